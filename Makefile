@@ -1,0 +1,46 @@
+# Two commands on a fresh machine: `make demo` and `make test`. It needs Python 3.11, a JDK 17, make and git.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: help setup demo check format test test-slow bench docs clean
+help:            ## Show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+setup: $(STAMP)  ## Make .venv with the command `freshtable`, and fetch the Spark jars once
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[gateway,client,postgres,demo,dev]'
+	$(BIN)/python -m mt_core.spark.jars
+	@touch $@
+
+demo: setup      ## Run the main job on real data; KEEP=1 leaves the gateway running
+	$(BIN)/freshtable demo $(if $(KEEP),--keep)
+
+check: setup     ## Format, lint, types, import layers, fast tests (under a minute)
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	PYTHONPATH=dags $(BIN)/lint-imports --cache-dir .import_linter_cache
+	$(BIN)/python -m pytest -q -m 'not spark and not postgres and not slow'
+
+format: setup    ## Rewrite the sources in our format
+	$(BIN)/ruff format --quiet .
+	$(BIN)/ruff check --fix --quiet .
+
+test: setup      ## All tests but the slow ones, with a real Spark and a real PostgreSQL
+	$(BIN)/python -m pytest -q -m 'not slow'
+
+test-slow: setup ## The tests that take minutes: kill -9, many readers, many examples
+	$(BIN)/python -m pytest -q -m slow --timeout 900
+
+bench: setup     ## Measure, and print the tables of benchmarks/
+	$(BIN)/python -m benchmarks
+
+docs: setup      ## Write the generated reference pages again
+	$(BIN)/python docs/build.py
+
+clean:           ## Remove what setup and the tools made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,0 +1,5 @@
+"""`python -m mt_core` is the command `freshtable`."""
+
+from mt_core.cli import app
+
+app()

@@ -1,0 +1,41 @@
+"""Where log events go: everything to a file in the home folder, warnings to stderr as well."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+_STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
+_MAX_BYTES, _BACKUPS = 20_000_000, 5
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, and the facts given as `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        event = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **{key: value for key, value in record.__dict__.items() if key not in _STANDARD},
+        }
+        if record.exc_info:
+            event["exception"] = self.formatException(record.exc_info)
+        return json.dumps(event, default=str)
+
+
+def log_to(folder: Path, *, verbose: bool) -> None:
+    """Send log events of this process to *folder*/gateway.log, and warnings (or everything, if *verbose*) to stderr."""
+    file = RotatingFileHandler(folder / "gateway.log", maxBytes=_MAX_BYTES, backupCount=_BACKUPS, encoding="utf-8")
+    file.setFormatter(JsonLines())
+    console = logging.StreamHandler(sys.stderr)
+    console.setLevel(logging.INFO if verbose else logging.WARNING)
+    console.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[file, console], force=True)
+    for noisy in ("py4j", "httpx", "alembic", "uvicorn.access"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)

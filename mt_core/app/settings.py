@@ -1,0 +1,97 @@
+"""From the configuration to what each part is told."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+from mt_core.config import Config
+from mt_core.errors import ConfigError
+from mt_core.model.freshness import Freshness
+from mt_core.spark.conf import DriverSettings
+from mt_core.spark.jars import default_jars_dir
+from mt_core.tables.settings import ManagerSettings
+from mt_core.workflow.scheduler import WorkflowScheduler
+
+LOOPBACK = ("127.", "localhost", "::1")
+
+
+def manager_settings(config: Config) -> ManagerSettings:
+    """Return what the manager is told; its owner names this process."""
+    return ManagerSettings(
+        owner=f"{os.uname().nodename}/{os.getpid()}/{uuid.uuid4().hex[:8]}",
+        zone=config.text("table.local-time-zone"),
+        warehouse=config.warehouse,
+        scheduler_type=config.text("workflow-scheduler.type"),
+        freshness_threshold_s=int(
+            config.duration("materialized-table.refresh-mode.freshness-threshold").total_seconds()
+        ),
+        default_freshness_full=_freshness(config.duration("materialized-table.default-freshness.full")),
+        default_freshness_continuous=_freshness(config.duration("materialized-table.default-freshness.continuous")),
+        initial_refresh=config.text("materialized-table.initial-refresh") == "on-create",
+        max_partitions=config.integer("materialized-table.catch-up.max-partitions"),
+        history=config.duration("materialized-table.history"),
+    )
+
+
+def _freshness(length: timedelta) -> Freshness:
+    seconds = int(length.total_seconds())
+    for unit, size in (("DAY", 86400), ("HOUR", 3600), ("MINUTE", 60)):
+        if seconds % size == 0:
+            return Freshness(seconds // size, unit)
+    return Freshness(seconds, "SECOND")
+
+
+def driver_settings(config: Config, logs: Path, environ: Mapping[str, str]) -> DriverSettings:
+    """Return what the Spark driver is started with."""
+    url = config.catalog_url.reveal()
+    if url.startswith("sqlite:///"):
+        url = f"jdbc:sqlite:file:{url.removeprefix('sqlite:///')}"
+    return DriverSettings(
+        catalog_url=url,
+        warehouse=config.warehouse,
+        jars_dir=default_jars_dir(environ),
+        log_dir=logs,
+        zone=config.text("table.local-time-zone"),
+        spark_conf=config.spark,
+        environ=environ,
+    )
+
+
+def session_defaults(config: Config) -> dict[str, str]:
+    """Return the properties that every session begins with."""
+    keys = ("execution.runtime-mode", "table.local-time-zone")
+    return {key: config.text(key) for key in keys}
+
+
+def scheduler_options(config: Config, scheduler: type[WorkflowScheduler]) -> dict[str, str]:
+    """Return the scheduler's options with their defaults; raises ConfigError for one it does not declare, or lacks."""
+    declared = {option.key: option for option in scheduler.options}
+    given = config.scheduler_options(declared)
+    prefix = f"workflow-scheduler.{scheduler.identifier}."
+    unknown = sorted(given.keys() - declared.keys())
+    if unknown:
+        known = ", ".join(prefix + key for key in sorted(declared)) or "none"
+        raise ConfigError(
+            f"{prefix}{unknown[0]} is not an option of scheduler {scheduler.identifier}; its options: {known}."
+        )
+    missing = sorted(key for key, option in declared.items() if option.default is None and key not in given)
+    if missing:
+        raise ConfigError(
+            f"{prefix}{missing[0]} must be set for scheduler {scheduler.identifier}: {declared[missing[0]].help}"
+        )
+    defaults = {key: option.default for key, option in declared.items() if option.default is not None}
+    return {**defaults, **given}
+
+
+def check_exposure(config: Config) -> None:
+    """Raise ConfigError when the gateway would be open to other machines without a token."""
+    address = config.text("sql-gateway.endpoint.rest.address")
+    if not address.startswith(LOOPBACK) and not config.tokens:
+        raise ConfigError(
+            f"sql-gateway.endpoint.rest.address is {address}, which other machines can reach: set "
+            "sql-gateway.security.tokens, or listen on 127.0.0.1."
+        )

@@ -1,0 +1,119 @@
+"""The command line `freshtable`; each command imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+PLAIN_WIDTH = 128
+DEFAULT_GATEWAY = "http://127.0.0.1:8083"
+
+app = typer.Typer(
+    name="freshtable",
+    help="Materialized tables that keep themselves fresh, on Spark and Iceberg.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def main() -> None:
+    """Materialized tables that keep themselves fresh, on Spark and Iceberg."""
+
+
+@app.command()
+def sql(
+    statements: Annotated[
+        list[str] | None, typer.Option("-e", "--execute", help="A statement to run; may be given several times.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option("-f", "--file", help="A file of statements to run.")] = None,
+    gateway: Annotated[str, typer.Option(envvar="FRESHTABLE_GATEWAY", help="URL of the gateway.")] = DEFAULT_GATEWAY,
+    token: Annotated[
+        str | None, typer.Option(envvar="FRESHTABLE_TOKEN", help="Bearer token, if the gateway asks for one.")
+    ] = None,
+    output: Annotated[
+        Literal["table", "csv", "json"],
+        typer.Option("--format", help="How rows are printed; json is one object a row."),
+    ] = "table",
+) -> None:
+    """Run SQL statements on a gateway: from -e, from a file, or from standard input. Stops at the first error."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from mt_core.client.http import GatewayClient
+    from mt_core.client.script import run_script
+    from mt_core.client.table import Format
+    from mt_core.errors import MtError
+
+    messages = Console(stderr=True, highlight=False)
+    try:
+        script = _script(statements, file)
+        with GatewayClient(gateway, token) as client:
+            run_script(client, script, Format(output), sys.stdout, messages)
+    except MtError as error:
+        messages.print(f"[red]Error:[/red] {escape(str(error))}", soft_wrap=True)
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt as interrupt:
+        raise typer.Exit(130) from interrupt
+
+
+@app.command()
+def gateway(
+    config: Annotated[Path | None, typer.Option("-c", "--config", help="A YAML file of settings.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="A setting; may be given several times.")
+    ] = None,
+    home: Annotated[Path | None, typer.Option(help="The home folder; default ./.freshtable.")] = None,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print every log event on stderr.")] = False,
+) -> None:
+    """Run the gateway with its scheduler and Spark, until it is stopped by SIGTERM or Ctrl-C."""
+    import os
+
+    from mt_core.app.serve import serve
+    from mt_core.config import load_config
+    from mt_core.errors import MtError
+
+    try:
+        loaded = load_config(config, os.environ, settings or (), home)
+        raise typer.Exit(serve(loaded, os.environ, _say, verbose=verbose))
+    except MtError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(1) from error
+
+
+@app.command()
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the gateway running at the end.")] = False,
+) -> None:
+    """Run the main job on real flights and check every answer; about a minute."""
+    from rich.console import Console
+
+    from mt_core.demo.run import run_demo
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=PLAIN_WIDTH)
+    raise typer.Exit(run_demo(console, keep=keep))
+
+
+def _say(line: str) -> None:
+    typer.echo(line)
+    sys.stdout.flush()
+
+
+def _script(statements: list[str] | None, file: Path | None) -> str:
+    """Return the text to run; raises ConfigError when the file cannot be read."""
+    from mt_core.errors import ConfigError
+
+    if statements:
+        return "\n;\n".join(statements)
+    if file is None:
+        return sys.stdin.read()
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as cause:
+        raise ConfigError(f"{file} cannot be read: {cause}") from cause

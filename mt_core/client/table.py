@@ -1,0 +1,92 @@
+"""Rows printed for people (a table) and for programs (CSV, JSON lines)."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import IO, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from mt_core.client.http import ResultPage
+
+NUMBERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"}
+NULL_TEXT = "NULL"
+PIPE_WIDTH = 160
+
+
+class Format(StrEnum):
+    """How rows are printed. JSON is one object per row and line."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+
+
+def print_result(pages: Iterable[ResultPage], form: Format, out: IO[str]) -> None:
+    """Print a result to *out*; a statement that has nothing to show prints OK in a table, and nothing otherwise."""
+    match form:
+        case Format.TABLE:
+            _print_table(list(pages), out)
+        case Format.CSV:
+            _print_csv(iter(pages), out)
+        case Format.JSON:
+            _print_json(pages, out)
+
+
+def _print_table(pages: list[ResultPage], out: IO[str]) -> None:
+    console = Console(file=out, highlight=False, width=None if out.isatty() else PIPE_WIDTH)
+    columns, rows = pages[0].columns, [row for page in pages for row in page.rows]
+    if not pages[0].has_content:
+        console.print("OK")
+        return
+    if len(columns) == 1 and len(rows) == 1 and "\n" in str(rows[0][0]):
+        # A definition or a plan: copied from the screen more often than read in a grid.
+        console.print(escape(str(rows[0][0])), soft_wrap=True)
+        return
+    table = Table(header_style="bold")
+    for column in columns:
+        table.add_column(
+            escape(column.name), justify="right" if column.type.root in NUMBERS else "left", overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    console.print(table)
+    console.print(f"{len(rows)} row{'' if len(rows) == 1 else 's'}", style="dim")
+
+
+def _cell(value: Any) -> str:
+    return f"[dim]{NULL_TEXT}[/dim]" if value is None else escape(_text(value))
+
+
+def _text(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case dict() | list():
+            return json.dumps(value, ensure_ascii=False)
+        case _:
+            return str(value)
+
+
+def _print_csv(pages: Iterator[ResultPage], out: IO[str]) -> None:
+    writer = csv.writer(out, lineterminator="\n")
+    first = next(pages)
+    if first.has_content:
+        writer.writerow([column.name for column in first.columns])
+        writer.writerows(["" if value is None else _text(value) for value in row] for row in first.rows)
+    for page in pages:
+        writer.writerows(
+            ["" if value is None else _text(value) for value in row] for row in page.rows if page.has_content
+        )
+
+
+def _print_json(pages: Iterable[ResultPage], out: IO[str]) -> None:
+    for page in pages:
+        names = [column.name for column in page.columns]
+        for row in page.rows if page.has_content else ():
+            out.write(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) + "\n")

@@ -1,0 +1,210 @@
+"""The configuration: settings read once from file, environment and -D, and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mt_core.config.settings import BY_KEY, ENVIRONMENT_PREFIX, SETTINGS, Kind, Setting
+from mt_core.config.values import Secret, Value, known_zone, masked, secret_url, shown, value_of
+from mt_core.errors import ConfigError
+
+SPARK_PREFIX = "spark."
+SCHEDULER_PREFIX = "workflow-scheduler."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """A text that somebody gave for a key, and where."""
+
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """All settings, read and checked. `spark` are the `spark.*` settings as they were given."""
+
+    values: Mapping[str, Value] = field(repr=False)
+    sources: Mapping[str, str] = field(repr=False)
+    spark: Mapping[str, str] = field(default_factory=dict, repr=False)
+    scheduler: Mapping[str, Given] = field(default_factory=dict, repr=False)
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def text(self, key: str) -> str:
+        value = self.values[key]
+        return value.reveal() if isinstance(value, Secret) else str(value)
+
+    def flag(self, key: str) -> bool:
+        return self.values[key] is True
+
+    def integer(self, key: str) -> int:
+        value = self.values[key]
+        if not isinstance(value, int):
+            raise TypeError(f"{key} is no integer setting")
+        return value
+
+    def duration(self, key: str) -> timedelta:
+        value = self.values[key]
+        if not isinstance(value, timedelta):
+            raise TypeError(f"{key} is no duration setting")
+        return value
+
+    @property
+    def tokens(self) -> tuple[Secret, ...]:
+        """The bearer tokens of which requests must carry one; empty: none is asked for."""
+        value = self.values["sql-gateway.security.tokens"]
+        return value if isinstance(value, tuple) else ()
+
+    @property
+    def home(self) -> Path:
+        """The home folder as an absolute path; it need not be there."""
+        return Path(self.text("freshtable.home")).expanduser().absolute()
+
+    @property
+    def registry_url(self) -> Secret:
+        return secret_url(self.text("registry.url") or f"sqlite:///{self.home / 'registry.db'}")
+
+    @property
+    def catalog_url(self) -> Secret:
+        return secret_url(self.text("catalog.url") or f"sqlite:///{self.home / 'catalog.db'}")
+
+    @property
+    def warehouse(self) -> str:
+        return self.text("catalog.warehouse") or str(self.home / "warehouse")
+
+    def scheduler_options(self, declared: Iterable[str] = ()) -> dict[str, str]:
+        """Return `workflow-scheduler.<type>.*` of the chosen type without that prefix.
+
+        *declared* are the options which the scheduler declares: those can also come from the environment.
+        """
+        prefix = f"{SCHEDULER_PREFIX}{self.text('workflow-scheduler.type')}."
+        found = {key.removeprefix(prefix): given for key, given in self.scheduler.items() if key.startswith(prefix)}
+        for option in declared:
+            text = self.environ.get(Setting(key=prefix + option, help="").variable)
+            if text is not None and not (option in found and found[option].source.startswith("-D")):
+                found[option] = Given(text=text, source="environment")
+        return {option: given.text for option, given in found.items()}
+
+    def rows(self) -> Iterator[tuple[str, str, str]]:
+        """Yield key, value and source of every setting in force, secrets hidden, ordered by key."""
+        texts = {key: shown(value) for key, value in self.values.items()}
+        texts |= {key: masked(key, text) for key, text in self.spark.items()}
+        texts |= {key: masked(key, given.text) for key, given in self.scheduler.items()}
+        for key in sorted(texts):
+            yield key, texts[key], self.sources[key]
+
+
+def load_config(
+    file: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    overrides: Sequence[str] = (),
+    home: Path | None = None,
+) -> Config:
+    """Return the configuration; later wins: defaults, *file* (YAML), *environ*, *overrides* (`key=value`), *home*.
+
+    Raises ConfigError for a file that cannot be read, an unknown key, and a value that does not fit.
+    """
+    environ = environ or {}
+    given = {setting.key: Given(text=_default(setting, environ), source="default") for setting in SETTINGS}
+    given |= _from_file(file) if file else {}
+    for setting in SETTINGS:
+        if setting.variable in environ:
+            given[setting.key] = Given(
+                text=environ[setting.variable], source=f"environment variable {setting.variable}"
+            )
+    given |= _from_overrides(overrides)
+    if home is not None:
+        given["freshtable.home"] = Given(text=str(home), source="--home")
+    for key, entry in given.items():
+        _check_key(key, entry.source)
+    return Config(
+        values={setting.key: value_of(setting, *_pair(given[setting.key])) for setting in SETTINGS},
+        sources={key: entry.source for key, entry in given.items()},
+        spark={key: entry.text for key, entry in given.items() if key.startswith(SPARK_PREFIX)},
+        scheduler={key: entry for key, entry in given.items() if _is_scheduler_option(key)},
+        environ={name: text for name, text in environ.items() if name.startswith(ENVIRONMENT_PREFIX)},
+    )
+
+
+def _pair(given: Given) -> tuple[str, str]:
+    return given.text, given.source
+
+
+def _default(setting: Setting, environ: Mapping[str, str]) -> str:
+    return machine_zone(environ) if setting.kind is Kind.ZONE else setting.default
+
+
+def machine_zone(environ: Mapping[str, str], localtime: Path = Path("/etc/localtime")) -> str:
+    """Return the IANA name of the machine's zone, UTC if it has none."""
+    link = str(localtime.resolve()) if localtime.is_symlink() else ""
+    for name in (environ.get("TZ", "").removeprefix(":"), link.partition("zoneinfo/")[2]):
+        if name and (known := known_zone(name)):
+            return known
+    return "UTC"
+
+
+def _is_scheduler_option(key: str) -> bool:
+    return key.startswith(SCHEDULER_PREFIX) and key.count(".") > 1
+
+
+def _check_key(key: str, source: str) -> None:
+    if _may_be_given(key):
+        return
+    near = get_close_matches(key, BY_KEY, n=1, cutoff=0.5)
+    way_out = f"did you mean {near[0]}?" if near else "see docs/settings.md for those there are."
+    raise ConfigError(f"{key} ({source}) is not a setting; {way_out}")
+
+
+def _from_overrides(overrides: Sequence[str]) -> dict[str, Given]:
+    found = {}
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"-D {override}: expected key=value, for example -D workflow-scheduler.type=memory.")
+        found[key.strip()] = Given(text=text, source=f"-D {key.strip()}")
+    return found
+
+
+def _from_file(file: Path) -> dict[str, Given]:
+    try:
+        # Scalars stay the texts they are written as: YAML 1.1 would read 1:30 as 90 and on as true.
+        body = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+    except (OSError, UnicodeDecodeError) as cause:
+        raise ConfigError(f"{file} cannot be read: {cause}; name a YAML file with settings.") from cause
+    except yaml.YAMLError as cause:
+        mark = getattr(cause, "problem_mark", None)
+        where = f"{file}, line {mark.line + 1}" if mark else str(file)
+        raise ConfigError(f"{where}: this is not YAML: {getattr(cause, 'problem', None) or cause}.") from cause
+    if body in (None, ""):
+        return {}
+    if not isinstance(body, dict):
+        raise ConfigError(f"{file}: expected settings as `key: value`, found {type(body).__name__}.")
+    found: dict[str, Given] = {}
+    for key, text in _flat(body, ""):
+        if key in found:
+            raise ConfigError(f"{key} is given twice in {file}; keep one.")
+        found[key] = Given(text=text, source=f"file {file}")
+    return found
+
+
+def _flat(body: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield dotted keys with their texts; a name space with nothing in it is passed over."""
+    for name, value in body.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict):
+            yield from _flat(value, f"{key}.")
+        elif isinstance(value, list):
+            yield key, ",".join(str(item) for item in value)
+        elif value or _may_be_given(key):
+            yield key, str(value)
+
+
+def _may_be_given(key: str) -> bool:
+    return key in BY_KEY or key.startswith(SPARK_PREFIX) or _is_scheduler_option(key)

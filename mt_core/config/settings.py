@@ -1,0 +1,192 @@
+"""Settings: every key with its type, default and help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+ENVIRONMENT_PREFIX = "FRESHTABLE_"
+
+
+class Kind(StrEnum):
+    """The types of settings, as docs and messages call them."""
+
+    TEXT = "string"
+    INTEGER = "integer"
+    BOOLEAN = "boolean"
+    DURATION = "duration"
+    CHOICE = "choice"
+    ZONE = "time zone"
+    URL = "url"
+    SECRETS = "list of secrets"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One key. `minimum` and `maximum` bound integers, and durations in seconds; `shown` is the default as docs say it."""
+
+    key: str
+    kind: Kind = Kind.TEXT
+    default: str = ""
+    help: str
+    shown: str = ""
+    choices: tuple[str, ...] = ()
+    minimum: int = 0
+    maximum: int = 2**31 - 1
+
+    @property
+    def variable(self) -> str:
+        """The environment variable: FRESHTABLE_ and the key in capitals; `freshtable.` itself is not said twice."""
+        name = self.key.removeprefix("freshtable.").upper()
+        return ENVIRONMENT_PREFIX + name.replace(".", "_").replace("-", "_")
+
+    @property
+    def secret(self) -> bool:
+        return self.kind in {Kind.URL, Kind.SECRETS}
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        key="freshtable.home",
+        default="./.freshtable",
+        help="Folder of the embedded registry, catalog and warehouse; one gateway at a time uses it.",
+    ),
+    Setting(
+        key="sql-gateway.endpoint.rest.address",
+        default="127.0.0.1",
+        help="Address the gateway listens on; on any but a loopback address it needs `sql-gateway.security.tokens`.",
+    ),
+    Setting(
+        key="sql-gateway.endpoint.rest.port",
+        kind=Kind.INTEGER,
+        default="8083",
+        maximum=65535,
+        help="Port the gateway listens on; 0 takes any free port.",
+    ),
+    Setting(
+        key="sql-gateway.security.tokens",
+        kind=Kind.SECRETS,
+        help="Bearer tokens, separated by commas, one of which every request must carry; empty: no token is asked for.",
+        shown="none",
+    ),
+    Setting(
+        key="sql-gateway.session.idle-timeout",
+        kind=Kind.DURATION,
+        default="10 min",
+        help="A session that nobody has used for so long is closed; 0 keeps sessions for ever.",
+    ),
+    Setting(
+        key="sql-gateway.session.check-interval",
+        kind=Kind.DURATION,
+        default="1 min",
+        help="How often idle sessions are looked for; 0 never does.",
+    ),
+    Setting(
+        key="sql-gateway.session.max-num",
+        kind=Kind.INTEGER,
+        default="10000",
+        minimum=1,
+        help="How many sessions may be open at a time.",
+    ),
+    Setting(
+        key="sql-gateway.worker.threads.max",
+        kind=Kind.INTEGER,
+        default="64",
+        minimum=1,
+        help="How many statements may run at a time.",
+    ),
+    Setting(
+        key="registry.url",
+        kind=Kind.URL,
+        shown="`<home>/registry.db`",
+        help="Database of the registry: `postgresql://user:password@host:port/db`; empty: SQLite in the home folder.",
+    ),
+    Setting(
+        key="catalog.url",
+        kind=Kind.URL,
+        shown="`<home>/catalog.db`",
+        help="Database of the catalog `lake`: `postgresql://user:password@host:port/db`; empty: SQLite in the home folder.",
+    ),
+    Setting(
+        key="catalog.warehouse",
+        shown="`<home>/warehouse`",
+        help="Where the catalog `lake` keeps its files: a folder or an object store such as `s3://bucket/path`.",
+    ),
+    Setting(
+        key="materialized-table.refresh-mode.freshness-threshold",
+        kind=Kind.DURATION,
+        default="30 min",
+        help="A freshness shorter than this means CONTINUOUS, any other FULL, unless REFRESH_MODE says it.",
+    ),
+    Setting(
+        key="materialized-table.default-freshness.full",
+        kind=Kind.DURATION,
+        default="1 h",
+        minimum=1,
+        help="Freshness of a table with REFRESH_MODE = FULL that is created without FRESHNESS.",
+    ),
+    Setting(
+        key="materialized-table.default-freshness.continuous",
+        kind=Kind.DURATION,
+        default="3 min",
+        minimum=1,
+        help="Freshness of any other table that is created without FRESHNESS.",
+    ),
+    Setting(
+        key="materialized-table.initial-refresh",
+        kind=Kind.CHOICE,
+        default="on-create",
+        choices=("on-create", "on-schedule"),
+        help="Whether CREATE fills the table and waits for it, or leaves that to the first scheduled refresh.",
+    ),
+    Setting(
+        key="materialized-table.refresh.max-concurrent",
+        kind=Kind.INTEGER,
+        default="2",
+        minimum=1,
+        help="How many tables are refreshed at a time.",
+    ),
+    Setting(
+        key="materialized-table.catch-up.max-partitions",
+        kind=Kind.INTEGER,
+        default="366",
+        minimum=1,
+        help="How many missed partitions one refresh makes up for; further ones follow in further refreshes.",
+    ),
+    Setting(
+        key="materialized-table.history",
+        kind=Kind.DURATION,
+        default="7 d",
+        help="How long old snapshots of a table are kept.",
+    ),
+    Setting(
+        key="table.local-time-zone",
+        kind=Kind.ZONE,
+        shown="the machine's, or UTC",
+        help="Time zone of sessions, and of the schedule of tables created in them: an IANA name such as Europe/Berlin.",
+    ),
+    Setting(
+        key="workflow-scheduler.type",
+        default="memory",
+        help="Which scheduler refreshes FULL tables; its own options are `workflow-scheduler.<type>.*`.",
+    ),
+    Setting(
+        key="execution.runtime-mode",
+        kind=Kind.CHOICE,
+        default="batch",
+        choices=("batch", "streaming"),
+        help="Runtime mode that sessions begin with.",
+    ),
+)
+BY_KEY: Mapping[str, Setting] = {setting.key: setting for setting in SETTINGS}
+
+
+def settings_markdown() -> str:
+    """Return the table of all settings for docs/settings.md."""
+    lines = ["| key | type | default | environment variable | meaning |", "|---|---|---|---|---|"]
+    for setting in SETTINGS:
+        kind = f"{setting.kind}: {', '.join(setting.choices)}" if setting.choices else setting.kind
+        default = setting.shown or f"`{setting.default}`"
+        lines.append(f"| `{setting.key}` | {kind} | {default} | `{setting.variable}` | {setting.help} |")
+    return "\n".join(lines) + "\n"

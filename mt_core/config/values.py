@@ -1,0 +1,150 @@
+"""Values of settings: what their texts mean, and secrets that do not show themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
+from mt_core.config.settings import Kind, Setting
+from mt_core.errors import ConfigError
+
+HIDDEN = "***"
+
+
+class Secret:
+    """A text that never shows itself: str() and repr() give `***`, or *shown*; `reveal()` gives the text."""
+
+    __slots__ = ("_shown", "_text")
+
+    def __init__(self, text: str, shown: str = HIDDEN) -> None:
+        self._text, self._shown = text, shown
+
+    def reveal(self) -> str:
+        return self._text
+
+    def __str__(self) -> str:
+        return self._shown
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+
+_URL_PASSWORD = re.compile(r"(://[^:/?#@]*:).*(?=@)|((?:password|sslpassword)=)[^&]*")
+_SECRET_KEY = re.compile(r"secret|password|token|credential|access[.-]?key", re.IGNORECASE)
+
+
+def secret_url(url: str) -> Secret:
+    """Return *url* as a secret that shows all but its password."""
+    return Secret(url, _URL_PASSWORD.sub(lambda found: (found[1] or found[2]) + HIDDEN, url))
+
+
+Value = str | int | bool | timedelta | Secret | tuple[Secret, ...]
+_DURATION = re.compile(r"([0-9]{1,12})\s*([a-z]+)")
+_UNITS = {
+    **dict.fromkeys(("ms", "milli", "millis", "millisecond", "milliseconds"), timedelta(milliseconds=1)),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), timedelta(seconds=1)),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), timedelta(minutes=1)),
+    **dict.fromkeys(("h", "hour", "hours"), timedelta(hours=1)),
+    **dict.fromkeys(("d", "day", "days"), timedelta(days=1)),
+}
+_LONGEST = timedelta(days=36_500)
+
+
+def value_of(setting: Setting, text: str, source: str) -> Value:
+    """Return what *text* means for *setting*; raises ConfigError naming key, value, expected form and *source*."""
+    value = _PARSERS[setting.kind](setting, text.strip())
+    if value is None:
+        shown = HIDDEN if setting.secret else f"'{text}'"
+        raise ConfigError(f"{setting.key}: {shown} ({source}) cannot be used; expected {_expected(setting)}.")
+    return value
+
+
+def _parse_integer(setting: Setting, text: str) -> int | None:
+    if not re.fullmatch(r"-?[0-9]{1,18}", text, re.ASCII):
+        return None
+    return int(text) if setting.minimum <= int(text) <= setting.maximum else None
+
+
+def _parse_boolean(setting: Setting, text: str) -> bool | None:
+    return {"true": True, "false": False}.get(text.lower())
+
+
+def _parse_duration(setting: Setting, text: str) -> timedelta | None:
+    found = _DURATION.fullmatch("0 s" if text == "0" else text.lower())
+    if not found or found[2] not in _UNITS or int(found[1]) > _LONGEST / _UNITS[found[2]]:
+        return None
+    duration = int(found[1]) * _UNITS[found[2]]
+    return duration if duration >= timedelta(seconds=setting.minimum) else None
+
+
+def _parse_choice(setting: Setting, text: str) -> str | None:
+    return text.lower() if text.lower() in setting.choices else None
+
+
+def known_zone(text: str) -> str | None:
+    """Return the name of the zone if it is known, else None."""
+    try:
+        return ZoneInfo(text).key
+    except (KeyError, ValueError, OSError):
+        return None
+
+
+def _parse_url(setting: Setting, text: str) -> Secret | None:
+    return secret_url(text) if not text or "://" in text else None
+
+
+def _parse_secrets(setting: Setting, text: str) -> tuple[Secret, ...]:
+    return tuple(Secret(part.strip()) for part in text.split(",") if part.strip())
+
+
+_PARSERS: Mapping[Kind, Callable[[Setting, str], Value | None]] = {
+    Kind.TEXT: lambda setting, text: text or (None if setting.default else ""),
+    Kind.INTEGER: _parse_integer,
+    Kind.BOOLEAN: _parse_boolean,
+    Kind.DURATION: _parse_duration,
+    Kind.CHOICE: _parse_choice,
+    Kind.ZONE: lambda setting, text: known_zone(text),
+    Kind.URL: _parse_url,
+    Kind.SECRETS: _parse_secrets,
+}
+
+
+def _expected(setting: Setting) -> str:
+    match setting.kind:
+        case Kind.INTEGER:
+            return f"a whole number from {setting.minimum} to {setting.maximum}"
+        case Kind.DURATION:
+            least = f", at least {setting.minimum} s" if setting.minimum else ""
+            return f"a duration such as 30 min, 10 s, 500 ms, 1 h or 7 d{least}"
+        case Kind.CHOICE:
+            return " or ".join(setting.choices)
+        case Kind.ZONE:
+            return "an IANA name such as Europe/Berlin"
+        case Kind.URL:
+            return "a URL such as postgresql://user:password@host:5432/db"
+        case Kind.BOOLEAN:
+            return "true or false"
+        case _:
+            return "a text that is not empty"
+
+
+def masked(key: str, text: str) -> str:
+    """Return the text of a setting that is not ours, hidden if it looks like a secret."""
+    return HIDDEN if _SECRET_KEY.search(key) else str(secret_url(text))
+
+
+def shown(value: Value) -> str:
+    """Return a value as people may see it."""
+    if isinstance(value, tuple):
+        return ", ".join(str(secret) for secret in value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

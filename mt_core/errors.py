@@ -1,0 +1,272 @@
+"""Every error a user can meet.
+
+    MtError
+    ├── ConfigError               a setting, a file or the machine is not as needed
+    │   ├── HomeLocked            another gateway uses the home folder
+    │   ├── PortInUse             the address of the gateway is taken
+    │   ├── JavaMissing           there is no JDK that Spark can use
+    │   └── PluginError           a workflow scheduler cannot be found, or is found twice
+    ├── SqlSyntaxError            the text of a statement cannot be read
+    ├── DefinitionInvalid         a CREATE or ALTER names something that does not fit
+    │   └── CatalogUnsupported    the catalog cannot hold materialized tables
+    ├── RequestInvalid            a parameter of a request cannot be used
+    ├── Unsupported               known and refused, with the way out
+    ├── TableNotFound             no table of that name
+    ├── NotMaterializedTable      the name belongs to something else
+    ├── TableExists               the name is taken
+    ├── TableGone                 the table was dropped or re-created since
+    ├── TableInitializing         the table is still being created
+    ├── TableBusy                 another command works on the table
+    ├── IllegalStatus             the status of the table or operation does not allow it
+    ├── RefreshFailed             a refresh run ended FAILED or CANCELED
+    ├── QueryFailed               Spark refused or failed a query
+    ├── Canceled                  the work was cancelled on request
+    ├── EngineUnavailable         Spark is starting, or went away
+    ├── EngineError               Spark or the table format failed otherwise
+    │   ├── StorageMissing        the storage table is not there
+    │   ├── CommitConflict        a compare-and-set lost against another commit
+    │   └── CommitUnknown         a commit was sent and its outcome is not known
+    ├── WorkflowError             the workflow scheduler failed (FLIP-448 WorkflowException)
+    ├── RegistryError             the registry failed
+    │   └── RevisionConflict      a row changed between reading and writing
+    ├── SessionNotFound           no such session, or it expired
+    ├── SessionLimit              too many sessions are open
+    ├── OperationNotFound         no such operation, or it was closed
+    └── GatewayError              what a client tells about an answer of the gateway
+
+`code` is the machine-readable name (header `Freshtable-Error`); `http_status` is what the v3 refresh endpoint answers.
+"""
+
+from __future__ import annotations
+
+
+class MtError(Exception):
+    """The root: every error of ours has a message that names the object and the way out."""
+
+    code = "INTERNAL"
+    http_status = 500
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class ConfigError(MtError):
+    """A setting, a file or the machine is not as the gateway needs it."""
+
+    code = "CONFIG_INVALID"
+
+
+class HomeLocked(ConfigError):
+    """Another gateway uses the home folder."""
+
+    code = "HOME_LOCKED"
+
+
+class PortInUse(ConfigError):
+    """The gateway's address is taken."""
+
+    code = "PORT_IN_USE"
+
+
+class JavaMissing(ConfigError):
+    """There is no JDK that Spark can use."""
+
+    code = "JAVA_MISSING"
+
+
+class PluginError(ConfigError):
+    """A workflow scheduler cannot be found, or two claim one identifier."""
+
+    code = "PLUGIN_INVALID"
+
+
+class SqlSyntaxError(MtError):
+    """The text of a statement cannot be read; `line` and `column` count from 1."""
+
+    code = "SQL_SYNTAX"
+    http_status = 400
+
+    def __init__(self, message: str, *, line: int = 1, column: int = 1) -> None:
+        super().__init__(f"{message} (line {line}, column {column})")
+        self.line, self.column = line, column
+
+
+class DefinitionInvalid(MtError):
+    """A CREATE or ALTER names something that does not fit the query or the catalog."""
+
+    code = "DEFINITION_INVALID"
+    http_status = 400
+
+
+class CatalogUnsupported(DefinitionInvalid):
+    """The catalog cannot hold materialized tables."""
+
+    code = "CATALOG_UNSUPPORTED"
+
+
+class RequestInvalid(MtError):
+    """A parameter of a request cannot be used."""
+
+    code = "REQUEST_INVALID"
+    http_status = 400
+
+
+class Unsupported(MtError):
+    """Understood and refused; the message names the way out."""
+
+    code = "UNSUPPORTED"
+    http_status = 400
+
+
+class TableNotFound(MtError):
+    """No table of that name."""
+
+    code = "TABLE_NOT_FOUND"
+    http_status = 404
+
+
+class NotMaterializedTable(MtError):
+    """The name belongs to a table or view that is not a materialized table."""
+
+    code = "NOT_MATERIALIZED_TABLE"
+    http_status = 400
+
+
+class TableExists(MtError):
+    """The name is taken."""
+
+    code = "TABLE_EXISTS"
+    http_status = 409
+
+
+class TableGone(MtError):
+    """The table a request means was dropped, or re-created under the same name."""
+
+    code = "TABLE_GONE"
+    http_status = 410
+
+
+class TableInitializing(MtError):
+    """The table is still being created; ask again after `retry_after_s` seconds."""
+
+    code = "TABLE_INITIALIZING"
+    http_status = 503
+    retry_after_s = 2
+
+
+class TableBusy(MtError):
+    """Another command works on the table."""
+
+    code = "TABLE_BUSY"
+    http_status = 409
+
+
+class IllegalStatus(MtError):
+    """The status of a table, run or operation does not allow what was asked."""
+
+    code = "ILLEGAL_STATUS"
+    http_status = 409
+
+
+class RefreshFailed(MtError):
+    """A refresh run that somebody waits for ended FAILED or CANCELED."""
+
+    code = "REFRESH_FAILED"
+
+
+class QueryFailed(MtError):
+    """Spark refused or failed a query; `error_class` is Spark's, `line` and `position` are where it knows them."""
+
+    code = "QUERY_FAILED"
+    http_status = 400
+
+    def __init__(
+        self, message: str, *, error_class: str | None = None, line: int | None = None, position: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.error_class, self.line, self.position = error_class, line, position
+
+
+class Canceled(MtError):
+    """The work was cancelled on request."""
+
+    code = "CANCELED"
+    http_status = 409
+
+
+class EngineUnavailable(MtError):
+    """Spark is starting, or its process went away and is being started again."""
+
+    code = "ENGINE_UNAVAILABLE"
+    http_status = 503
+    retry_after_s = 5
+
+
+class EngineError(MtError):
+    """Spark or the table format failed in a way that is not the query's fault."""
+
+    code = "ENGINE_FAILED"
+
+
+class StorageMissing(EngineError):
+    """The storage table of a materialized table is not in its catalog."""
+
+    code = "STORAGE_MISSING"
+
+
+class CommitConflict(EngineError):
+    """A compare-and-set of table metadata lost against another commit: read again, decide again."""
+
+    code = "COMMIT_CONFLICT"
+
+
+class CommitUnknown(EngineError):
+    """A commit was sent and nobody knows whether it landed: read again, never assume."""
+
+    code = "COMMIT_UNKNOWN"
+
+
+class WorkflowError(MtError):
+    """The workflow scheduler refused or failed an operation (FLIP-448 WorkflowException)."""
+
+    code = "WORKFLOW_FAILED"
+
+
+class RegistryError(MtError):
+    """The registry failed."""
+
+    code = "REGISTRY_FAILED"
+
+
+class RevisionConflict(RegistryError):
+    """A row changed, or a unique key was taken, between reading and writing."""
+
+    code = "REVISION_CONFLICT"
+
+
+class SessionNotFound(MtError):
+    """No such session, or it expired."""
+
+    code = "SESSION_NOT_FOUND"
+    http_status = 404
+
+
+class SessionLimit(MtError):
+    """Too many sessions are open."""
+
+    code = "SESSION_LIMIT"
+    http_status = 503
+
+
+class OperationNotFound(MtError):
+    """No such operation, or it was closed."""
+
+    code = "OPERATION_NOT_FOUND"
+    http_status = 404
+
+
+class GatewayError(MtError):
+    """The gateway answered a client with an error, or not at all."""
+
+    code = "GATEWAY_FAILED"

@@ -1,0 +1,104 @@
+"""The body of a request, read leniently: no body is `{}`, null is absent, unknown fields are ignored."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import orjson
+from fastapi import Depends, Path, Request
+
+from mt_core.errors import RequestInvalid
+
+MAX_BODY_BYTES = 104_857_600
+
+
+class Body:
+    """The fields of a JSON object; every reader raises RequestInvalid naming the field that does not fit."""
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self._fields = fields
+
+    def text(self, name: str) -> str | None:
+        """Return a string, or None when it is absent."""
+        value = self._fields.get(name)
+        if value is not None and not isinstance(value, str):
+            raise RequestInvalid(f"{name} must be a string, not {_shown(value)}.")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Return a boolean; absent is false."""
+        value = self._fields.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise RequestInvalid(f"{name} must be true or false, not {_shown(value)}.")
+        return bool(value)
+
+    def integer(self, name: str) -> int:
+        """Return an integer; absent is 0."""
+        value = self._fields.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise RequestInvalid(f"{name} must be an integer, not {_shown(value)}.")
+        return value or 0
+
+    def texts(self, name: str) -> dict[str, str]:
+        """Return a map of strings; absent is empty, and numbers and booleans are taken by their JSON text."""
+        value = self._fields.get(name)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise RequestInvalid(f"{name} must be an object of strings, not {_shown(value)}.")
+        return {key: _as_text(f"{name}.{key}", item) for key, item in value.items() if item is not None}
+
+
+async def read_body(request: Request) -> Body:
+    """Return the request's body; raises RequestInvalid for what is not a JSON object, or longer than 100 MiB."""
+    received = bytearray()
+    async for chunk in request.stream():
+        received += chunk
+        if len(received) > MAX_BODY_BYTES:
+            raise RequestInvalid(f"The request is longer than {MAX_BODY_BYTES} bytes; send the work in smaller parts.")
+    if not received.strip():
+        return Body({})
+    try:
+        fields = orjson.loads(received)
+    except orjson.JSONDecodeError as cause:
+        raise RequestInvalid(f"The body is not JSON: {cause}") from cause
+    if not isinstance(fields, dict):
+        raise RequestInvalid(f"The body must be a JSON object, not {_shown(fields)}.")
+    return Body(fields)
+
+
+def session_handle(session_handle: Annotated[str, Path()]) -> str:
+    """Return the session handle of the path in canonical form; raises RequestInvalid."""
+    return _uuid("session_handle", session_handle)
+
+
+def operation_handle(operation_handle: Annotated[str, Path()]) -> str:
+    """Return the operation handle of the path in canonical form; raises RequestInvalid."""
+    return _uuid("operation_handle", operation_handle)
+
+
+JsonBody = Annotated[Body, Depends(read_body)]
+SessionHandle = Annotated[str, Depends(session_handle)]
+OperationHandle = Annotated[str, Depends(operation_handle)]
+
+
+def _uuid(name: str, text: str) -> str:
+    try:
+        return str(uuid.UUID(text))
+    except ValueError as cause:
+        raise RequestInvalid(f'Cannot resolve path parameter ({name}) from value "{text}".') from cause
+
+
+def _as_text(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | int | float):
+        return orjson.dumps(value).decode()
+    raise RequestInvalid(f"{name} must be a string, not {_shown(value)}.")
+
+
+def _shown(value: Any) -> str:
+    text = orjson.dumps(value).decode()
+    return text if len(text) <= 40 else text[:40] + "..."

@@ -1,0 +1,33 @@
+"""Bearer tokens: who is let in."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+
+from fastapi import HTTPException, Request
+
+from mt_core.gateway.errors import CODE_HEADER
+
+MESSAGE = (
+    "Unauthorized: this gateway asks for a token. Send the header `Authorization: Bearer <token>` with one of "
+    "sql-gateway.security.tokens."
+)
+
+
+def bearer_check(tokens: tuple[str, ...]) -> Callable[[Request], None]:
+    """Return a dependency that answers 401 without one of *tokens*; with no tokens everybody is let in."""
+    allowed = [token.encode() for token in tokens]
+
+    def check(request: Request) -> None:
+        if allowed and not _matches(request.headers.get("authorization", ""), allowed):
+            raise HTTPException(401, MESSAGE, {"WWW-Authenticate": "Bearer", CODE_HEADER: "UNAUTHORIZED"})
+
+    return check
+
+
+def _matches(header: str, allowed: list[bytes]) -> bool:
+    scheme, _, given = header.partition(" ")
+    sent = given.strip().encode()
+    # Every token is compared, so that the time taken does not tell which one was nearly right.
+    return sum(hmac.compare_digest(sent, token) for token in allowed) > 0 and scheme.lower() == "bearer"

@@ -1,0 +1,34 @@
+"""What the endpoints work with, handed to every router."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mt_core.sessions.executor import StatementExecutor
+from mt_core.sessions.refreshes import OperationFinder
+from mt_core.sessions.sessions import SessionManager
+from mt_core.tables.commands import Runs
+
+DEFAULT_VERSIONS = ("V3",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductInfo:
+    """What GET /info tells."""
+
+    product_name: str = "Freshtable"
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayServices:
+    """Sessions and what runs in them. `tokens` are the bearer tokens that are let in (none: everybody is);
+    `versions` are the API versions that clients are told of."""
+
+    sessions: SessionManager
+    executor: StatementExecutor
+    operations: OperationFinder
+    runs: Runs
+    info: ProductInfo
+    tokens: tuple[str, ...] = ()
+    versions: tuple[str, ...] = DEFAULT_VERSIONS

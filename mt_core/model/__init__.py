@@ -1,0 +1,1 @@
+"""Pure facts: tables, freshness, partitions, runs."""

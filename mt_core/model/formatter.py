@@ -1,0 +1,81 @@
+"""Date formatters: the partition values which a schedule time stands for, and schedule times as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from babel.dates import format_datetime
+
+from mt_core.errors import DefinitionInvalid, RequestInvalid
+from mt_core.model.freshness import Freshness, before
+from mt_core.model.partition import PartitionSpec
+from mt_core.model.zone import instant_at, zone_named
+
+SCHEDULE_TIME_FORMAT = "yyyy-MM-dd HH:mm:ss"
+# The most letters in a row for which SimpleDateFormat and LDML mean the same; None: any number.
+LONGEST_FIELDS: Mapping[str, int | None] = {"y": None, "M": 4, "d": 2, "H": 2, "m": 2, "s": 2, "S": None}
+_PARTS = re.compile(r"(?P<literal>'(?:[^']|'')*')|(?P<field>(?P<letter>[A-Za-z])(?P=letter)*)|(?P<quote>')")
+_SCHEDULE_TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}", re.ASCII)
+
+
+def check_pattern(column: str, pattern: str) -> None:
+    """Raise DefinitionInvalid unless *pattern* (Java SimpleDateFormat) is one that we format as Java does."""
+    where = f"partition.fields.{column}.date-formatter: the pattern '{pattern}'"
+    if not pattern:
+        raise DefinitionInvalid(f"{where} is empty; write one such as yyyy-MM-dd.")
+    for part in _PARTS.finditer(pattern):
+        if part["quote"]:
+            raise DefinitionInvalid(f"{where} has an unterminated quote; a quote itself is written ''.")
+        if part["field"]:
+            _check_field(where, part["letter"], len(part["field"]))
+
+
+def _check_field(where: str, letter: str, length: int) -> None:
+    if letter not in LONGEST_FIELDS:
+        supported = ", ".join(LONGEST_FIELDS)
+        raise DefinitionInvalid(
+            f"{where} has the letter {letter}, which is not supported; supported are {supported}, and text in 'quotes'."
+        )
+    longest = LONGEST_FIELDS[letter]
+    if longest is not None and length > longest:
+        raise DefinitionInvalid(
+            f"{where} has {letter * length}; at most {longest} letters {letter} in a row are supported."
+        )
+
+
+def format_instant(instant: datetime, pattern: str, zone: str) -> str:
+    """Return *instant* as a checked pattern shows it in the zone, in English. Instants have no fraction of a second."""
+    return str(format_datetime(instant, pattern, tzinfo=zone_named(zone), locale="en"))
+
+
+def partitions_of(
+    schedule_time: datetime, freshness: Freshness, zone: str, formatters: Mapping[str, str]
+) -> PartitionSpec:
+    """Return the partition of *schedule_time*: schedule time - freshness, formatted for each column of *formatters*."""
+    start = before(schedule_time, freshness, zone)
+    return PartitionSpec.of({column: format_instant(start, pattern, zone) for column, pattern in formatters.items()})
+
+
+def parse_schedule_time(text: str, zone: str) -> datetime:
+    """Return the UTC instant of a local `yyyy-MM-dd HH:mm:ss`; raises RequestInvalid naming the field, text and format.
+
+    A wall clock that the zone skips means the first instant after the gap, one that it shows twice means the first.
+    """
+    refusal = (
+        f"scheduleTime: '{text}' cannot be read; write it as {SCHEDULE_TIME_FORMAT} in the time zone {zone}, "
+        "for example 2026-01-31 00:00:00."
+    )
+    if not _SCHEDULE_TIME.fullmatch(text):
+        raise RequestInvalid(refusal)
+    try:
+        return instant_at(datetime.fromisoformat(text), zone_named(zone))
+    except (ValueError, OverflowError) as cause:
+        raise RequestInvalid(refusal) from cause
+
+
+def show_schedule_time(instant: datetime, zone: str) -> str:
+    """Return *instant* as the local `yyyy-MM-dd HH:mm:ss` of the zone."""
+    local = instant.astimezone(UTC).astimezone(zone_named(zone))
+    return local.replace(tzinfo=None, microsecond=0).isoformat(sep=" ")

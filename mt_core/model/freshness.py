@@ -1,0 +1,232 @@
+"""Freshness: how stale a table may be, the refresh mode it implies, and the grid of its schedule times."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
+from itertools import islice, takewhile
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from mt_core.errors import DefinitionInvalid
+from mt_core.model.zone import SECOND, instant_at, instant_of, offset_at, seconds_of, transition_between, zone_named
+
+FIRST_MONDAY = date(1970, 1, 5)
+FIRST_INSTANT = seconds_of(datetime(1970, 1, 5, tzinfo=UTC))
+DAY_S = 86_400
+LONGEST_S = 36_500 * DAY_S
+MICROSECOND = timedelta(microseconds=1)
+
+
+class FreshnessUnit(StrEnum):
+    """The units an interval can have."""
+
+    SECOND = "SECOND"
+    MINUTE = "MINUTE"
+    HOUR = "HOUR"
+    DAY = "DAY"
+    WEEK = "WEEK"
+
+
+UNIT_SECONDS = {
+    FreshnessUnit.SECOND: 1,
+    FreshnessUnit.MINUTE: 60,
+    FreshnessUnit.HOUR: 3_600,
+    FreshnessUnit.DAY: DAY_S,
+    FreshnessUnit.WEEK: 7 * DAY_S,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How stale a table may be, as declared. Raises DefinitionInvalid naming a value that does not fit."""
+
+    amount: int
+    unit: str
+
+    def __post_init__(self) -> None:
+        if self.unit not in UNIT_SECONDS:
+            units = ", ".join(FreshnessUnit)
+            raise DefinitionInvalid(f"FRESHNESS: the unit {self.unit} is not supported; use one of {units}.")
+        if self.amount <= 0:
+            raise DefinitionInvalid(
+                f"FRESHNESS: only positive integers are supported, not '{self.amount}'; write INTERVAL '1' {self.unit}."
+            )
+        if self.seconds > LONGEST_S:
+            raise DefinitionInvalid(f"FRESHNESS: {self} is too long; 36500 days is the longest.")
+
+    @classmethod
+    def of_seconds(cls, seconds: int) -> Freshness:
+        """Return the freshness of that length in the largest unit, up to days, in which it is a whole number."""
+        for unit in (FreshnessUnit.DAY, FreshnessUnit.HOUR, FreshnessUnit.MINUTE):
+            if seconds % UNIT_SECONDS[unit] == 0:
+                return cls(seconds // UNIT_SECONDS[unit], unit.value)
+        return cls(seconds, FreshnessUnit.SECOND.value)
+
+    def __str__(self) -> str:
+        return f"INTERVAL '{self.amount}' {self.unit}"
+
+    @property
+    def seconds(self) -> int:
+        """The interval in seconds, a day counted as 24 hours."""
+        return self.amount * UNIT_SECONDS[FreshnessUnit(self.unit)]
+
+    @property
+    def days(self) -> int | None:
+        """The interval in whole days, or None if it is not a number of days."""
+        return None if self.seconds % DAY_S else self.seconds // DAY_S
+
+
+def derive_refresh_mode(freshness: Freshness, threshold_s: float) -> Literal["FULL", "CONTINUOUS"]:
+    """Return CONTINUOUS if *freshness* is strictly shorter than the threshold, else FULL."""
+    return "CONTINUOUS" if freshness.seconds < threshold_s else "FULL"
+
+
+def before(schedule_time: datetime, freshness: Freshness, zone: str) -> datetime:
+    """Return *schedule_time* minus *freshness* (UTC): on the calendar of *zone* for whole days, else elapsed time.
+
+    The first instant of a local day counts as its midnight, even where that midnight is skipped.
+    """
+    if freshness.days is None:
+        return schedule_time.astimezone(UTC) - timedelta(seconds=freshness.seconds)
+    named = zone_named(zone)
+    wall = schedule_time.astimezone(named).replace(tzinfo=None)
+    midnight = datetime.combine(wall.date(), time())
+    if instant_at(midnight, named) == schedule_time:
+        wall = midnight
+    return instant_at(wall - timedelta(days=freshness.days), named)
+
+
+class Grid(ABC):
+    """The schedule times of a freshness in a zone: an endless row of aware UTC datetimes."""
+
+    @abstractmethod
+    def after(self, instant: datetime) -> datetime:
+        """Return the first point strictly later than *instant*."""
+
+    @abstractmethod
+    def at_or_before(self, instant: datetime) -> datetime:
+        """Return the last point that is not later than *instant*."""
+
+    def points(self, after: datetime) -> Iterator[datetime]:
+        """Yield the points later than *after*, oldest first, without end."""
+        while True:
+            after = self.after(after)
+            yield after
+
+    def between(self, after: datetime, until: datetime) -> list[datetime]:
+        """Return all points with after < point <= until, oldest first."""
+        return list(takewhile(lambda point: point <= until, self.points(after)))
+
+    def latest(self, after: datetime, until: datetime, limit: int) -> list[datetime]:
+        """Return at most *limit* of the points with after < point <= until, newest first; only these are computed."""
+        return list(islice(takewhile(lambda point: point > after, self._backwards(until)), limit))
+
+    def _backwards(self, until: datetime) -> Iterator[datetime]:
+        while True:
+            point = self.at_or_before(until)
+            yield point
+            until = point - MICROSECOND
+
+
+def grid_of(freshness: Freshness, zone: str) -> Grid:
+    """Return the grid of *freshness* in the IANA zone *zone*; raises DefinitionInvalid naming an unknown zone.
+
+    Equal lengths have equal grids: 60 SECOND = 1 MINUTE, 24 HOUR = 1 DAY, 7 DAY = 1 WEEK.
+    Whole days are the midnights of every n-th local day, counted from Monday 1970-01-05; a midnight which is skipped is
+    the first instant after the gap, one which is seen twice is the first.
+    Intervals cron can say (seconds and minutes that divide 60, hours that divide 24) are the instants at which the
+    local wall clock shows a multiple of the interval since midnight. One that is skipped is the first instant after the
+    gap; one that is seen twice gives both instants; and where the clock is put back so that two points would be further
+    apart than the interval, there is one more point an interval after the earlier. So no table is ever staler than
+    promised.
+    All others are the instants 1970-01-05T00:00Z + k * interval; the zone does not matter.
+    """
+    named = zone_named(zone)
+    if freshness.days is not None:
+        return _CalendarGrid(freshness.days, named)
+    if _cron_can_say(freshness.seconds):
+        return _WallClockGrid(freshness.seconds, named)
+    return _ElapsedGrid(freshness.seconds)
+
+
+def _cron_can_say(seconds: int) -> bool:
+    if seconds % 3_600 == 0:
+        return 24 % (seconds // 3_600) == 0
+    return 60 % (seconds // 60 if seconds % 60 == 0 else seconds) == 0
+
+
+@dataclass(frozen=True, slots=True)
+class _CalendarGrid(Grid):
+    days: int
+    zone: ZoneInfo
+
+    def after(self, instant: datetime) -> datetime:
+        index = self._index(instant)
+        while (point := self._point(index)) <= instant:
+            index += 1
+        return point
+
+    def at_or_before(self, instant: datetime) -> datetime:
+        index = self._index(instant) + 1
+        while (point := self._point(index)) > instant:
+            index -= 1
+        return point
+
+    def _index(self, instant: datetime) -> int:
+        return (instant.astimezone(self.zone).date() - FIRST_MONDAY).days // self.days
+
+    def _point(self, index: int) -> datetime:
+        return instant_at(datetime.combine(FIRST_MONDAY + timedelta(days=index * self.days), time()), self.zone)
+
+
+@dataclass(frozen=True, slots=True)
+class _WallClockGrid(Grid):
+    """`step` divides a day, so the wall clock is a multiple of it since midnight as it is one since 1970."""
+
+    step: int
+    zone: ZoneInfo
+
+    def after(self, instant: datetime) -> datetime:
+        seconds = seconds_of(instant)
+        return instant_of(min(self._ceiling(seconds + 1), self._floor(seconds, fill=True) + self.step))
+
+    def at_or_before(self, instant: datetime) -> datetime:
+        return instant_of(self._floor(seconds_of(instant), fill=True))
+
+    def _floor(self, seconds: int, *, fill: bool = False) -> int:
+        offset = offset_at(seconds, self.zone)
+        point = (seconds + offset) // self.step * self.step - offset
+        if offset_at(point, self.zone) != offset:
+            change = transition_between(point, seconds, self.zone)
+            point = change if self._skips_a_point(change) else self._floor(change - 1)
+        return point + (seconds - point) // self.step * self.step if fill else point
+
+    def _ceiling(self, seconds: int) -> int:
+        if self._skips_a_point(seconds):
+            return seconds
+        offset = offset_at(seconds, self.zone)
+        point = -(-(seconds + offset) // self.step) * self.step - offset
+        if offset_at(point, self.zone) == offset:
+            return point
+        return self._ceiling(transition_between(seconds, point, self.zone))
+
+    def _skips_a_point(self, seconds: int) -> bool:
+        """Whether the clock is put forward at this instant, over a multiple of the step."""
+        start = seconds + offset_at(seconds - 1, self.zone)
+        end = seconds + offset_at(seconds, self.zone)
+        return start < end and (end - 1) // self.step * self.step >= start
+
+
+@dataclass(frozen=True, slots=True)
+class _ElapsedGrid(Grid):
+    step: int
+
+    def after(self, instant: datetime) -> datetime:
+        return self.at_or_before(instant) + self.step * SECOND
+
+    def at_or_before(self, instant: datetime) -> datetime:
+        return instant_of((seconds_of(instant) - FIRST_INSTANT) // self.step * self.step + FIRST_INSTANT)

@@ -1,0 +1,70 @@
+"""Partition specs and scopes: which part of a table a run refreshes. Values are strings, as Flink has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PartitionSpec:
+    """Some partition columns with their values; a partial spec means every partition that agrees with it."""
+
+    items: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, values: Mapping[str, str]) -> PartitionSpec:
+        return cls(tuple(sorted(values.items())))
+
+    def __str__(self) -> str:
+        return "/".join(f"{key}={value}" for key, value in self.items)
+
+    def covers(self, other: PartitionSpec) -> bool:
+        """Whether every partition of *other* is one of ours."""
+        return set(self.items) <= set(other.items)
+
+    def overlaps(self, other: PartitionSpec) -> bool:
+        """Whether some partition can belong to both."""
+        ours, theirs = dict(self.items), dict(other.items)
+        return all(theirs[key] == value for key, value in ours.items() if key in theirs)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A set of partition specs, or the whole table (`specs` is None)."""
+
+    specs: frozenset[PartitionSpec] | None = None
+
+    @classmethod
+    def of(cls, specs: Iterable[PartitionSpec]) -> Scope:
+        return cls(frozenset(specs))
+
+    @property
+    def whole(self) -> bool:
+        return self.specs is None
+
+    def __str__(self) -> str:
+        return "whole table" if self.specs is None else ", ".join(str(spec) for spec in sorted(self.specs))
+
+    def union(self, other: Scope) -> Scope:
+        if self.specs is None or other.specs is None:
+            return WHOLE
+        return Scope(self.specs | other.specs)
+
+    def covers(self, spec: PartitionSpec) -> bool:
+        return self.specs is None or any(own.covers(spec) for own in self.specs)
+
+    def overlaps(self, spec: PartitionSpec) -> bool:
+        return self.specs is None or any(own.overlaps(spec) for own in self.specs)
+
+    def to_json(self) -> list[dict[str, str]] | None:
+        """Shape: null for the whole table, else a list of {column: value}."""
+        return None if self.specs is None else [dict(spec.items) for spec in sorted(self.specs)]
+
+    @classmethod
+    def from_json(cls, body: Any) -> Scope:
+        return WHOLE if body is None else cls.of(PartitionSpec.of(spec) for spec in body)
+
+
+WHOLE = Scope()

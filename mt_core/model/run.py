@@ -1,0 +1,95 @@
+"""Refresh runs: one row of the ledger each, and the status with its transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from mt_core.errors import IllegalStatus
+from mt_core.model.partition import Scope
+
+
+class RunKind(StrEnum):
+    """Who asked for a run."""
+
+    PERIODIC = "PERIODIC"
+    MANUAL = "MANUAL"
+    REBUILD = "REBUILD"
+    INITIAL = "INITIAL"
+
+
+class RunStatus(StrEnum):
+    """Where a run stands."""
+
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    SKIPPED = "SKIPPED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+    COALESCED = "COALESCED"
+
+
+TRANSITIONS: Mapping[RunStatus, frozenset[RunStatus]] = {
+    RunStatus.QUEUED: frozenset({RunStatus.RUNNING, RunStatus.COALESCED, RunStatus.CANCELED, RunStatus.FAILED}),
+    RunStatus.RUNNING: frozenset(
+        {RunStatus.SUCCEEDED, RunStatus.SKIPPED, RunStatus.FAILED, RunStatus.CANCELED, RunStatus.QUEUED}
+    ),
+    RunStatus.SUCCEEDED: frozenset(),
+    RunStatus.SKIPPED: frozenset(),
+    RunStatus.FAILED: frozenset(),
+    RunStatus.CANCELED: frozenset(),
+    RunStatus.COALESCED: frozenset(),
+}
+TERMINAL = frozenset(status for status, targets in TRANSITIONS.items() if not targets)
+OPEN = frozenset(RunStatus) - TERMINAL
+DONE = frozenset({RunStatus.SUCCEEDED, RunStatus.SKIPPED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshRun:
+    """One row of the ledger. `run_id` is a UUID and an operation handle; instants are UTC.
+
+    `points` are the grid points the run covers when it is done; `solo` runs take no further due points; `claim` is 0 until a
+    worker has claimed it; `vector` is the source vector it read; `decision` is refresh, skip or suspended, and `reason` says why.
+    """
+
+    run_id: str
+    table_id: str
+    kind: RunKind
+    scope: Scope
+    requested_at: datetime
+    request_key: str | None = None
+    schedule_time: datetime | None = None
+    points: tuple[datetime, ...] = ()
+    solo: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+    status: RunStatus = RunStatus.QUEUED
+    attempt: int = 1
+    claim: int = 0
+    owner: str | None = None
+    lease_until: datetime | None = None
+    cancel_requested: bool = False
+    covered_by: str | None = None
+    retry_of: str | None = None
+    job_id: str | None = None
+    vector: tuple[Mapping[str, Any], ...] | None = None
+    pinned: bool | None = None
+    fingerprint: str | None = None
+    decision: str | None = None
+    reason: str | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    rows: int | None = None
+    snapshot_id: str | None = None
+    error: str | None = None
+    cause: str | None = None
+
+    def advance(self, target: RunStatus, **changes: Any) -> RefreshRun:
+        """Return the run in status *target* with *changes*; raises IllegalStatus for a move `TRANSITIONS` does not have."""
+        if target not in TRANSITIONS[self.status]:
+            raise IllegalStatus(f"Refresh {self.run_id} is {self.status} and cannot become {target}.")
+        return replace(self, status=target, **changes)

@@ -1,0 +1,173 @@
+"""Materialized tables: identifiers, columns, the stored definition, and the status with its transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from mt_core.errors import IllegalStatus
+from mt_core.model.freshness import Freshness
+
+DEFINITION_VERSION = 1
+FORMATTER_PREFIX = "partition.fields."
+FORMATTER_SUFFIX = ".date-formatter"
+
+
+class RefreshMode(StrEnum):
+    """How a table is kept fresh (FLIP-435)."""
+
+    FULL = "FULL"
+    CONTINUOUS = "CONTINUOUS"
+
+
+class RefreshStatus(StrEnum):
+    """Whether a table is being kept fresh."""
+
+    INITIALIZING = "INITIALIZING"
+    ACTIVATED = "ACTIVATED"
+    SUSPENDED = "SUSPENDED"
+
+
+TRANSITIONS: Mapping[RefreshStatus, frozenset[RefreshStatus]] = {
+    RefreshStatus.INITIALIZING: frozenset({RefreshStatus.ACTIVATED}),
+    RefreshStatus.ACTIVATED: frozenset({RefreshStatus.SUSPENDED}),
+    RefreshStatus.SUSPENDED: frozenset({RefreshStatus.ACTIVATED}),
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableIdentifier:
+    """A fully qualified name; `namespace` may have several levels joined by dots."""
+
+    catalog: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return ".".join(part if _is_plain(part) else quoted(part) for part in self.parts)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return (self.catalog, *self.namespace.split("."), self.name)
+
+    @property
+    def sql(self) -> str:
+        """The name with every part in back quotes."""
+        return ".".join(quoted(part) for part in self.parts)
+
+
+def quoted(part: str) -> str:
+    """Return *part* in back quotes."""
+    return "`" + part.replace("`", "``") + "`"
+
+
+def _is_plain(part: str) -> bool:
+    return part.isidentifier() and part.isascii()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column; `type` is Spark SQL's spelling, such as `decimal(10,2)`."""
+
+    name: str
+    type: str
+    nullable: bool = True
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDefinition:
+    """What a CREATE MATERIALIZED TABLE said, resolved: the part of a table that only users change."""
+
+    columns: tuple[Column, ...]
+    original_query: str
+    expanded_query: str
+    freshness: Freshness
+    refresh_mode: RefreshMode
+    logical_refresh_mode: str
+    zone: str
+    comment: str | None = None
+    partition_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    catalog: str = ""
+    namespace: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def date_formatters(self) -> dict[str, str]:
+        """Partition column -> pattern, from the options `partition.fields.<column>.date-formatter`."""
+        return {
+            key.removeprefix(FORMATTER_PREFIX).removesuffix(FORMATTER_SUFFIX): pattern
+            for key, pattern in self.options.items()
+            if key.startswith(FORMATTER_PREFIX) and key.endswith(FORMATTER_SUFFIX)
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        body = asdict(self)
+        body["version"] = DEFINITION_VERSION
+        body["freshness"] = {"amount": self.freshness.amount, "unit": self.freshness.unit}
+        body["options"], body["settings"] = dict(self.options), dict(self.settings)
+        return body
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> TableDefinition:
+        facts = {key: value for key, value in body.items() if key != "version"}
+        facts["columns"] = tuple(Column(**column) for column in facts["columns"])
+        facts["partition_keys"] = tuple(facts["partition_keys"])
+        facts["freshness"] = Freshness(**facts["freshness"])
+        facts["refresh_mode"] = RefreshMode(facts["refresh_mode"])
+        return cls(**facts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """A command under way on a table: written before its first effect, cleared with its last."""
+
+    command: str
+    step: str
+    token: int
+    owner: str
+    lease_until: datetime
+    started_at: datetime
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether runs of the table have to wait for it."""
+        return self.command in {"ALTER", "CREATE", "DROP"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaterializedTable:
+    """One row of the registry. `revision` grows with every change, `claim` with every claim on the storage.
+
+    `handler` is the scheduler's refresh handler (None while there is no workflow); `dynamic_options` are those of the last
+    RESUME WITH; every grid point up to `covered_until` needs no refresh any more; `rebuild_due` is the fingerprint which a
+    whole-table run still has to compute (None: none).
+    """
+
+    table_id: str
+    identifier: TableIdentifier
+    definition: TableDefinition
+    created_at: datetime
+    status: RefreshStatus = RefreshStatus.INITIALIZING
+    status_by: str = "CREATE"
+    status_at: datetime
+    location: str
+    covered_until: datetime
+    scheduler: str = ""
+    handler: str | None = None
+    dynamic_options: Mapping[str, str] = field(default_factory=dict)
+    rebuild_due: str | None = None
+    intent: Intent | None = None
+    revision: int = 0
+    claim: int = 0
+
+    def advance(self, target: RefreshStatus, *, by: str, at: datetime) -> MaterializedTable:
+        """Return the table in status *target*; raises IllegalStatus for a move that `TRANSITIONS` does not have."""
+        if target not in TRANSITIONS[self.status]:
+            raise IllegalStatus(f"Materialized table {self.identifier} is {self.status} and cannot become {target}.")
+        return replace(self, status=target, status_by=by, status_at=at)

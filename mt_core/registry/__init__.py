@@ -1,0 +1,1 @@
+"""The SQL registry: SQLite by default, PostgreSQL in production."""

@@ -1,0 +1,134 @@
+"""The database of a registry: from its URL to an engine whose transactions happen one after the other."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.util.exc import CommandError
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from mt_core.errors import ConfigError
+from mt_core.registry.failures import translated
+
+WAIT_S = 30
+IDLE_TIMEOUT_S = 60
+CONNECT_TIMEOUT_S = 10
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+# PostgreSQL: whoever has this advisory lock may work on the registry of the database.
+ADVISORY_LOCK = 0x46524553_48544142
+
+# Alembic keeps the migration under way in globals of its module.
+_migrating = threading.Lock()
+
+
+def connect(url: str) -> Engine:
+    """Return an engine for *url* with the newest schema in place.
+
+    Raises ConfigError or RegistryError, which never tell a password.
+    """
+    parsed = _parse(url)
+    engine = _sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _postgres(parsed)
+    try:
+        with translated(shown(parsed)):
+            _migrate(engine)
+    except BaseException:
+        engine.dispose()
+        raise
+    return engine
+
+
+def shown(url: URL) -> str:
+    """Return *url* as a message may show it: no password, and no parameters, which may hold one too."""
+    return url.set(query={}).render_as_string(hide_password=True)
+
+
+def _parse(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        # The cause is left out because it can quote a password.
+        raise ConfigError(f"The registry's URL ({url.partition(':')[0]}:…) cannot be read; {_WAY_OUT}.") from None
+    if parsed.drivername in {"postgresql", "postgresql+psycopg"}:
+        return parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername not in {"sqlite", "sqlite+pysqlite"}:
+        raise ConfigError(f"Registry {shown(parsed)} is of a kind that is not supported; {_WAY_OUT}.")
+    if parsed.database is None or not Path(parsed.database).is_absolute():
+        raise ConfigError(f"Registry {shown(parsed)} names no file by its absolute path; {_WAY_OUT}.")
+    return parsed
+
+
+_WAY_OUT = "write sqlite:////absolute/path/registry.db or postgresql://user@host/database"
+
+
+def _sqlite(url: URL) -> Engine:
+    folder = Path(str(url.database)).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as cause:
+        raise ConfigError(f"Registry {shown(url)}: folder {folder} cannot be made: {cause.strerror}.") from cause
+    engine = create_engine(url, connect_args={"timeout": WAIT_S}, pool_size=1, max_overflow=0)
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _record: object) -> None:
+        # The driver's own transactions begin at the first write only; ours begin below.
+        connection.isolation_level = None
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _postgres(url: URL) -> Engine:
+    arguments = {"connect_timeout": CONNECT_TIMEOUT_S, "fallback_application_name": "freshtable"}
+    try:
+        engine = create_engine(
+            url,
+            connect_args={key: value for key, value in arguments.items() if key not in url.query},
+            isolation_level="READ COMMITTED",
+            pool_size=1,
+            max_overflow=0,
+            pool_pre_ping=True,
+        )
+    except (ModuleNotFoundError, NoSuchModuleError) as cause:
+        raise ConfigError(
+            f"Registry {shown(url)} needs psycopg; install it: pip install 'freshtable[postgres]'."
+        ) from cause
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _record: object) -> None:
+        # A process that hangs in a transaction must not stop the others for ever.
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET lock_timeout = '{WAIT_S}s'")
+            cursor.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_TIMEOUT_S}s'")
+        connection.commit()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # The lock comes first and READ COMMITTED looks anew at each statement, so a transaction sees all of those that
+        # had the lock before it: they happen one after the other, and none is ended for the sake of another.
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})")
+
+    return engine
+
+
+def _migrate(engine: Engine) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    with _migrating, engine.begin() as connection:
+        config.attributes["connection"] = connection
+        try:
+            command.upgrade(config, "head")
+        except CommandError as cause:
+            raise ConfigError(
+                f"Registry {shown(engine.url)} was written by a newer release; install that release: {cause}."
+            ) from cause

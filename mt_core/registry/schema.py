@@ -1,0 +1,115 @@
+"""The tables of the registry as the newest migration leaves them: columns for what is searched, JSON for the rest."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    literal_column,
+    text,
+)
+
+from mt_core.model.run import RunKind, RunStatus
+
+METADATA = MetaData()
+
+# Compared byte by byte on both databases, so that instants and names sort alike.
+TEXT = Text().with_variant(Text(collation="C"), "postgresql")
+SEQUENCE = BigInteger().with_variant(Integer, "sqlite")
+
+TABLES = Table(
+    "materialized_tables",
+    METADATA,
+    Column("table_id", TEXT, primary_key=True),
+    Column("catalog", TEXT, nullable=False),
+    Column("namespace", TEXT, nullable=False),
+    Column("name", TEXT, nullable=False),
+    Column("status", TEXT, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("claim", BigInteger, nullable=False),
+    Column("exclusive", Boolean, nullable=False),
+    Column("body", TEXT, nullable=False),
+    Index("materialized_tables_name", "catalog", "namespace", "name", unique=True),
+    Index(
+        "materialized_tables_exclusive",
+        "table_id",
+        sqlite_where=text("exclusive = 1"),
+        postgresql_where=text("exclusive"),
+    ),
+    implicit_returning=False,
+)
+
+RUNS = Table(
+    "runs",
+    METADATA,
+    Column("seq", SEQUENCE, primary_key=True, autoincrement=True),
+    Column("run_id", TEXT, nullable=False),
+    Column("table_id", TEXT, nullable=False),
+    Column("kind", TEXT, nullable=False),
+    Column("status", TEXT, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("claim", BigInteger, nullable=False),
+    Column("requested_at", TEXT, nullable=False),
+    Column("request_key", TEXT),
+    Column("schedule_time", TEXT),
+    Column("last_point", TEXT),
+    Column("owner", TEXT),
+    Column("lease_until", TEXT),
+    Column("covered_by", TEXT),
+    Column("body", TEXT, nullable=False),
+    Index("runs_run_id", "run_id", unique=True),
+    Index("runs_of_table", "table_id", "seq"),
+    Index("runs_of_table_by_status", "table_id", "status", "seq"),
+    Index("runs_by_status", "status", "seq"),
+    implicit_returning=False,
+    sqlite_autoincrement=True,
+)
+
+DEFINITIONS = Table(
+    "workflow_definitions",
+    METADATA,
+    Column("workflow_id", TEXT, primary_key=True),
+    Column("shard", Integer, nullable=False),
+    Column("body", TEXT, nullable=False),
+    Index("workflow_definitions_by_shard", "shard", "workflow_id"),
+    implicit_returning=False,
+)
+
+TOMBSTONES = Table(
+    "tombstones",
+    METADATA,
+    Column("table_id", TEXT, primary_key=True),
+    Column("dropped_at", TEXT, nullable=False),
+    Column("body", TEXT, nullable=False),
+    implicit_returning=False,
+)
+
+
+def _partial_index(name: str, columns: tuple[str, ...], condition: str, *, unique: bool = False) -> None:
+    where = text(condition)
+    Index(name, *(RUNS.c[column] for column in columns), unique=unique, sqlite_where=where, postgresql_where=where)
+
+
+_partial_index("runs_one_running", ("table_id",), "status = 'RUNNING'", unique=True)
+_partial_index(
+    "runs_one_per_key",
+    ("request_key",),
+    "request_key IS NOT NULL AND status NOT IN ('FAILED', 'CANCELED')",
+    unique=True,
+)
+_partial_index("runs_by_key", ("request_key", "seq"), "request_key IS NOT NULL")
+_partial_index("runs_by_last_point", ("table_id", "last_point"), "last_point IS NOT NULL")
+_partial_index("runs_by_schedule_time", ("table_id", "schedule_time"), "kind = 'PERIODIC'")
+_partial_index("runs_covered", ("covered_by",), "covered_by IS NOT NULL")
+
+
+def word(value: RunStatus | RunKind) -> ColumnElement[str]:
+    """Return *value* as a constant of the statement: a planner uses a partial index only for constants."""
+    return literal_column(f"'{value.value}'", Text)

@@ -1,0 +1,73 @@
+"""Result sets: columns with logical types (flink.md §2.3) and rows in JSON form (§2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+STRING_LENGTH = 2147483647
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogicalType:
+    """A Flink logical type: its root, nullability and the extra members of its JSON."""
+
+    root: str
+    nullable: bool = True
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": self.root, "nullable": self.nullable, **self.extras}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> LogicalType:
+        extras = {key: value for key, value in body.items() if key not in {"type", "nullable"}}
+        return cls(root=body["type"], nullable=body.get("nullable", True), extras=extras)
+
+
+STRING = LogicalType(root="VARCHAR", extras={"length": STRING_LENGTH})
+BOOLEAN = LogicalType(root="BOOLEAN")
+INT = LogicalType(root="INTEGER")
+BIGINT = LogicalType(root="BIGINT")
+DOUBLE = LogicalType(root="DOUBLE")
+STRING_MAP = LogicalType(
+    root="MAP",
+    extras={
+        "keyType": {"type": "VARCHAR", "nullable": True, "length": STRING_LENGTH},
+        "valueType": {"type": "VARCHAR", "nullable": True, "length": STRING_LENGTH},
+    },
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A result column."""
+
+    name: str
+    type: LogicalType = STRING
+    comment: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "logicalType": self.type.to_json(), "comment": self.comment}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Column:
+        return cls(name=body["name"], type=LogicalType.from_json(body["logicalType"]), comment=body.get("comment"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSet:
+    """Columns and all their rows, in memory: for answers that are small by nature."""
+
+    columns: Sequence[Column]
+    rows: Sequence[list[Any]]
+
+    def page(self, start: int, size: int) -> list[list[Any]]:
+        return list(self.rows[start : start + size])
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+OK = RowSet(columns=(Column(name="result"),), rows=[["OK"]])

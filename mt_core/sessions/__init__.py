@@ -1,0 +1,1 @@
+"""Sessions and operations of the SQL gateway (FLIP-91)."""

@@ -1,0 +1,236 @@
+"""An operation: one statement at work, its status with the transitions, and its result (FLIP-91)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from mt_core.errors import Canceled, IllegalStatus, MtError
+from mt_core.model.run import RefreshRun
+from mt_core.sessions.paging import Cursor, Page
+from mt_core.sessions.ports import ResultRows
+
+
+class OperationStatus(StrEnum):
+    """Where an operation stands."""
+
+    INITIALIZED = "INITIALIZED"
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    FINISHED = "FINISHED"
+    CANCELED = "CANCELED"
+    CLOSED = "CLOSED"
+    ERROR = "ERROR"
+    TIMEOUT = "TIMEOUT"
+
+
+_ENDS = frozenset({OperationStatus.CANCELED, OperationStatus.CLOSED, OperationStatus.TIMEOUT, OperationStatus.ERROR})
+_ONLY_CLOSED = frozenset({OperationStatus.CLOSED})
+
+TRANSITIONS: Mapping[OperationStatus, frozenset[OperationStatus]] = {
+    OperationStatus.INITIALIZED: _ENDS | {OperationStatus.PENDING},
+    OperationStatus.PENDING: _ENDS | {OperationStatus.RUNNING},
+    OperationStatus.RUNNING: _ENDS | {OperationStatus.FINISHED},
+    OperationStatus.FINISHED: _ONLY_CLOSED,
+    OperationStatus.CANCELED: _ONLY_CLOSED,
+    OperationStatus.TIMEOUT: _ONLY_CLOSED,
+    OperationStatus.ERROR: _ONLY_CLOSED,
+    OperationStatus.CLOSED: frozenset(),
+}
+TERMINAL = frozenset(status for status, targets in TRANSITIONS.items() if targets <= _ONLY_CLOSED)
+
+
+class OperationKind(StrEnum):
+    """Who does the work: the session itself, the manager of materialized tables, a refresh run, or Spark."""
+
+    SESSION = "SESSION"
+    TABLE = "TABLE"
+    REFRESH = "REFRESH"
+    SPARK = "SPARK"
+
+
+class ResultKind(StrEnum):
+    """Whether a statement had something to show."""
+
+    SUCCESS = "SUCCESS"
+    SUCCESS_WITH_CONTENT = "SUCCESS_WITH_CONTENT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationResult:
+    """What a finished operation shows.
+
+    `job_id` (32 hex digits) is None when no job ran; `run` is the refresh it stands for.
+    """
+
+    rows: ResultRows
+    result_kind: ResultKind
+    is_query: bool = False
+    job_id: str | None = None
+    warnings: tuple[str, ...] = ()
+    run: RefreshRun | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationProgress:
+    """How far the work is, as far as somebody knows."""
+
+    done: int
+    total: int
+    message: str
+
+
+class OperationView(Protocol):
+    """What a client can ask of an operation, whether a statement or a refresh run is behind it."""
+
+    @property
+    def handle(self) -> str: ...
+
+    @property
+    def status(self) -> OperationStatus: ...
+
+    @property
+    def error(self) -> MtError | None:
+        """The error of an operation in ERROR, else None."""
+
+    @property
+    def result(self) -> OperationResult | None:
+        """The result of a FINISHED operation, else None."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until the operation is terminal; returns whether it is."""
+
+    def fetch(self, token: int) -> Page:
+        """Return page *token*; raises IllegalStatus unless FINISHED, RequestInvalid for a token out of turn."""
+
+    def cancel(self) -> None:
+        """End the work; raises IllegalStatus when it has ended."""
+
+    def progress(self) -> OperationProgress | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What an operation is busy with: its kind, how to stop it, and how to see how far it is."""
+
+    kind: OperationKind
+    message: str
+    job_id: str | None = None
+    stop: Callable[[], object] | None = None
+    measure: Callable[[], tuple[int, int] | None] | None = None
+
+
+class Operation:
+    """One statement at work; safe from any thread."""
+
+    def __init__(self, handle: str, statement: str, created_at: datetime) -> None:
+        self.handle, self.statement, self.created_at = handle, statement, created_at
+        self._changed = threading.Condition()
+        self._status = OperationStatus.INITIALIZED
+        self._work = Work(kind=OperationKind.SESSION, message="waiting for its turn")
+        self._result: OperationResult | None = None
+        self._error: MtError | None = None
+        self._cursor: Cursor | None = None
+
+    @property
+    def status(self) -> OperationStatus:
+        return self._status
+
+    @property
+    def kind(self) -> OperationKind:
+        return self._work.kind
+
+    @property
+    def job_id(self) -> str | None:
+        return self._work.job_id
+
+    @property
+    def error(self) -> MtError | None:
+        return self._error
+
+    @property
+    def result(self) -> OperationResult | None:
+        return self._result
+
+    def advance(self, target: OperationStatus) -> OperationStatus:
+        """Move to *target* and return the status before; raises IllegalStatus for a move not in `TRANSITIONS`."""
+        with self._changed:
+            before = self._status
+            if target not in TRANSITIONS[before]:
+                raise IllegalStatus(f"Operation {self.handle} is {before} and cannot become {target}.")
+            self._status = target
+            self._changed.notify_all()
+            return before
+
+    def begin(self, work: Work) -> None:
+        """Remember what the operation is busy with now; raises Canceled when it has ended meanwhile."""
+        with self._changed:
+            if self._status in TERMINAL:
+                raise Canceled(f"Operation {self.handle} is {self._status}.")
+            self._work = work
+
+    def tell(self, message: str) -> None:
+        """Say in words what the operation is doing."""
+        with self._changed:
+            self._work = replace(self._work, message=message)
+
+    def finish(self, result: OperationResult) -> None:
+        """Become FINISHED with *result*, or release the result when the operation has ended meanwhile."""
+        with self._changed:
+            late = self._status in TERMINAL
+            if not late:
+                self._result, self._cursor = result, Cursor(result.rows)
+                self.advance(OperationStatus.FINISHED)
+        if late:
+            result.rows.close()
+
+    def fail(self, error: MtError) -> None:
+        """Become ERROR with *error*, unless the operation has ended meanwhile."""
+        with self._changed:
+            if self._status not in TERMINAL:
+                self._error = error
+                self.advance(OperationStatus.ERROR)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until the operation is terminal; returns whether it is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._status in TERMINAL, timeout_s)
+
+    def fetch(self, token: int) -> Page:
+        """Return page *token*; raises IllegalStatus unless FINISHED, RequestInvalid for a token out of turn."""
+        cursor, status = self._cursor, self._status
+        if cursor is None or status is not OperationStatus.FINISHED:
+            raise IllegalStatus(f"Operation {self.handle} is {status}: it has no result to fetch.")
+        return cursor.fetch(token)
+
+    def cancel(self) -> None:
+        """Become CANCELED and stop the work; raises IllegalStatus when the operation has ended."""
+        self.advance(OperationStatus.CANCELED)
+        self._stop()
+
+    def close(self) -> None:
+        """Become CLOSED and release the result; stops a Spark statement, but never a refresh. Twice is harmless."""
+        with self._changed:
+            if self._status is OperationStatus.CLOSED:
+                return
+            before = self.advance(OperationStatus.CLOSED)
+        if before not in TERMINAL and self.kind is OperationKind.SPARK:
+            self._stop()
+        if self._result is not None:
+            self._result.rows.close()
+
+    def progress(self) -> OperationProgress | None:
+        """Return how far the work is; None when it has ended."""
+        work = self._work
+        if self._status in TERMINAL:
+            return None
+        done, total = (work.measure() if work.measure is not None else None) or (0, 0)
+        return OperationProgress(done=done, total=total, message=work.message)
+
+    def _stop(self) -> None:
+        if self._work.stop is not None:
+            self._work.stop()

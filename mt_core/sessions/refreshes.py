@@ -1,0 +1,126 @@
+"""Refresh runs as operations: a run id is an operation handle under any live session, also after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from mt_core.errors import IllegalStatus, MtError, OperationNotFound, RefreshFailed
+from mt_core.model.run import DONE, RefreshRun, RunStatus
+from mt_core.rowset import STRING_MAP, Column, RowSet
+from mt_core.sessions.operation import (
+    TERMINAL,
+    OperationProgress,
+    OperationResult,
+    OperationStatus,
+    OperationView,
+    ResultKind,
+)
+from mt_core.sessions.paging import Cursor, Page
+from mt_core.sessions.sessions import SessionManager
+from mt_core.tables.commands import Runs
+
+STATUS_OF: Mapping[RunStatus, OperationStatus] = {
+    RunStatus.QUEUED: OperationStatus.PENDING,
+    RunStatus.COALESCED: OperationStatus.PENDING,
+    RunStatus.RUNNING: OperationStatus.RUNNING,
+    RunStatus.SUCCEEDED: OperationStatus.FINISHED,
+    RunStatus.SKIPPED: OperationStatus.FINISHED,
+    RunStatus.FAILED: OperationStatus.ERROR,
+    RunStatus.CANCELED: OperationStatus.CANCELED,
+}
+REFRESH_COLUMNS = (Column(name="job id"), Column(name="cluster info", type=STRING_MAP))
+
+ClusterInfo = Callable[[], Mapping[str, str]]
+
+
+def refresh_result(run: RefreshRun, cluster_info: Mapping[str, str]) -> OperationResult:
+    """Return what a refresh shows when it is done: one row of job id and cluster info."""
+    job_id = run.job_id or run.run_id.replace("-", "")
+    rows = RowSet(columns=REFRESH_COLUMNS, rows=[[job_id, dict(cluster_info)]])
+    return OperationResult(rows=rows, result_kind=ResultKind.SUCCESS_WITH_CONTENT, run=run)
+
+
+def queue_message(run: RefreshRun) -> str:
+    """Return in words where an open run stands."""
+    return "refreshing" if run.status is RunStatus.RUNNING else "waiting for its turn"
+
+
+class RefreshOperation:
+    """A run seen as an operation. It keeps nothing: everything is read from the ledger each time."""
+
+    def __init__(self, handle: str, runs: Runs, cluster_info: ClusterInfo) -> None:
+        self.handle = handle
+        self._runs, self._cluster_info = runs, cluster_info
+
+    @property
+    def status(self) -> OperationStatus:
+        return STATUS_OF[self._run().status]
+
+    @property
+    def error(self) -> MtError | None:
+        run = self._run()
+        if run.status is not RunStatus.FAILED:
+            return None
+        return RefreshFailed(f"Refresh {self.handle} failed: {run.error or 'its worker gave no reason.'}")
+
+    @property
+    def result(self) -> OperationResult | None:
+        run = self._run()
+        return refresh_result(run, self._cluster_info()) if run.status in DONE else None
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until the run is terminal; returns whether it is."""
+        return STATUS_OF[self._runs.wait_run(self.handle, timeout_s).status] in TERMINAL
+
+    def fetch(self, token: int) -> Page:
+        """Return page *token*; raises IllegalStatus unless FINISHED, RequestInvalid for a token out of turn."""
+        result = self.result
+        if result is None:
+            raise IllegalStatus(f"Operation {self.handle} is {self.status}: it has no result to fetch.")
+        cursor = Cursor(result.rows)
+        if token > 0:
+            cursor.fetch(0)
+        return cursor.fetch(token)
+
+    def cancel(self) -> None:
+        """Take the requester away from the run; raises IllegalStatus when the run has ended."""
+        status = self.status
+        if status in TERMINAL:
+            raise IllegalStatus(f"Operation {self.handle} is {status} and cannot become {OperationStatus.CANCELED}.")
+        self._runs.cancel_run(self.handle)
+
+    def progress(self) -> OperationProgress | None:
+        """Return how far the run is; None when it has ended."""
+        run = self._run()
+        if STATUS_OF[run.status] in TERMINAL:
+            return None
+        measured = self._runs.progress(self.handle)
+        done, total = (measured.done, measured.total) if measured is not None else (0, 0)
+        return OperationProgress(done=done, total=total, message=queue_message(run))
+
+    def _run(self) -> RefreshRun:
+        run = self._runs.run(self.handle)
+        if run is None:
+            raise OperationNotFound(f"Operation {self.handle} is not known; it was closed or never existed.")
+        return run
+
+
+class OperationFinder:
+    """Finds an operation by its handles, whether a statement of the session or a refresh run of any table."""
+
+    def __init__(self, sessions: SessionManager, runs: Runs, cluster_info: ClusterInfo) -> None:
+        self._sessions, self._runs, self._cluster_info = sessions, runs, cluster_info
+
+    def find(self, session_handle: str, handle: str) -> OperationView:
+        """Return the operation; raises SessionNotFound, OperationNotFound."""
+        session = self._sessions.get(session_handle)
+        try:
+            return session.operation(handle)
+        except OperationNotFound:
+            if self._runs.run(handle) is None:
+                raise
+        return RefreshOperation(handle, self._runs, self._cluster_info)
+
+    def close(self, session_handle: str, handle: str) -> None:
+        """Close a statement; forgets nothing of a refresh, and a handle nobody knows is closed already."""
+        self._sessions.get(session_handle).close_operation(handle)

@@ -1,0 +1,129 @@
+"""A session: properties over the gateway's defaults, its operations, and whose turn it is."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from mt_core.clock import Clock
+from mt_core.errors import OperationNotFound, SessionNotFound
+from mt_core.sessions.operation import TERMINAL, Operation
+from mt_core.sessions.ports import SessionContext
+
+Turn = Callable[[], None]
+
+
+class Session:
+    """What one client has open; safe from any thread."""
+
+    def __init__(
+        self, handle: str, *, name: str | None, defaults: Mapping[str, str], properties: Mapping[str, str], clock: Clock
+    ) -> None:
+        self.handle, self.name = handle, name
+        self._clock = clock
+        self._defaults, self._overrides = dict(defaults), dict(properties)
+        self._operations: dict[str, Operation] = {}
+        self._lock = threading.RLock()
+        self._turns: deque[Turn] = deque()
+        self._taken = False
+        self._closed = False
+        self.last_access = clock.now()
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """All effective properties."""
+        with self._lock:
+            return self._defaults | self._overrides
+
+    @property
+    def busy(self) -> bool:
+        """Whether a statement is at work or waits for its turn."""
+        with self._lock:
+            return any(operation.status not in TERMINAL for operation in self._operations.values())
+
+    @property
+    def operations(self) -> list[Operation]:
+        """The operations that are not closed, oldest first."""
+        with self._lock:
+            return list(self._operations.values())
+
+    def context(self, statement_properties: Mapping[str, str] | None = None) -> SessionContext:
+        """Return the session as the engine needs it; *statement_properties* hold for one statement only."""
+        with self._lock:
+            overrides = self._overrides | dict(statement_properties or {})
+        return SessionContext(session_id=self.handle, properties=overrides)
+
+    def touch(self) -> None:
+        """Count as used just now."""
+        self.last_access = self._clock.now()
+
+    def idle_s(self, now: datetime) -> float:
+        """Return for how many seconds nobody has asked for anything; work under way counts as asking."""
+        if self.busy:
+            self.last_access = now
+        return (now - self.last_access).total_seconds()
+
+    def set_property(self, key: str, value: str) -> None:
+        with self._lock:
+            self._overrides[key] = value
+
+    def reset_property(self, key: str | None) -> None:
+        """Put *key* (None: every key) back to the gateway's default."""
+        with self._lock:
+            if key is None:
+                self._overrides.clear()
+            else:
+                self._overrides.pop(key, None)
+
+    def add(self, operation: Operation) -> None:
+        """Take in a new operation; raises SessionNotFound when the session was closed meanwhile."""
+        with self._lock:
+            if self._closed:
+                raise SessionNotFound(f"Session {self.handle} was closed; open a new one.")
+            self._operations[operation.handle] = operation
+
+    def operation(self, handle: str) -> Operation:
+        """Return an open operation; raises OperationNotFound."""
+        with self._lock:
+            found = self._operations.get(handle)
+        if found is None:
+            raise OperationNotFound(
+                f"Operation {handle} is not known in session {self.handle}; it was closed or never existed."
+            )
+        return found
+
+    def close_operation(self, handle: str) -> None:
+        """Close and forget an operation; harmless when it is not there."""
+        with self._lock:
+            operation = self._operations.pop(handle, None)
+        if operation is not None:
+            operation.close()
+
+    def close(self) -> None:
+        """Close all operations, and take in no more."""
+        with self._lock:
+            self._closed = True
+        for operation in self.operations:
+            self.close_operation(operation.handle)
+
+    def take_turn(self, turn: Turn, submit: Callable[[Turn], object]) -> None:
+        """Hand *turn* to *submit* once all earlier turns have been given back: one at a time, in order."""
+        with self._lock:
+            self._turns.append(turn)
+        self._next(submit)
+
+    def give_back(self, submit: Callable[[Turn], object]) -> None:
+        """Let the next turn begin."""
+        with self._lock:
+            self._taken = False
+        self._next(submit)
+
+    def _next(self, submit: Callable[[Turn], object]) -> None:
+        with self._lock:
+            if self._taken or not self._turns:
+                return
+            self._taken = True
+            turn = self._turns.popleft()
+        submit(turn)

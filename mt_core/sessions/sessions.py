@@ -1,0 +1,124 @@
+"""All sessions of a gateway: opened, found, closed, and expired when nobody uses them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from mt_core.clock import Clock
+from mt_core.errors import SessionLimit, SessionNotFound
+from mt_core.sessions.ports import StatementEngine
+from mt_core.sessions.session import Session
+
+log = logging.getLogger(__name__)
+
+DEFAULT_PROPERTIES: Mapping[str, str] = {"execution.runtime-mode": "batch"}
+
+
+class SessionManager:
+    """Opens and finds sessions; safe from any thread. An `idle_timeout_s` of 0 means that sessions never expire."""
+
+    def __init__(
+        self,
+        *,
+        engine: StatementEngine,
+        clock: Clock,
+        defaults: Mapping[str, str] | None = None,
+        idle_timeout_s: float = 600.0,
+        max_sessions: int = 1_000_000,
+    ) -> None:
+        self._engine, self._clock = engine, clock
+        self._defaults = {**DEFAULT_PROPERTIES, **(defaults or {})}
+        self._idle_timeout_s, self._max_sessions = idle_timeout_s, max_sessions
+        self._lock = threading.Lock()
+        self._sessions: dict[str, Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(self, name: str | None = None, properties: Mapping[str, str] | None = None) -> Session:
+        """Open a session whose *properties* lie over the defaults; raises SessionLimit."""
+        handle = str(uuid.uuid4())
+        session = Session(handle, name=name, defaults=self._defaults, properties=properties or {}, clock=self._clock)
+        with self._lock:
+            if len(self._sessions) >= self._max_sessions:
+                raise SessionLimit(
+                    f"{self._max_sessions} sessions are open, which is the limit; "
+                    "close one, or raise sql-gateway.session.max-num."
+                )
+            self._sessions[handle] = session
+        return session
+
+    def get(self, handle: str) -> Session:
+        """Return an open session, touched; raises SessionNotFound."""
+        with self._lock:
+            session = self._sessions.get(handle)
+        if session is None:
+            raise SessionNotFound(_missing(handle))
+        session.touch()
+        return session
+
+    def close(self, handle: str) -> None:
+        """Close a session with its operations; raises SessionNotFound."""
+        with self._lock:
+            session = self._sessions.pop(handle, None)
+        if session is None:
+            raise SessionNotFound(_missing(handle))
+        session.close()
+        self._engine.close_session(handle)
+
+    def close_all(self) -> None:
+        """Close every session."""
+        with self._lock:
+            handles = list(self._sessions)
+        for handle in handles:
+            self._close_if_open(handle)
+
+    def expire_idle(self) -> list[str]:
+        """Close the sessions that were idle for too long, and return their handles."""
+        return self.expire(self._clock.now())
+
+    def expire(self, now: datetime) -> list[str]:
+        """Close the sessions that are idle for too long at *now*, and return their handles."""
+        if self._idle_timeout_s <= 0:
+            return []
+        with self._lock:
+            idle = [handle for handle, session in self._sessions.items() if session.idle_s(now) >= self._idle_timeout_s]
+        for handle in idle:
+            self._close_if_open(handle)
+            log.info("session expired", extra={"action": "session_expired", "session": handle})
+        return idle
+
+    def _close_if_open(self, handle: str) -> None:
+        with suppress(SessionNotFound):
+            self.close(handle)
+
+
+class IdleSessionChecker:
+    """Expires idle sessions every `interval_s` seconds in a thread of its own."""
+
+    def __init__(self, sessions: SessionManager, clock: Clock, *, interval_s: float = 60.0) -> None:
+        self._sessions, self._clock, self._interval = sessions, clock, timedelta(seconds=interval_s)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="idle-sessions", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread and wait for it."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _loop(self) -> None:
+        while not self._clock.wait_until(self._clock.now() + self._interval, self._stopped):
+            self._sessions.expire_idle()
+
+
+def _missing(handle: str) -> str:
+    return f"Session '{handle}' does not exist; it was closed, or expired because nobody used it. Open a new one."

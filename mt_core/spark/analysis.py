@@ -1,0 +1,107 @@
+"""Analysis of a query: its columns, its text with every relation qualified, and the relations it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark.sql import SparkSession
+
+from mt_core.errors import DefinitionInvalid, QueryFailed, Unsupported
+from mt_core.model.table import Column
+from mt_core.spark.catalogs import Driver, active, display_name, sql_name
+from mt_core.spark.columns import columns_of
+from mt_core.spark.contexts import QueryContexts
+from mt_core.spark.relations import ParsedQuery, base_relations, parse
+from mt_core.spark.views import Names
+from mt_core.tables.ports import AnalysedQuery, Query
+
+_OWN_SESSION = "Refreshes run in a session of their own and do not see temporary views, functions or variables; create permanent ones."
+_SESSION_BOUND = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_VARIABLE"})
+
+
+class QueryAnalysis:
+    """Understands queries in sessions of their own, without running them."""
+
+    def __init__(self, driver: Driver, contexts: QueryContexts) -> None:
+        self._driver = driver
+        self._contexts = contexts
+
+    def analyse(self, query: Query) -> AnalysedQuery:
+        """Understand *query*; raises QueryFailed with line and position, DefinitionInvalid for what cannot be refreshed."""
+        try:
+            with self._driver.translating():
+                session = self._contexts.session(query)
+                with active(session):
+                    return _analysed(session, query)
+        except QueryFailed as cause:
+            if cause.error_class not in _SESSION_BOUND:
+                raise
+            raise QueryFailed(
+                f"{cause.message} {_OWN_SESSION}",
+                error_class=cause.error_class,
+                line=cause.line,
+                position=cause.position,
+            ) from cause
+
+
+def _analysed(session: SparkSession, query: Query) -> AnalysedQuery:
+    parsed = parse(session, query.text)
+    names = Names(session)
+    _refuse_session_bound(parsed, names)
+    analysed = session.sql(query.text)._jdf.queryExecution().analyzed()
+    if analysed.isStreaming():
+        raise Unsupported("The query reads a stream; a refresh in FULL mode reads tables: leave out STREAM.")
+    columns = columns_of(analysed.schema())
+    _refuse_duplicates(columns)
+    known = frozenset(base.parts for base in base_relations(analysed) if base.parts is not None)
+    return AnalysedQuery(
+        columns=columns,
+        expanded_query="".join(_qualified(parsed, names, known)),
+        sources=tuple(dict.fromkeys(_sources(parsed, names, known))),
+    )
+
+
+def _refuse_session_bound(parsed: ParsedQuery, names: Names) -> None:
+    for relation in parsed.relations:
+        if relation.streaming:
+            raise Unsupported(
+                f"STREAM {display_name(relation.parts)}: a refresh in FULL mode reads tables, not streams; leave out STREAM."
+            )
+        if names.is_global_temporary(relation.parts):
+            raise DefinitionInvalid(f"{display_name(relation.parts)} is a temporary view. {_OWN_SESSION}")
+
+
+def _refuse_duplicates(columns: tuple[Column, ...]) -> None:
+    seen: set[str] = set()
+    for column in columns:
+        if column.name.lower() in seen:
+            raise DefinitionInvalid(
+                f"The query gives two columns named {column.name}; give one of them another name with AS."
+            )
+        seen.add(column.name.lower())
+
+
+def _qualified(parsed: ParsedQuery, names: Names, known: frozenset[tuple[str, ...]]) -> Iterator[str]:
+    catalog, namespace = names.current()
+    position = 0
+    for relation in parsed.relations:
+        parts = names.qualify(relation.parts, catalog, namespace)
+        # A name that is neither (files by path) means the same everywhere and stays as it is.
+        if relation.cte or not (parts in known or names.view(parts) is not None):
+            continue
+        yield parsed.text[position : relation.start]
+        yield sql_name(parts)
+        position = relation.stop
+    yield parsed.text[position:]
+
+
+def _sources(parsed: ParsedQuery, names: Names, known: frozenset[tuple[str, ...]]) -> Iterator[str]:
+    catalog, namespace = names.current()
+    for relation in parsed.relations:
+        if not relation.cte:
+            parts = names.qualify(relation.parts, catalog, namespace)
+            named = parts in known or names.view(parts) is not None
+            yield display_name(parts) if named else parsed.text[relation.start : relation.stop]
+    if parsed.identifier_clause:
+        # What IDENTIFIER() named, only the plan knows.
+        yield from sorted(map(display_name, known))

@@ -1,0 +1,148 @@
+"""The Spark configuration of the driver, and the files it names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+CATALOG = "lake"
+NAMESPACE = "default"
+INTERACTIVE_POOL = "interactive"
+REFRESH_POOL = "refresh"
+BUSY_TIMEOUT_MS = 30_000
+DEFAULT_DRIVER_MEMORY = "2g"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+_SQLITE = re.compile(r"jdbc:sqlite:(?:file:)?(?P<path>/[^?]*)")
+_SECRET = re.compile(r"secret|password|passwd|token|access[.]?key|credential", re.IGNORECASE)
+
+_POOLS = f"""<?xml version="1.0"?>
+<allocations>
+  <pool name="{INTERACTIVE_POOL}"><schedulingMode>FAIR</schedulingMode><weight>4</weight><minShare>1</minShare></pool>
+  <pool name="{REFRESH_POOL}"><schedulingMode>FAIR</schedulingMode><weight>1</weight><minShare>0</minShare></pool>
+</allocations>
+"""
+
+_LOG4J = """rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverSettings:
+    """What the driver is started with.
+
+    `catalog_url` is `jdbc:sqlite:file:/abs/path` or a PostgreSQL URL (JDBC, or postgresql://user:password@host/db);
+    `spark_conf` are the user's `spark.*` settings, which win over ours; `environ` is the process environment, in
+    which Java is looked for.
+    """
+
+    catalog_url: str = field(repr=False)
+    warehouse: str
+    jars_dir: Path
+    log_dir: Path
+    zone: str = "UTC"
+    spark_conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def master(self) -> str:
+        return self.spark_conf.get("spark.master", "local[*]")
+
+    @property
+    def log_file(self) -> Path:
+        return self.log_dir / "spark.log"
+
+
+def spark_conf(settings: DriverSettings) -> dict[str, str]:
+    """Return the whole configuration except the jars: ours, then the user's."""
+    conf = {
+        "spark.app.name": "freshtable",
+        "spark.master": settings.master,
+        "spark.driver.memory": DEFAULT_DRIVER_MEMORY,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": (settings.log_dir / "pools.xml").absolute().as_uri(),
+        "spark.sql.session.timeZone": settings.zone,
+        "spark.sql.catalogImplementation": "in-memory",
+        # Where Spark's own catalog would put tables: not into the folder the gateway was started in.
+        "spark.sql.warehouse.dir": f"{settings.warehouse.rstrip('/')}/spark_catalog",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.defaultCatalog": CATALOG,
+        **_local_conf(settings.master),
+        **_catalog_conf(settings),
+    }
+    conf.update(settings.spark_conf)
+    conf[JAVA_OPTIONS] = _java_options(settings)
+    return conf
+
+
+def launch_conf(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of *conf* that the JVM must know before it starts; no secret shows on its command line."""
+    return {key: value for key, value in conf.items() if not key.startswith("spark.sql.") and not _SECRET.search(key)}
+
+
+def prepare_files(settings: DriverSettings) -> None:
+    """Write the files which the configuration names, and make the folders it needs."""
+    settings.log_dir.mkdir(parents=True, exist_ok=True)
+    (settings.log_dir / "pools.xml").write_text(_POOLS, encoding="utf-8")
+    (settings.log_dir / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
+    database = _SQLITE.match(settings.catalog_url)
+    if database:
+        Path(database["path"]).parent.mkdir(parents=True, exist_ok=True)
+
+
+def _local_conf(master: str) -> dict[str, str]:
+    if not master.startswith("local"):
+        return {}
+    return {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
+    }
+
+
+def _catalog_conf(settings: DriverSettings) -> dict[str, str]:
+    prefix = f"spark.sql.catalog.{CATALOG}"
+    return {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": "jdbc",
+        f"{prefix}.jdbc.schema-version": "V1",
+        f"{prefix}.cache-enabled": "false",
+        f"{prefix}.default-namespace": NAMESPACE,
+        f"{prefix}.warehouse": settings.warehouse,
+        **{f"{prefix}.{key}": value for key, value in _database(settings.catalog_url).items()},
+    }
+
+
+def _database(url: str) -> dict[str, str]:
+    if _SQLITE.match(url):
+        return {"uri": url if "?" in url else f"{url}?busy_timeout={BUSY_TIMEOUT_MS}"}
+    parts = urlsplit(url)
+    if not parts.scheme.startswith("postgresql"):
+        return {"uri": url}
+    host = f"{parts.hostname or 'localhost'}:{parts.port or 5432}"
+    found = {"uri": f"jdbc:postgresql://{host}{parts.path}" + (f"?{parts.query}" if parts.query else "")}
+    if parts.username:
+        found["jdbc.user"] = unquote(parts.username)
+    if parts.password:
+        found["jdbc.password"] = unquote(parts.password)
+    return found
+
+
+def _java_options(settings: DriverSettings) -> str:
+    ours = f"-Dlog4j2.configurationFile={(settings.log_dir / 'log4j2.properties').absolute().as_uri()}"
+    return f"{ours} {settings.spark_conf.get(JAVA_OPTIONS, '')}".strip()

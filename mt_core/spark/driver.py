@@ -1,0 +1,255 @@
+"""The Spark driver: started once in the background, watched, and started again when its JVM dies."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.errors import Canceled, CommitUnknown, ConfigError, EngineUnavailable, MtError, QueryFailed
+from mt_core.spark import jobs
+from mt_core.spark.conf import DriverSettings
+from mt_core.spark.failures import LOST, SPARK_ERRORS, translate
+from mt_core.spark.java import check_java
+from mt_core.spark.jvm import Incarnation, launch
+from mt_core.tables.ports import Progress
+
+STARTING = "Spark is starting; repeat the statement in a few seconds."
+RETRY_S = 10.0
+STOP_TIMEOUT_S = 20.0
+
+log = logging.getLogger(__name__)
+
+
+class DriverState(StrEnum):
+    """Where the driver stands."""
+
+    NEW = "NEW"
+    STARTING = "STARTING"
+    READY = "READY"
+    LOST = "LOST"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+
+
+class SparkDriver:
+    """One JVM at a time with one SparkContext, shared by every session. Every method may be called from any thread."""
+
+    def __init__(self, settings: DriverSettings) -> None:
+        self.settings = settings
+        self._changed = threading.Condition()
+        self._state = DriverState.NEW
+        self._failure: MtError | None = None
+        self._incarnation: Incarnation | None = None
+        self._generation = 0
+        self._stopping = threading.Event()
+        self._lost_callbacks: list[Callable[[int], None]] = []
+        self._cancels = jobs.JobCancels()
+        self._thread = threading.Thread(target=self._supervise, name="spark-driver", daemon=True)
+
+    # ------------------------------------------------------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """Start the JVM in the background; raises JavaMissing at once. Starting twice is harmless."""
+        check_java(self.settings.environ)
+        with self._changed:
+            if self._state is not DriverState.NEW:
+                return
+            self._state = DriverState.STARTING
+        self._thread.start()
+
+    def wait_ready(self, timeout_s: float) -> bool:
+        """Wait until sessions can be made; raises EngineUnavailable with the cause if they never will."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._state in {DriverState.READY, DriverState.FAILED, DriverState.STOPPED}, timeout_s
+            )
+            if self._state in {DriverState.FAILED, DriverState.STOPPED}:
+                raise self._unavailable() from self._failure
+            return self._state is DriverState.READY
+
+    def stop(self) -> None:
+        """Stop Spark and end the JVM; stopping twice is harmless. A JVM still starting ends with this process at last."""
+        self._stopping.set()
+        with self._changed:
+            incarnation, self._incarnation = self._incarnation, None
+            self._state = DriverState.STOPPED
+            self._changed.notify_all()
+        if incarnation is not None:
+            incarnation.stop()
+        if self._thread.is_alive():
+            self._thread.join(STOP_TIMEOUT_S)
+
+    def on_lost(self, callback: Callable[[int], None]) -> None:
+        """Call *callback* with the generation that was lost, each time the JVM dies, in the driver's own thread."""
+        self._lost_callbacks.append(callback)
+
+    # ----------------------------------------------------------------------------------------------------------- state
+
+    @property
+    def state(self) -> DriverState:
+        return self._state
+
+    @property
+    def generation(self) -> int:
+        """How many JVMs became ready so far; what was made in an older one is gone."""
+        return self._generation
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the JVM, or None while there is none."""
+        incarnation = self._incarnation
+        return incarnation.process.pid if incarnation is not None else None
+
+    @property
+    def session(self) -> SparkSession:
+        """The driver's own session; raises EngineUnavailable while Spark starts or is lost."""
+        return self._current().session
+
+    @property
+    def jvm(self) -> Any:
+        """The py4j view of the JVM; raises EngineUnavailable."""
+        return self._current().gateway.jvm
+
+    @property
+    def gateway(self) -> Any:
+        """The py4j gateway to the JVM; raises EngineUnavailable."""
+        return self._current().gateway
+
+    def new_session(self) -> SparkSession:
+        """Return a session with its own settings, temporary views and current namespace; raises EngineUnavailable."""
+        with self.translating():
+            return self._current().session.newSession()
+
+    # ------------------------------------------------------------------------------------------------------------ work
+
+    @contextmanager
+    def translating(self) -> Iterator[None]:
+        """Raise errors of Spark in the block as ours; errors of ours pass."""
+        incarnation = self._current()
+        try:
+            yield
+        except SPARK_ERRORS as cause:
+            raise self._translated(incarnation, cause) from cause
+        except (AttributeError, AssertionError, TypeError) as cause:
+            # PySpark trips over its own cleared attributes when the JVM goes away under a call.
+            if incarnation.usable():
+                raise
+            raise self._translated(incarnation, ConnectionError()) from cause
+
+    @contextmanager
+    def run_tagged(self, job_id: str, pool: str, description: str) -> Iterator[None]:
+        """Run the block's Spark work, started by this thread, as job *job_id* in *pool*, with errors translated.
+
+        Raises Canceled once `cancel(job_id)` was called, also before the block; then errors of Spark mean just that.
+        """
+        self._cancels.check(job_id)
+        try:
+            with self.translating(), jobs.tagged(self.session.sparkContext, job_id, pool, description):
+                # Once more: a cancel between the first check and the tag found no job to end.
+                self._cancels.check(job_id)
+                yield
+        except (EngineUnavailable, CommitUnknown):
+            raise
+        except MtError as error:
+            if job_id in self._cancels and isinstance(error.__cause__, SPARK_ERRORS):
+                raise Canceled(f"Job {job_id} was cancelled.") from error
+            raise
+
+    def cancel(self, job_id: str) -> None:
+        """End the job soon, and refuse work under its id from now on; harmless when there is none."""
+        self._cancels.add(job_id)
+        if self._state is DriverState.READY:
+            with self.translating():
+                jobs.cancel(self.session.sparkContext, job_id)
+
+    def progress(self, job_id: str) -> Progress | None:
+        """Return the tasks of the job so far, or None when nothing is known."""
+        if self._state is not DriverState.READY:
+            return None
+        with self.translating():
+            return jobs.progress(self.session.sparkContext, job_id)
+
+    # -------------------------------------------------------------------------------------------------------- internal
+
+    def _current(self) -> Incarnation:
+        incarnation = self._incarnation
+        if incarnation is None:
+            raise self._unavailable() from self._failure
+        return incarnation
+
+    def _unavailable(self) -> EngineUnavailable:
+        match self._state:
+            case DriverState.FAILED if self._failure is not None:
+                return EngineUnavailable(self._failure.message)
+            case DriverState.STOPPED | DriverState.NEW:
+                return EngineUnavailable("Spark is not running: the gateway is shutting down or was not started.")
+            case state:
+                text = LOST if state is DriverState.LOST else STARTING
+                why = f" The last try failed: {self._failure.message}" if self._failure else ""
+                return EngineUnavailable(text + why)
+
+    def _translated(self, incarnation: Incarnation, cause: BaseException) -> MtError:
+        try:
+            error = translate(cause)
+        except (*SPARK_ERRORS, AttributeError, AssertionError):
+            # The JVM died between throwing and being asked what it threw.
+            error = EngineUnavailable(LOST)
+        if isinstance(error, QueryFailed | Canceled) or incarnation.usable():
+            return error
+        # A JVM that does not answer, or has no SparkContext any more, is of no use: `_supervise` sees it end.
+        incarnation.process.kill()
+        return EngineUnavailable(LOST)
+
+    def _supervise(self) -> None:
+        while not self._stopping.is_set():
+            incarnation = self._launch()
+            if incarnation is None:
+                if self._state is DriverState.FAILED or self._stopping.wait(RETRY_S):
+                    return
+                continue
+            incarnation.process.wait()
+            self._lose(incarnation)
+
+    def _launch(self) -> Incarnation | None:
+        try:
+            incarnation = launch(self.settings, self._generation + 1)
+        except MtError as error:
+            log.error("spark did not start: %s", error.message, extra={"action": "spark_start_failed"})
+            with self._changed:
+                self._failure = error
+                # What another try cannot mend ends here; a database that is away may come back.
+                if isinstance(error, ConfigError) and self._generation == 0:
+                    self._state = DriverState.FAILED
+                self._changed.notify_all()
+            return None
+        return self._adopt(incarnation)
+
+    def _adopt(self, incarnation: Incarnation) -> Incarnation | None:
+        with self._changed:
+            adopted = not self._stopping.is_set()
+            if adopted:
+                self._incarnation, self._generation = incarnation, incarnation.generation
+                self._state, self._failure = DriverState.READY, None
+            self._changed.notify_all()
+        if not adopted:
+            incarnation.stop()
+            return None
+        log.info("spark is ready", extra={"action": "spark_ready", "pid": incarnation.process.pid})
+        return incarnation
+
+    def _lose(self, incarnation: Incarnation) -> None:
+        with self._changed:
+            if self._stopping.is_set():
+                return
+            self._incarnation, self._state = None, DriverState.LOST
+            self._changed.notify_all()
+        log.warning("spark was lost", extra={"action": "spark_lost", "pid": incarnation.process.pid})
+        for callback in self._lost_callbacks:
+            callback(incarnation.generation)
+        incarnation.discard()

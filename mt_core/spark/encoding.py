@@ -1,0 +1,232 @@
+"""Arrow columns as Python values that are ready for JSON (flink.md §2.4), a whole column at a time."""
+
+from __future__ import annotations
+
+import math
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from decimal import Context
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as spark
+
+from mt_core.errors import Unsupported
+
+Encode = Callable[[pa.Array], list[Any]]
+_EXACT = Context(prec=76)
+
+
+def casts_for_arrow(data_type: spark.DataType) -> list[spark.DataType]:
+    """Return the casts Spark has to apply, one after the other, before Arrow can carry the value; mostly none.
+
+    TIMESTAMP becomes the wall clock of the session's zone there, so that only Spark has to know zones.
+    """
+    months = _replaced(data_type, {spark.YearMonthIntervalType: spark.YearMonthIntervalType(1, 1)})
+    plain = _replaced(
+        months,
+        {
+            spark.YearMonthIntervalType: spark.IntegerType(),
+            spark.CalendarIntervalType: spark.StringType(),
+            spark.TimestampType: spark.TimestampNTZType(),
+        },
+    )
+    if plain == data_type:
+        return []
+    return [plain] if months == data_type and not _has_months(data_type) else [months, plain]
+
+
+def encoder(data_type: spark.DataType, name: str) -> Encode:
+    """Return what turns an Arrow array of Spark's *data_type* into values; raises Unsupported for a map JSON has no form for.
+
+    DECIMAL gives Decimal, without trailing zeros: to be written as a number.
+    """
+    match data_type:
+        case spark.ArrayType():
+            return _list_encoder(encoder(data_type.elementType, name))
+        case spark.MapType():
+            return _map_encoder(data_type, name)
+        case spark.StructType():
+            return _struct_encoder(data_type, name)
+        case _:
+            return _SCALARS.get(type(data_type), _values)
+
+
+def _replaced(data_type: spark.DataType, by: dict[type[spark.DataType], spark.DataType]) -> spark.DataType:
+    match data_type:
+        case spark.ArrayType():
+            return spark.ArrayType(_replaced(data_type.elementType, by), data_type.containsNull)
+        case spark.MapType():
+            key, value = _replaced(data_type.keyType, by), _replaced(data_type.valueType, by)
+            return spark.MapType(key, value, data_type.valueContainsNull)
+        case spark.StructType():
+            return spark.StructType(
+                [spark.StructField(f.name, _replaced(f.dataType, by), f.nullable, f.metadata) for f in data_type.fields]
+            )
+        case _:
+            return by.get(type(data_type), data_type)
+
+
+def _has_months(data_type: spark.DataType) -> bool:
+    return _replaced(data_type, {spark.YearMonthIntervalType: spark.NullType()}) != data_type
+
+
+# ------------------------------------------------------------------------------------------------------------- scalars
+
+
+def _values(array: pa.Array) -> list[Any]:
+    values: list[Any] = array.to_pylist()
+    return values
+
+
+def _numbers(array: pa.Array) -> list[Any]:
+    # numpy makes Python numbers ten times faster than to_pylist(), but knows no null.
+    if array.null_count:
+        return _with_nulls(array, _numbers(pc.fill_null(array, 0)))
+    values: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
+    return values
+
+
+def _texts(array: pa.Array) -> list[Any]:
+    values: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
+    return values
+
+
+def _doubles(array: pa.Array) -> list[Any]:
+    values = _numbers(array)
+    if pc.all(pc.is_finite(array)).as_py() in {True, None}:
+        return values
+    return [value if value is None or math.isfinite(value) else _not_finite(value) for value in values]
+
+
+def _floats(array: pa.Array) -> list[Any]:
+    # By way of text: 1.1 as a FLOAT is 1.1, not the 1.10000002384... of its binary value.
+    return _doubles(pc.cast(pc.cast(array, pa.string()), pa.float64()))
+
+
+def _not_finite(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def _decimals(array: pa.Array) -> list[Any]:
+    return [None if value is None else value.normalize(_EXACT) for value in array.to_pylist()]
+
+
+def _binaries(array: pa.Array) -> list[Any]:
+    return [None if value is None else b64encode(value).decode("ascii") for value in array.to_pylist()]
+
+
+def _dates(array: pa.Array) -> list[Any]:
+    return _texts(pc.cast(array, pa.string()))
+
+
+def _times(array: pa.Array) -> list[Any]:
+    # Arrow writes all digits of the fraction, so that only its own zeros are trimmed.
+    return _texts(_trimmed(pc.cast(array, pa.string())))
+
+
+def _timestamps(array: pa.Array) -> list[Any]:
+    return _texts(_iso(array))
+
+
+def _local_timestamps(array: pa.Array) -> list[Any]:
+    # Flink writes the session's wall clock with a Z that does not mean UTC.
+    return _texts(pc.binary_join_element_wise(_iso(array), "Z", ""))
+
+
+def _iso(array: pa.Array) -> pa.Array:
+    return _trimmed(pc.replace_substring(pc.cast(array, pa.string()), " ", "T"))
+
+
+def _trimmed(texts: pa.Array) -> pa.Array:
+    return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
+
+
+def _milliseconds(array: pa.Array) -> list[Any]:
+    return _numbers(pc.divide(pc.cast(array, pa.int64()), 1000))
+
+
+def _variants(array: pa.Array) -> list[Any]:
+    return [
+        None if value is None else spark.VariantVal(value["value"], value["metadata"]).toJson()
+        for value in array.to_pylist()
+    ]
+
+
+_SCALARS: dict[type[spark.DataType], Encode] = {
+    spark.BooleanType: _values,
+    spark.ByteType: _numbers,
+    spark.ShortType: _numbers,
+    spark.IntegerType: _numbers,
+    spark.LongType: _numbers,
+    spark.YearMonthIntervalType: _numbers,
+    spark.FloatType: _floats,
+    spark.DoubleType: _doubles,
+    spark.DecimalType: _decimals,
+    spark.StringType: _texts,
+    spark.CalendarIntervalType: _texts,
+    spark.BinaryType: _binaries,
+    spark.DateType: _dates,
+    spark.TimeType: _times,
+    spark.TimestampType: _local_timestamps,
+    spark.TimestampNTZType: _timestamps,
+    spark.DayTimeIntervalType: _milliseconds,
+    spark.VariantType: _variants,
+}
+
+# -------------------------------------------------------------------------------------------------------------- nested
+
+
+def _list_encoder(encode: Encode) -> Encode:
+    def encode_lists(array: pa.Array) -> list[Any]:
+        offsets, values = _parts(array, array.values, encode)
+        return _with_nulls(array, [values[i:j] for i, j in pairwise(offsets)])
+
+    return encode_lists
+
+
+def _map_encoder(data_type: spark.MapType, name: str) -> Encode:
+    if not isinstance(data_type.keyType, spark.StringType):
+        raise Unsupported(
+            f"Column {name} has a {data_type.simpleString()}, and JSON results need keys that are character strings; "
+            "cast the keys, or select map_entries(...)."
+        )
+    encode = encoder(data_type.valueType, name)
+
+    def encode_maps(array: pa.Array) -> list[Any]:
+        offsets, keys = _parts(array, array.keys, _texts)
+        _, items = _parts(array, array.items, encode)
+        pairs = list(zip(keys, items, strict=True))
+        return _with_nulls(array, [dict(pairs[i:j]) for i, j in pairwise(offsets)])
+
+    return encode_maps
+
+
+def _struct_encoder(data_type: spark.StructType, name: str) -> Encode:
+    names = data_type.fieldNames()
+    encoders = [encoder(field.dataType, name) for field in data_type.fields]
+
+    def encode_structs(array: pa.Array) -> list[Any]:
+        columns = [encode(part) for encode, part in zip(encoders, array.flatten(), strict=True)]
+        rows: list[Any] = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        return _with_nulls(array, rows)
+
+    return encode_structs
+
+
+def _parts(array: pa.Array, values: pa.Array, encode: Encode) -> tuple[list[int], list[Any]]:
+    """Return the offsets of the lists in *array* from 0 on, and just the values they hold."""
+    offsets = array.offsets.to_pylist()
+    first, last = offsets[0], offsets[-1]
+    return [offset - first for offset in offsets], encode(values.slice(first, last - first))
+
+
+def _with_nulls(array: pa.Array, values: Sequence[Any]) -> list[Any]:
+    if not array.null_count:
+        return list(values)
+    valid = array.is_valid().to_numpy(zero_copy_only=False).tolist()
+    return [value if kept else None for value, kept in zip(values, valid, strict=True)]

@@ -1,0 +1,117 @@
+"""The refresh engine on Spark and Iceberg: the port of the manager, put together from its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from mt_core.model.table import Column, TableIdentifier
+from mt_core.spark.analysis import QueryAnalysis
+from mt_core.spark.catalogs import Catalogs, Driver, active
+from mt_core.spark.columns import stored_type
+from mt_core.spark.contexts import QueryContexts
+from mt_core.spark.driver import DriverState
+from mt_core.spark.metadata import MetadataStore, ancestors
+from mt_core.spark.sources import SourceVersions
+from mt_core.spark.storage import StorageTables
+from mt_core.spark.views import Names
+from mt_core.spark.writes import StagedWrites
+from mt_core.tables.ports import (
+    AnalysedQuery,
+    MetadataChange,
+    Progress,
+    Query,
+    RefreshEngine,
+    Snapshot,
+    SourceVector,
+    Staged,
+    StorageMetadata,
+    StorageSpec,
+    Write,
+)
+
+
+class SparkEngine(RefreshEngine):
+    """Queries and storage on one Spark driver. Every method may be called from any thread."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._catalogs = Catalogs(driver)
+        contexts = QueryContexts(driver)
+        self._analysis = QueryAnalysis(driver, contexts)
+        self._versions = SourceVersions(driver, contexts)
+        self._metadata = MetadataStore(self._catalogs)
+        self._storage = StorageTables(self._catalogs)
+        self._writes = StagedWrites(driver, self._catalogs, contexts, self._versions)
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        with self._driver.translating(), active(self._driver.session):
+            yield
+
+    def ready(self) -> bool:
+        return self._driver.state is DriverState.READY
+
+    def check_catalog(self, identifier: TableIdentifier) -> None:
+        with self._working():
+            self._catalogs.iceberg(identifier.catalog)
+
+    def analyse(self, query: Query) -> AnalysedQuery:
+        return self._analysis.analyse(query)
+
+    def check_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> tuple[Column, ...]:
+        with self._working():
+            session = self._driver.session
+            return tuple(replace(column, type=stored_type(session, column)) for column in columns)
+
+    def read_vector(self, query: Query) -> SourceVector:
+        with self._working():
+            return self._versions.vector(query)
+
+    def relation_exists(self, identifier: TableIdentifier) -> bool:
+        with self._working():
+            self._catalogs.plugin(identifier.catalog)
+            return Names(self._driver.session).relation_exists(identifier.parts)
+
+    def create_storage(self, spec: StorageSpec) -> None:
+        with self._working():
+            self._storage.create(spec)
+
+    def drop_storage(self, identifier: TableIdentifier, table_id: str, location: str) -> None:
+        with self._working():
+            self._storage.drop(identifier, table_id, location)
+
+    def add_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> None:
+        with self._working():
+            self._storage.add_columns(identifier, columns)
+
+    def load(self, identifier: TableIdentifier) -> StorageMetadata:
+        with self._working():
+            return self._metadata.load(identifier)
+
+    def swap(self, identifier: TableIdentifier, metadata: StorageMetadata, change: MetadataChange) -> None:
+        with self._working():
+            self._metadata.swap(identifier, metadata, change)
+
+    def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:
+        snapshots = ancestors(metadata)
+        while True:
+            with self._working():
+                snapshot = next(snapshots, None)
+            if snapshot is None:
+                return
+            yield snapshot
+
+    def write(self, write: Write) -> Staged:
+        return self._writes.write(write)
+
+    def cancel(self, job_id: str) -> None:
+        self._driver.cancel(job_id)
+
+    def progress(self, job_id: str) -> Progress | None:
+        return self._driver.progress(job_id)
+
+    def cluster_info(self) -> Mapping[str, str]:
+        with self._working():
+            return {"execution.target": str(self._driver.session.sparkContext.master)}

@@ -1,0 +1,143 @@
+"""Errors of Spark and py4j, told as ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import CapturedException
+
+from mt_core.errors import Canceled, EngineError, EngineUnavailable, MtError, QueryFailed
+
+SPARK_ERRORS = (Py4JError, PySparkException, OSError, EOFError)
+"""What calls into Spark raise."""
+
+LOST = "Spark went away and is being started again; repeat the statement in a few seconds."
+DEEPEST = 20
+_CANCELED = frozenset({"SPARK_JOB_CANCELLED", "OPERATION_CANCELED"})
+_STOPPED = re.compile(r"stopped SparkContext|SparkContext was shut down|SparkContext has been shutdown", re.IGNORECASE)
+_ZERO_BASED = re.compile(r"\bline (\d+),? pos (\d+)")
+# Only the statement's own context: "== SQL of VIEW v (line 1, position 8) ==" points into other text.
+_ONE_BASED = re.compile(r"== SQL \(line (\d+), position (\d+)\) ==")
+_TAIL = re.compile(
+    r"\s*;? ?\(?\bline \d+,? pos \d+\)?;?.*|\s*== SQL.*|;\n'?[A-Z]\w+[ \n].*|\n\s+at [\w.$]+.*|\n+\w+ stacktrace:.*",
+    re.S,
+)
+_CLASS_PREFIX = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
+_QUERY_CLASSES = (
+    "org.apache.spark.",
+    "java.lang.IllegalArgumentException",
+    "java.lang.NumberFormatException",
+    "java.lang.ArithmeticException",
+    "java.lang.UnsupportedOperationException",
+    "java.time.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thrown:
+    """One Java exception: its class, its message, and Spark's condition for it if it has one."""
+
+    java_class: str
+    message: str
+    condition: str | None = None
+
+
+def translate(error: BaseException) -> MtError:
+    """Return *error*, raised by a call into Spark, as one of our errors; errors of ours stay as they are."""
+    match error:
+        case MtError():
+            return error
+        case Py4JJavaError() | CapturedException():
+            return told(thrown_by(error) or [_untraced(error)])
+        case Py4JNetworkError() | OSError() | EOFError():
+            return EngineUnavailable(LOST)
+        case PySparkException():
+            return QueryFailed(plain_message(str(error)), error_class=error.getCondition())
+        case Py4JError() if "Trace:" not in str(error):
+            # Without a trace of the JVM nothing answered: py4j says so with its most general error.
+            return EngineUnavailable(LOST)
+        case _:
+            return EngineError(f"Spark failed: {plain_message(str(error))}")
+
+
+def told(chain: Sequence[Thrown]) -> MtError:
+    """Return the error for a Java exception and its causes, outermost first."""
+    if any(thrown.condition in _CANCELED for thrown in chain):
+        return Canceled("The statement was cancelled.")
+    if any(_STOPPED.search(thrown.message) for thrown in chain):
+        return EngineUnavailable(LOST)
+    # The innermost condition is the reason; what is around it says which part of Spark met it.
+    named = [index for index, thrown in enumerate(chain) if thrown.condition]
+    index = named[-1] if named else 0
+    reason = chain[index]
+    message = _with_cause(plain_message(reason.message), chain[index + 1 :])
+    if not _is_of_query(reason):
+        return EngineError(f"{reason.java_class.rsplit('.', 1)[-1]}: {message}")
+    position = next((found for found in (position_in(thrown.message) for thrown in chain[: index + 1]) if found), None)
+    if position is None:
+        return QueryFailed(message, error_class=reason.condition)
+    line, column = position
+    located = f"{message} (line {line}, position {column})"
+    return QueryFailed(located, error_class=reason.condition, line=line, position=column)
+
+
+def thrown_by(error: BaseException) -> list[Thrown]:
+    """Return the Java exception behind *error* and its causes, outermost first; empty if it did not come from the JVM."""
+    java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    chain: list[Thrown] = []
+    while java is not None and len(chain) < DEEPEST:
+        chain.append(
+            Thrown(
+                java_class=str(java.getClass().getName()),
+                message=str(java.getMessage() or ""),
+                condition=java.getCondition() if _is_spark_throwable(java) else None,
+            )
+        )
+        java = java.getCause()
+    return chain
+
+
+def java_classes(error: BaseException) -> tuple[str, ...]:
+    """Return the Java classes of *error* and its causes, outermost first; empty if it did not come from the JVM."""
+    return tuple(thrown.java_class for thrown in thrown_by(error))
+
+
+def position_in(text: str) -> tuple[int, int] | None:
+    """Return line and position, both counted from 1, where Spark's message *text* names them."""
+    if found := _ONE_BASED.search(text):
+        return int(found[1]), int(found[2])
+    if found := _ZERO_BASED.search(text):
+        return int(found[1]), int(found[2]) + 1
+    return None
+
+
+def plain_message(text: str) -> str:
+    """Return Spark's message *text* without Java stack, plan, quoted statement and class name."""
+    return _TAIL.sub("", _CLASS_PREFIX.sub("", text)).strip() or "Spark gives no reason."
+
+
+def _is_of_query(thrown: Thrown) -> bool:
+    if thrown.condition:
+        return not thrown.condition.startswith("INTERNAL_ERROR")
+    return thrown.java_class.startswith(_QUERY_CLASSES)
+
+
+def _with_cause(message: str, causes: Sequence[Thrown]) -> str:
+    texts = [plain_message(cause.message) for cause in causes if cause.message]
+    return f"{message} Caused by: {texts[-1]}" if texts and texts[-1] not in message else message
+
+
+def _is_spark_throwable(java: Any) -> bool:
+    return bool(is_instance_of(SparkContext._gateway, java, "org.apache.spark.SparkThrowable"))
+
+
+def _untraced(error: BaseException) -> Thrown:
+    text = str(getattr(error, "_desc", error))
+    return Thrown(java_class="org.apache.spark.SparkException", message=text)

@@ -1,0 +1,55 @@
+"""The JDK that Spark needs: found and checked before anything is started."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from mt_core.errors import JavaMissing
+
+OLDEST = 17
+ADVICE = (
+    f"Install a JDK {OLDEST} or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless; "
+    "macOS: brew install openjdk@17) and set JAVA_HOME to it, or put `java` on the PATH."
+)
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+def check_java(environ: Mapping[str, str]) -> Path:
+    """Return the `java` which Spark will run; raises JavaMissing, with how to get one, if it is absent or too old."""
+    java = _find(environ)
+    version = java_version(_version_text(java))
+    if version is None:
+        raise JavaMissing(f"{java} does not say its version. {ADVICE}")
+    if version < OLDEST:
+        raise JavaMissing(f"{java} is Java {version}; Spark needs {OLDEST} or newer. {ADVICE}")
+    return java
+
+
+def java_version(text: str) -> int | None:
+    """Return the major version in the output of `java -version`, or None if it says none."""
+    found = _VERSION.search(text)
+    return int(found[1]) if found else None
+
+
+def _find(environ: Mapping[str, str]) -> Path:
+    home = environ.get("JAVA_HOME")
+    if home:
+        java = Path(home) / "bin" / "java"
+        if not java.exists():
+            raise JavaMissing(f"JAVA_HOME is {home}, and there is no bin/java in it. {ADVICE}")
+        return java
+    found = shutil.which("java", path=environ.get("PATH"))
+    if found is None:
+        raise JavaMissing(f"There is no Java on this machine. {ADVICE}")
+    return Path(found)
+
+
+def _version_text(java: Path) -> str:
+    try:
+        return subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired) as cause:
+        raise JavaMissing(f"{java} cannot be run: {cause}. {ADVICE}") from cause

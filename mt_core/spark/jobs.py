@@ -1,0 +1,85 @@
+"""Jobs: Spark work under an id of ours, which can be cancelled and asked for its progress from any thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark import SparkContext
+
+from mt_core.errors import Canceled
+from mt_core.tables.ports import Progress
+
+REMEMBERED = 10_000
+_POOL = "spark.scheduler.pool"
+
+
+class JobCancels:
+    """The ids of the jobs somebody wanted to end, so that work which starts later under such an id is refused too."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._job_ids: dict[str, None] = {}
+
+    def add(self, job_id: str) -> None:
+        with self._lock:
+            self._job_ids[job_id] = None
+            if len(self._job_ids) > REMEMBERED:
+                del self._job_ids[next(iter(self._job_ids))]
+
+    def __contains__(self, job_id: str) -> bool:
+        with self._lock:
+            return job_id in self._job_ids
+
+    def check(self, job_id: str) -> None:
+        """Raise Canceled if the job was cancelled."""
+        if job_id in self:
+            raise Canceled(f"Job {job_id} was cancelled.")
+
+
+@contextmanager
+def tagged(context: SparkContext, job_id: str, pool: str, description: str) -> Iterator[None]:
+    """Run what this thread starts on Spark as job *job_id*: a tag for progress, a group to cancel its future too."""
+    context.addJobTag(job_id)
+    context.setJobGroup(job_id, description)
+    context.setLocalProperty(_POOL, pool)
+    try:
+        yield
+    finally:
+        _untag(context, job_id)
+
+
+def cancel(context: SparkContext, job_id: str) -> None:
+    """End the running Spark jobs of *job_id*, and those which it starts later."""
+    context.cancelJobsWithTag(job_id)
+    _scala_context(context).cancelJobGroupAndFutureJobs(job_id)
+
+
+def progress(context: SparkContext, job_id: str) -> Progress | None:
+    """Return the tasks of all stages the job has had so far; None when it has had none."""
+    tracker = _scala_context(context).statusTracker()
+    stages: dict[int, Progress] = {}
+    for spark_job_id in tracker.getJobIdsForTag(job_id):
+        job = tracker.getJobInfo(spark_job_id)
+        for stage_id in job.get().stageIds() if job.isDefined() else ():
+            stage = tracker.getStageInfo(stage_id)
+            if stage.isDefined():
+                stages[stage_id] = Progress(done=stage.get().numCompletedTasks(), total=stage.get().numTasks())
+    if not stages:
+        return None
+    return Progress(
+        done=sum(stage.done for stage in stages.values()), total=sum(stage.total for stage in stages.values())
+    )
+
+
+def _untag(context: SparkContext, job_id: str) -> None:
+    context.removeJobTag(job_id)
+    # Each cleared by itself: a property that stays would colour the next job of this thread.
+    for name in (_POOL, "spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
+        context._jsc.setLocalProperty(name, None)
+
+
+def _scala_context(context: SparkContext) -> Any:
+    return context._jsc.sc()

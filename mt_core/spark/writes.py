@@ -1,0 +1,154 @@
+"""Writes of refresh runs: a query at fixed versions, staged on the run's branch, overwriting exactly its scope."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from functools import reduce
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, lit
+
+from mt_core.errors import EngineError, QueryFailed, RequestInvalid
+from mt_core.model.partition import PartitionSpec, Scope
+from mt_core.model.table import Column, quoted
+from mt_core.spark.catalogs import Catalogs, Driver, active
+from mt_core.spark.conf import REFRESH_POOL
+from mt_core.spark.contexts import QueryContexts
+from mt_core.spark.metadata import RUN_ID
+from mt_core.spark.sources import SourceVersions
+from mt_core.tables.ports import Staged, Write
+
+BRANCH_SELECTOR = "branch_"
+_OPTION_PREFIX = "write."
+_INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+
+
+class StagedWrites:
+    """Stages rows on branches. Blocks; any thread."""
+
+    def __init__(self, driver: Driver, catalogs: Catalogs, contexts: QueryContexts, versions: SourceVersions) -> None:
+        self._driver = driver
+        self._catalogs = catalogs
+        self._contexts = contexts
+        self._versions = versions
+
+    def write(self, write: Write) -> Staged:
+        """Stage rows; raises QueryFailed when the query fails and Canceled after `cancel(job_id)`."""
+        try:
+            with self._driver.run_tagged(write.job_id, REFRESH_POOL, f"refresh of {write.table}"):
+                return self._staged(write)
+        except QueryFailed as cause:
+            # Line and position would be those of the pinned text, which nobody wrote.
+            raise QueryFailed(_without_position(cause), error_class=cause.error_class) from cause
+
+    def _staged(self, write: Write) -> Staged:
+        session = self._contexts.session(write.query)
+        with active(session):
+            self._require_branch(write)
+            self._overwrite(session, write)
+            return self._found(write)
+
+    def _overwrite(self, session: SparkSession, write: Write) -> None:
+        rows = session.sql(self._versions.pinned_text(write.query, write.vector))
+        shaped = _shaped(rows, write)
+        scope = _predicate(write.scope, write.columns)
+        target = ".".join((write.table.sql, quoted(f"{BRANCH_SELECTOR}{write.branch}")))
+        writer = (shaped if scope is None else shaped.filter(scope)).writeTo(target)
+        for key, value in {**_write_options(write.options), **_snapshot_properties(write.summary)}.items():
+            writer = writer.option(key, value)
+        writer.overwrite(lit(True) if scope is None else scope)
+
+    def _require_branch(self, write: Write) -> None:
+        if self._catalogs.load(write.table).refs().get(write.branch) is None:
+            raise EngineError(f"{write.table} has no branch {write.branch} any more: another owner took the table over.")
+
+    def _found(self, write: Write) -> Staged:
+        table = self._catalogs.load(write.table)
+        reference = table.refs().get(write.branch)
+        snapshot = None if reference is None else table.snapshot(reference.snapshotId())
+        summary = {} if snapshot is None else snapshot.summary()
+        if snapshot is None or summary.get(RUN_ID) != write.summary.get(RUN_ID):
+            raise EngineError(f"Branch {write.branch} of {write.table} does not end with the rows of this run.")
+        return Staged(snapshot_id=str(snapshot.snapshotId()), rows=int(summary.get("added-records") or 0))
+
+
+def _shaped(rows: DataFrame, write: Write) -> DataFrame:
+    """Give *rows* the table's column names by position; columns the query does not have yet are NULL."""
+    given, names = len(rows.columns), [column.name for column in write.columns]
+    if given > len(names):
+        raise QueryFailed(
+            f"The query gives {given} columns and {write.table} has {len(names)}; "
+            "a source may have got new columns: ALTER the materialized table."
+        )
+    named = rows.toDF(*names[:given])
+    for column in write.columns[given:]:
+        named = named.withColumn(column.name, lit(None).cast(column.type))
+    return named
+
+
+def _predicate(scope: Scope, columns: Sequence[Column]) -> SparkColumn | None:
+    """Return the condition of exactly *scope*, or None for the whole table. Rows whose partition is NULL match nothing."""
+    if scope.specs is None:
+        return None
+    known = {column.name.lower(): column for column in columns}
+    single = _single_column(scope)
+    if single is not None:
+        column = _column(known, single)
+        values = sorted({value for spec in scope.specs for _, value in spec.items})
+        return col(quoted(column.name)).isin([_literal(column, value) for value in values])
+    return reduce(lambda left, right: left | right, [_of_spec(spec, known) for spec in sorted(scope.specs)], lit(False))
+
+
+def _of_spec(spec: PartitionSpec, known: Mapping[str, Column]) -> SparkColumn:
+    terms = []
+    for name, value in spec.items:
+        column = _column(known, name)
+        terms.append(col(quoted(column.name)) == _literal(column, value))
+    return reduce(lambda left, right: left & right, terms, lit(True))
+
+
+def _single_column(scope: Scope) -> str | None:
+    names = {tuple(name for name, _ in spec.items) for spec in scope.specs or ()}
+    only = next(iter(names)) if len(names) == 1 else ()
+    return only[0] if len(only) == 1 else None
+
+
+def _column(known: Mapping[str, Column], name: str) -> Column:
+    column = known.get(name.lower())
+    if column is None:
+        raise RequestInvalid(f"PARTITION ({name} = …): the table has no column {name}.")
+    return column
+
+
+def _literal(column: Column, value: str) -> SparkColumn:
+    """Return a partition value in the column's type, as a literal: Iceberg understands no expressions."""
+    kind = column.type.lower()
+    try:
+        if kind in _INTEGERS:
+            return lit(int(value)).cast(kind)
+        if kind == "date":
+            return lit(date.fromisoformat(value))
+        if kind.startswith("decimal"):
+            return lit(Decimal(value)).cast(kind)
+    except (ValueError, InvalidOperation) as cause:
+        raise RequestInvalid(
+            f"PARTITION ({column.name} = '{value}'): the value does not fit type {column.type}."
+        ) from cause
+    return lit(value) if kind == "string" else lit(value).cast(kind)
+
+
+def _write_options(options: Mapping[str, str]) -> dict[str, str]:
+    return {
+        key.removeprefix(_OPTION_PREFIX): value for key, value in options.items() if key.startswith(_OPTION_PREFIX)
+    }
+
+
+def _snapshot_properties(summary: Mapping[str, str]) -> dict[str, str]:
+    return {f"snapshot-property.{key}": value for key, value in summary.items()}
+
+
+def _without_position(error: QueryFailed) -> str:
+    return error.message.removesuffix(f" (line {error.line}, position {error.position})")

@@ -1,0 +1,6 @@
+"""SQL of ours: statement text in, frozen statements out."""
+
+from mt_core.sql.parser import parse, parse_name
+from mt_core.sql.statements import Statement, qualify
+
+__all__ = ["Statement", "parse", "parse_name", "qualify"]

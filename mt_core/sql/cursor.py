@@ -1,0 +1,164 @@
+"""A cursor over the tokens of one statement: it takes what is expected, or says what stands there instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from mt_core.errors import SqlSyntaxError
+from mt_core.tokens import Lines, Token, TokenKind, tokenize
+
+
+class Cursor:
+    """Reads a statement from left to right, without its comments and the semicolons at its end."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = [token for token in tokenize(text) if token.kind is not TokenKind.COMMENT]
+        while self._tokens and self._tokens[-1].text == ";":
+            self._tokens.pop()
+        self._next = 0
+
+    def peek(self, ahead: int = 0) -> Token | None:
+        """Return the token *ahead* of the next one, None behind the end."""
+        index = self._next + ahead
+        return self._tokens[index] if index < len(self._tokens) else None
+
+    def keyword(self, ahead: int = 0) -> str:
+        """Return the word *ahead* in capitals, empty if there is none."""
+        token = self.peek(ahead)
+        return token.keyword if token else ""
+
+    def at_symbol(self, symbol: str) -> bool:
+        token = self.peek()
+        return token is not None and token.kind is TokenKind.SYMBOL and token.text == symbol
+
+    @property
+    def at_end(self) -> bool:
+        return self.peek() is None
+
+    def take(self) -> Token | None:
+        """Return the next token and go on."""
+        token = self.peek()
+        self._next += 1
+        return token
+
+    def accept(self, *words: str) -> bool:
+        """Go past *words* if all of them come next, else stay; return which it was."""
+        if any(self.keyword(ahead) != word for ahead, word in enumerate(words)):
+            return False
+        self._next += len(words)
+        return True
+
+    def accept_symbol(self, symbol: str) -> bool:
+        if not self.at_symbol(symbol):
+            return False
+        self._next += 1
+        return True
+
+    def expect(self, *words: str) -> None:
+        for word in words:
+            if not self.accept(word):
+                raise self.error(word)
+
+    def expect_symbol(self, symbol: str) -> None:
+        if not self.accept_symbol(symbol):
+            raise self.error(symbol)
+
+    def expect_end(self, expected: str = "the end of the statement") -> None:
+        if not self.at_end:
+            raise self.error(expected)
+
+    def error(self, expected: str, *, ahead: int = 0) -> SqlSyntaxError:
+        """Return the error that says what stands here instead of *expected*."""
+        return self.refusal(f"expected {expected}", ahead=ahead)
+
+    def refusal(self, reason: str, *, ahead: int = 0) -> SqlSyntaxError:
+        """Return a syntax error at the next token, with the *reason* why it does not fit."""
+        token = self.peek(ahead)
+        if token is None:
+            line, column = Lines(self._text).locate(len(self._text))
+            return SqlSyntaxError(f'Encountered "<EOF>"; {reason}', line=line, column=column)
+        return SqlSyntaxError(f'Encountered "{token.text}"; {reason}', line=token.line, column=token.column)
+
+    def identifier(self, what: str) -> str:
+        token = self.peek()
+        if token is None or token.kind not in {TokenKind.WORD, TokenKind.IDENTIFIER} or not token.value:
+            raise self.error(what)
+        self._next += 1
+        return token.value
+
+    def name(self, what: str = "the name of a materialized table") -> tuple[str, ...]:
+        """Read a name with its qualifiers, such as catalog.`my schema`.t."""
+        parts = [self.identifier(what)]
+        while self.accept_symbol("."):
+            parts.append(self.identifier("the next part of the name"))
+        return tuple(parts)
+
+    def string(self, what: str) -> str:
+        token = self.peek()
+        if token is None or token.kind is not TokenKind.STRING:
+            raise self.error(what)
+        self._next += 1
+        return token.value
+
+    def entries(self, item: Callable[[], None], what: str, *, empty: bool = False) -> None:
+        """Read `( item, … )`; *empty* allows `()`."""
+        if not self.accept_symbol("("):
+            raise self.error(f"( before {what}")
+        if empty and self.accept_symbol(")"):
+            return
+        item()
+        while self.accept_symbol(","):
+            item()
+        if not self.accept_symbol(")"):
+            raise self.error(f", or ) after {what}")
+
+    def properties(self) -> Mapping[str, str]:
+        """Read `('key' = 'value', …)`; a key given twice is refused."""
+        found: dict[str, str] = {}
+
+        def item() -> None:
+            if (token := self.peek()) and token.value in found and token.kind is TokenKind.STRING:
+                raise self.refusal(f"option '{token.value}' is given twice")
+            key = self.string("an option key in quotes")
+            self.expect_symbol("=")
+            found[key] = self.string(f"the value of option '{key}' in quotes")
+
+        self.entries(item, "the options", empty=True)
+        return found
+
+    def partition(self) -> Mapping[str, str]:
+        """Read `(column = 'value', …)`; a column given twice is refused."""
+        found: dict[str, str] = {}
+
+        def item() -> None:
+            if (token := self.peek()) and token.value in found:
+                raise self.refusal(f"partition column {token.value} is given twice")
+            column = self.identifier("a partition column")
+            self.expect_symbol("=")
+            found[column] = self._partition_value(column)
+
+        self.entries(item, "the partition")
+        return found
+
+    def _partition_value(self, column: str) -> str:
+        token = self.peek()
+        if token is None or token.kind not in {TokenKind.STRING, TokenKind.NUMBER}:
+            raise self.error(f"the value of partition column {column} in quotes")
+        self._next += 1
+        return token.value
+
+    def query(self) -> tuple[str, int, int]:
+        """Read the rest as a query: its text as written, and the line and column where it begins."""
+        first = self.peek()
+        if first is None:
+            raise self.error("a query after AS")
+        while token := self.peek():
+            if token.text == ";":
+                raise self.refusal("only one statement can be run at a time")
+            self._next += 1
+        return self._text[first.start : self._tokens[-1].end], first.line, first.column
+
+    def text_between(self, first: Token, last: Token) -> str:
+        """Return what is written from one token to another."""
+        return self._text[first.start : last.end]

@@ -1,0 +1,181 @@
+"""Statements of ours: one frozen fact each; a name is its raw parts until `qualify` completes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mt_core.model.freshness import Freshness
+from mt_core.model.table import RefreshMode, TableIdentifier
+
+Name = tuple[str, ...]
+
+
+def qualify(name: Name, catalog: str, namespace: str) -> TableIdentifier:
+    """Return the identifier a name means in a session with that current catalog and namespace.
+
+    One part is a table of the namespace, two are namespace and table, more begin with the catalog.
+    """
+    match name:
+        case (table,):
+            return TableIdentifier(catalog, namespace, table)
+        case (space, table):
+            return TableIdentifier(catalog, space, table)
+        case (first, *middle, table):
+            return TableIdentifier(first, ".".join(middle), table)
+        case _:
+            raise ValueError("a name has at least one part")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnSpec:
+    """A column of a CREATE list; `type` is the text as written, None in a list of bare names."""
+
+    name: str
+    type: str | None = None
+    nullable: bool = True
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateMaterializedTable:
+    """CREATE [OR ALTER] MATERIALIZED TABLE; None for a clause that was left out.
+
+    `query` is the text after AS as written; `query_line` and `query_column` say where it begins in the statement.
+    """
+
+    name: Name
+    or_alter: bool = False
+    columns: tuple[ColumnSpec, ...] | None = None
+    comment: str | None = None
+    partition_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    freshness: Freshness | None = None
+    refresh_mode: RefreshMode | None = None
+    query: str
+    query_line: int
+    query_column: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuspendTable:
+    """ALTER MATERIALIZED TABLE name SUSPEND."""
+
+    name: Name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeTable:
+    """ALTER MATERIALIZED TABLE name RESUME [WITH (…)]; `options` is empty without WITH."""
+
+    name: Name
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshTable:
+    """ALTER MATERIALIZED TABLE name REFRESH [PARTITION (…)]; no partitions mean the whole table."""
+
+    name: Name
+    partitions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetFreshness:
+    """ALTER MATERIALIZED TABLE name SET FRESHNESS = INTERVAL 'n' unit."""
+
+    name: Name
+    freshness: Freshness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterQuery:
+    """ALTER MATERIALIZED TABLE name AS query; positions as in CreateMaterializedTable."""
+
+    name: Name
+    query: str
+    query_line: int
+    query_column: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropTable:
+    """DROP MATERIALIZED TABLE [IF EXISTS] name."""
+
+    name: Name
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowMaterializedTables:
+    """SHOW MATERIALIZED TABLES [{FROM|IN} namespace] [[NOT] LIKE 'pattern']."""
+
+    namespace: Name | None = None
+    like: str | None = None
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowCreateTable:
+    """SHOW CREATE [OR ALTER] MATERIALIZED TABLE name."""
+
+    name: Name
+    or_alter: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeTable:
+    """DESC[RIBE] [TABLE] [EXTENDED] name; `text` is what goes to Spark if the table is not a materialized one."""
+
+    name: Name
+    extended: bool = False
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowRefreshes:
+    """SHOW REFRESHES [FOR name] [LIMIT n]."""
+
+    name: Name | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainRefresh:
+    """EXPLAIN REFRESH name [PARTITION (…)]."""
+
+    name: Name
+    partitions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetProperty:
+    """SET; SET key; SET key = value. Without a key all properties are meant, without a value it is read."""
+
+    key: str | None = None
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetProperty:
+    """RESET; RESET key. Without a key all properties are meant."""
+
+    key: str | None = None
+
+
+Statement = (
+    CreateMaterializedTable
+    | SuspendTable
+    | ResumeTable
+    | RefreshTable
+    | SetFreshness
+    | AlterQuery
+    | DropTable
+    | ShowMaterializedTables
+    | ShowCreateTable
+    | DescribeTable
+    | ShowRefreshes
+    | ExplainRefresh
+    | SetProperty
+    | ResetProperty
+)

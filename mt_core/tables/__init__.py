@@ -1,0 +1,1 @@
+"""Keeps materialized tables true to what users declared."""

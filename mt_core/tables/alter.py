@@ -1,0 +1,172 @@
+"""ALTER … AS, CREATE OR ALTER and ALTER … SET FRESHNESS: the definition changes under an intent, and the rebuild becomes due."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mt_core.errors import (
+    CommitConflict,
+    CommitUnknown,
+    DefinitionInvalid,
+    EngineError,
+    MtError,
+    TableBusy,
+    Unsupported,
+)
+from mt_core.model.freshness import Freshness
+from mt_core.model.run import RunKind, RunStatus
+from mt_core.model.table import Column, MaterializedTable, RefreshMode, RefreshStatus, TableDefinition, TableIdentifier
+from mt_core.sql.statements import CreateMaterializedTable
+from mt_core.tables.attempt import BRANCH_PREFIX, MAX_CONFLICTS
+from mt_core.tables.commands import CommandContext, CommandOutcome
+from mt_core.tables.create import declared
+from mt_core.tables.definition import check_appended, derive
+from mt_core.tables.fingerprint import fingerprint_of
+from mt_core.tables.ledger import in_transaction
+from mt_core.tables.lifecycle import handler_of
+from mt_core.tables.ports import MetadataChange, Transaction
+from mt_core.tables.services import TableServices, query_of, schedule_of, workflow_of
+from mt_core.workflow.operations import ModifyRefreshWorkflowSchedule
+from mt_core.workflow.scheduler import WorkflowState
+
+
+def alter_query(
+    services: TableServices, identifier: TableIdentifier, query: str, context: CommandContext
+) -> CommandOutcome:
+    """Give the table another query, which may append nullable columns at the end; the whole table is due to be rebuilt."""
+    table = services.intents.current(identifier)
+    old = replace(table.definition, catalog=context.catalog, namespace=context.namespace)
+    analysed = services.engine.analyse(query_of(old, query))
+    columns = services.engine.check_columns(identifier, analysed.columns)
+    appended = check_appended(identifier, table.definition.columns, columns)
+    new = replace(
+        old,
+        original_query=query,
+        expanded_query=analysed.expanded_query,
+        columns=(*table.definition.columns, *appended),
+    )
+    return _redefine(services, table, new, appended)
+
+
+def create_or_alter(
+    services: TableServices, statement: CreateMaterializedTable, table: MaterializedTable, context: CommandContext
+) -> CommandOutcome:
+    """Apply a CREATE OR ALTER to a table that exists: query, appended columns, options, comment and freshness."""
+    identifier = table.identifier
+    new = declared(services, statement, identifier, context)
+    if new.partition_keys != table.definition.partition_keys:
+        raise DefinitionInvalid(
+            f"CREATE OR ALTER cannot change the partitioning of {identifier} "
+            f"({', '.join(table.definition.partition_keys) or 'none'}); DROP and CREATE it."
+        )
+    appended = check_appended(identifier, table.definition.columns, new.columns)
+    new = replace(new, columns=(*table.definition.columns, *appended), zone=table.definition.zone)
+    return _redefine(services, table, new, appended)
+
+
+def _redefine(
+    services: TableServices, seen: MaterializedTable, new: TableDefinition, appended: Sequence[Column]
+) -> CommandOutcome:
+    table = services.intents.take(seen.identifier, "ALTER", check=lambda now: _refuse_changed(now, seen))
+    try:
+        if appended:
+            _append_columns(services, table, appended)
+        if new.freshness != table.definition.freshness:
+            _reschedule(services, table, new.freshness)
+    except MtError:
+        services.intents.clear(table)
+        raise
+    run_id: list[str] = []
+
+    def last(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
+        run_id.clear()
+        due = fingerprint_of(new, now.dynamic_options)
+        if due == fingerprint_of(now.definition, now.dynamic_options):
+            return replace(now, definition=new, intent=None)
+        if now.status is RefreshStatus.ACTIVATED:
+            run = services.whole_run(now, RunKind.REBUILD, tx.now())
+            run_id.append(services.ledger.request_in(tx, now, run).run_id)
+        return replace(now, definition=new, rebuild_due=due, intent=None)
+
+    services.intents.change(table, last)
+    return CommandOutcome()
+
+
+def _refuse_changed(now: MaterializedTable, seen: MaterializedTable) -> None:
+    if (now.table_id, now.definition) != (seen.table_id, seen.definition):
+        raise TableBusy(f"Another command changed {now.identifier} in the meantime; look at it and ALTER it again.")
+
+
+def _append_columns(services: TableServices, table: MaterializedTable, appended: Sequence[Column]) -> None:
+    """Change the storage schema under a claim of its own: no run is RUNNING, and no older commit can land any more."""
+    claims: list[int] = []
+
+    def claim(tx: Transaction) -> None:
+        if not tx.runs(table_id=table.table_id, statuses=[RunStatus.RUNNING], limit=1):
+            claims.append(tx.next_claim(table.table_id))
+
+    def claimed() -> bool:
+        in_transaction(services.registry, claim)
+        return bool(claims)
+
+    if not services.signal.wait(claimed, services.settings.alter_wait_s):
+        raise TableBusy(
+            f"A refresh of {table.identifier} is still running after {services.settings.alter_wait_s:.0f} s; wait for it"
+            " or cancel it, then ALTER."
+        )
+    fence(services, table, claims[-1])
+    services.engine.add_columns(table.identifier, appended)
+
+
+def fence(services: TableServices, table: MaterializedTable, claim: int) -> None:
+    """Raise the storage's epoch to *claim* and drop the branches of runs."""
+    for _ in range(MAX_CONFLICTS):
+        metadata = services.engine.load(table.identifier)
+        branches = tuple(name for name in metadata.branches if name.startswith(BRANCH_PREFIX))
+        try:
+            services.engine.swap(table.identifier, metadata, MetadataChange(epoch=claim, drop=branches))
+        except (CommitConflict, CommitUnknown):
+            continue
+        return
+    raise EngineError(f"{table.identifier} is committed to so often that {MAX_CONFLICTS} tries to change it lost.")
+
+
+def set_freshness(services: TableServices, identifier: TableIdentifier, freshness: Freshness) -> CommandOutcome:
+    """Refresh on another grid from now on."""
+    current = services.intents.current(identifier)
+    asked = RefreshMode(current.definition.logical_refresh_mode) if _is_explicit(current) else None
+    _, mode = derive(freshness, asked, services.settings)
+    if mode is not current.definition.refresh_mode:
+        raise Unsupported(
+            f"FRESHNESS = {freshness} would make {identifier} refresh in {mode} mode; create it with REFRESH_MODE = "
+            f"{current.definition.refresh_mode} to keep its mode at any freshness."
+        )
+    table = services.intents.take(identifier, "SET FRESHNESS", check=lambda _table: None)
+    try:
+        _reschedule(services, table, freshness)
+    except MtError:
+        services.intents.clear(table)
+        raise
+    services.intents.change(
+        table,
+        lambda _tx, now: replace(now, definition=replace(now.definition, freshness=freshness), intent=None),
+    )
+    return CommandOutcome()
+
+
+def _reschedule(services: TableServices, table: MaterializedTable, freshness: Freshness) -> None:
+    """Let the workflow tick on the grid of *freshness*; one that is gone is made again."""
+    changed = replace(table, definition=replace(table.definition, freshness=freshness))
+    handler, token = handler_of(table), table.intent.token if table.intent else 0
+    state = services.scheduler.describe_refresh_workflows([handler])[handler.workflow_id].state
+    if state is WorkflowState.MISSING:
+        paused = table.status is RefreshStatus.SUSPENDED
+        services.scheduler.create_refresh_workflow(workflow_of(changed, paused=paused, token=token))
+        return
+    operation = ModifyRefreshWorkflowSchedule(handler=handler, schedule=schedule_of(changed), token=token)
+    services.scheduler.modify_refresh_workflow(operation)
+
+
+def _is_explicit(table: MaterializedTable) -> bool:
+    return table.definition.logical_refresh_mode in set(RefreshMode)

@@ -1,0 +1,75 @@
+"""What sessions ask of materialized tables: statements with their context, refresh requests, and runs to wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mt_core.model.run import RefreshRun
+from mt_core.model.table import TableIdentifier
+from mt_core.rowset import RowSet
+from mt_core.sql.statements import Statement
+from mt_core.tables.ports import Progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandContext:
+    """The session a statement comes from: where its names are looked up, and the properties that differ from the defaults."""
+
+    catalog: str
+    namespace: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandOutcome:
+    """What a statement came to. `rows` None means "OK"; `wait_for` is a run that the operation has to wait for;
+    `created` is the table whose CREATE goes on with that run; `passthrough` sends the text to Spark: it is not about our tables."""
+
+    rows: RowSet | None = None
+    wait_for: str | None = None
+    created: TableIdentifier | None = None
+    warnings: tuple[str, ...] = ()
+    passthrough: bool = False
+
+
+class TableCommands(Protocol):
+    """Executes the statements of ours."""
+
+    def execute(self, statement: Statement, context: CommandContext) -> CommandOutcome:
+        """Raises MtError with nothing changed, or with everything undone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshRequest:
+    """A call of the refresh endpoint (FLIP-448): `schedule_time` is 'yyyy-MM-dd HH:mm:ss' in the table's zone.
+
+    `request_key` is the caller's idempotency key, `table_id` the uuid the caller means, `attempt` the caller's own count.
+    """
+
+    identifier_text: str
+    is_periodic: bool
+    schedule_time: str | None = None
+    dynamic_options: Mapping[str, str] = field(default_factory=dict)
+    static_partitions: Mapping[str, str] = field(default_factory=dict)
+    execution_config: Mapping[str, str] = field(default_factory=dict)
+    request_key: str | None = None
+    table_id: str | None = None
+    attempt: int | None = None
+
+
+class Runs(Protocol):
+    """Refresh runs as requesters see them: a COALESCED run shows the status and result of the run that covers it."""
+
+    def request_refresh(self, request: RefreshRequest) -> RefreshRun:
+        """Check *request*, queue or attach, commit; raises TableNotFound, TableGone, TableInitializing, RequestInvalid."""
+
+    def run(self, run_id: str) -> RefreshRun | None: ...
+
+    def wait_run(self, run_id: str, timeout_s: float) -> RefreshRun:
+        """Return the run as soon as it is terminal, or as it is after *timeout_s*; raises OperationNotFound."""
+
+    def cancel_run(self, run_id: str) -> RefreshRun: ...
+
+    def progress(self, run_id: str) -> Progress | None: ...

@@ -1,0 +1,111 @@
+"""The manager: every statement about materialized tables, and the work it does."""
+
+from __future__ import annotations
+
+from mt_core.errors import MtError, NotMaterializedTable, TableNotFound
+from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.rowset import Column, RowSet
+from mt_core.sql import statements as sql
+from mt_core.tables.alter import alter_query, create_or_alter, set_freshness
+from mt_core.tables.commands import CommandContext, CommandOutcome
+from mt_core.tables.create import create
+from mt_core.tables.ledger import in_transaction
+from mt_core.tables.lifecycle import drop, resume, suspend
+from mt_core.tables.reports import Reports
+from mt_core.tables.requests import RefreshRequests
+from mt_core.tables.services import TableServices
+from mt_core.tables.show_create import show_create
+
+
+class TableManager:
+    """Implements `TableCommands`. Thread-safe: each command is serialised per table by its intent."""
+
+    def __init__(self, services: TableServices) -> None:
+        self._services = services
+        self.requests = RefreshRequests(services)
+        self.reports = Reports(services)
+
+    def execute(self, statement: sql.Statement, context: CommandContext) -> CommandOutcome:
+        match statement:
+            case sql.CreateMaterializedTable():
+                return self._create(statement, context)
+            case sql.ShowMaterializedTables():
+                return CommandOutcome(rows=self.reports.show_tables(statement, context))
+            case sql.ShowRefreshes(name=name, limit=limit):
+                identifier = self._known(name, context) if name else None
+                return CommandOutcome(rows=self.reports.show_refreshes(identifier, limit))
+            case sql.DescribeTable(name=name, extended=extended):
+                return self._describe(_identifier(name, context), extended=extended)
+            case sql.DropTable(name=name, if_exists=if_exists):
+                return self._drop(_identifier(name, context), if_exists=if_exists)
+            case _:
+                return self._on_table(statement, context)
+
+    def _on_table(self, statement: sql.Statement, context: CommandContext) -> CommandOutcome:
+        """Statements about one materialized table that must exist."""
+        match statement:
+            case sql.SuspendTable(name=name):
+                return suspend(self._services, self._known(name, context), by="SQL")
+            case sql.ResumeTable(name=name, options=options):
+                return resume(self._services, self._known(name, context), options, by="SQL")
+            case sql.RefreshTable(name=name, partitions=partitions):
+                run = self.requests.request_manual(self._known(name, context), partitions, {})
+                return CommandOutcome(wait_for=run.run_id)
+            case sql.SetFreshness(name=name, freshness=freshness):
+                return set_freshness(self._services, self._known(name, context), freshness)
+            case sql.AlterQuery(name=name, query=query):
+                return alter_query(self._services, self._known(name, context), query, context)
+            case sql.ShowCreateTable(name=name, or_alter=or_alter):
+                table = self._services.intents.current(self._known(name, context))
+                return CommandOutcome(rows=_text(show_create(table, or_alter=or_alter)))
+            case sql.ExplainRefresh(name=name, partitions=partitions):
+                return CommandOutcome(rows=self.reports.explain_refresh(self._known(name, context), partitions))
+            case _:
+                raise MtError(f"{type(statement).__name__} is not a statement about materialized tables.")
+
+    def _create(self, statement: sql.CreateMaterializedTable, context: CommandContext) -> CommandOutcome:
+        identifier = _identifier(statement.name, context)
+        existing = self._find(identifier) if statement.or_alter else None
+        if existing is not None:
+            return create_or_alter(self._services, statement, existing, context)
+        return create(self._services, statement, identifier, context)
+
+    def _describe(self, identifier: TableIdentifier, *, extended: bool) -> CommandOutcome:
+        if self._find(identifier) is None:
+            return CommandOutcome(passthrough=True)
+        return CommandOutcome(rows=self.reports.describe(identifier, extended=extended))
+
+    def _drop(self, identifier: TableIdentifier, *, if_exists: bool) -> CommandOutcome:
+        if self._find(identifier) is None and self._services.engine.relation_exists(identifier):
+            raise _not_ours(identifier)
+        return drop(self._services, identifier, if_exists=if_exists)
+
+    def _find(self, identifier: TableIdentifier) -> MaterializedTable | None:
+        return in_transaction(self._services.registry, lambda tx: tx.table_named(identifier))
+
+    def _known(self, name: tuple[str, ...], context: CommandContext) -> TableIdentifier:
+        """Return the identifier of a materialized table; raises TableNotFound, or NotMaterializedTable for another relation."""
+        identifier = _identifier(name, context)
+        if self._find(identifier) is not None:
+            return identifier
+        if self._services.engine.relation_exists(identifier):
+            raise _not_ours(identifier)
+        raise TableNotFound(
+            f"Materialized table {identifier} does not exist; SHOW MATERIALIZED TABLES IN "
+            f"{identifier.catalog}.{identifier.namespace} lists those there are."
+        )
+
+
+def _identifier(name: tuple[str, ...], context: CommandContext) -> TableIdentifier:
+    return sql.qualify(name, context.catalog, context.namespace)
+
+
+def _not_ours(identifier: TableIdentifier) -> NotMaterializedTable:
+    return NotMaterializedTable(
+        f"{identifier} is not a materialized table, so it does not support this statement; use the statement for tables "
+        "and views."
+    )
+
+
+def _text(text: str) -> RowSet:
+    return RowSet(columns=(Column(name="result"),), rows=[[text]])

@@ -1,0 +1,310 @@
+"""What the manager needs from outside: a registry for its facts, and an engine for queries and storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from mt_core.model.partition import Scope
+from mt_core.model.run import RefreshRun, RunStatus
+from mt_core.model.table import Column, MaterializedTable, TableIdentifier
+from mt_core.workflow.definitions import DefinitionStore
+
+# ------------------------------------------------------------------------------------------------------------ registry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tombstone:
+    """A dropped table of which something may be left: storage, files or workflow that the reconciler removes."""
+
+    table_id: str
+    identifier: TableIdentifier
+    location: str
+    handler: str | None
+    dropped_at: datetime
+
+
+class Transaction(Protocol):
+    """One transaction of the registry: all of it happens or nothing; concurrent ones behave as if one after the other."""
+
+    def now(self) -> datetime:
+        """Return the registry's own clock (UTC): leases use it."""
+
+    def table(self, table_id: str) -> MaterializedTable | None:
+        """Return a table, locked until the end of the transaction."""
+
+    def table_named(self, identifier: TableIdentifier) -> MaterializedTable | None:
+        """Return the table of that name, locked until the end of the transaction."""
+
+    def tables(self) -> Sequence[MaterializedTable]:
+        """Return all tables, ordered by identifier."""
+
+    def insert_table(self, table: MaterializedTable) -> None:
+        """Add a table; raises TableExists when its name is taken."""
+
+    def replace_table(self, table: MaterializedTable) -> MaterializedTable:
+        """Store *table* over revision `table.revision` and return it with the next revision; raises RevisionConflict."""
+
+    def delete_table(self, table_id: str) -> None:
+        """Remove a table; its runs stay in the ledger."""
+
+    def next_claim(self, table_id: str) -> int:
+        """Raise the table's claim number (its revision stays) and return it."""
+
+    def run(self, run_id: str) -> RefreshRun | None:
+        """Return a run, locked until the end of the transaction."""
+
+    def insert_run(self, run: RefreshRun) -> None:
+        """Add a run; raises RevisionConflict when its request key is taken by a run not FAILED or CANCELED."""
+
+    def replace_run(self, run: RefreshRun, *, expected: RefreshRun) -> None:
+        """Store *run*; raises RevisionConflict unless status, attempt and claim in the ledger are those of *expected*,
+        or when another run of the table is RUNNING already."""
+
+    def run_with_key(self, request_key: str) -> RefreshRun | None:
+        """Return the run of that key which is not FAILED or CANCELED, else the newest with it, else None."""
+
+    def runs(
+        self, *, table_id: str | None = None, statuses: Iterable[RunStatus] | None = None, limit: int | None = None
+    ) -> Sequence[RefreshRun]:
+        """Return runs, newest request first."""
+
+    def queued(self, table_id: str) -> Sequence[RefreshRun]:
+        """Return the QUEUED runs of a table, oldest first."""
+
+    def next_claimable(self) -> RefreshRun | None:
+        """Return the oldest QUEUED run whose table has no RUNNING run and no exclusive intent."""
+
+    def covering_runs(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
+        """Return the SUCCEEDED and SKIPPED runs whose latest point is later than *after*."""
+
+    def covered_runs(self, run_id: str) -> Sequence[RefreshRun]:
+        """Return the COALESCED runs with `covered_by` = *run_id*."""
+
+    def expired_runs(self, owner: str) -> Sequence[RefreshRun]:
+        """Return RUNNING runs whose lease has lapsed, or whose owner is another process than *owner*'s generation."""
+
+    def put_tombstone(self, tombstone: Tombstone) -> None:
+        """Remember a dropped table."""
+
+    def delete_tombstone(self, table_id: str) -> None:
+        """Forget it: nothing is left."""
+
+    def tombstones(self) -> Sequence[Tombstone]:
+        """Return all tombstones."""
+
+    def delete_definition(self, workflow_id: str) -> None:
+        """Unpublish a workflow definition in this transaction."""
+
+
+class Registry(Protocol):
+    """Where the manager's facts live."""
+
+    @property
+    def definitions(self) -> DefinitionStore: ...
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Begin a transaction; it commits at the end of the block and is undone by an exception."""
+
+    def close(self) -> None: ...
+
+
+# -------------------------------------------------------------------------------------------------------------- engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A SELECT with all it takes to understand it: where unqualified names are looked up, zone and frozen settings."""
+
+    text: str
+    catalog: str = ""
+    namespace: str = ""
+    zone: str = "UTC"
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalysedQuery:
+    """What a query gives: its columns, its text with every relation qualified, and the relations it reads."""
+
+    columns: tuple[Column, ...]
+    expanded_query: str
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceVersion:
+    """One source as it stands. `kind`: table (versioned), view, function, or unversioned; `version` is null for the last."""
+
+    name: str
+    kind: str
+    version: Mapping[str, Any] | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "version": dict(self.version) if self.version is not None else None,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceVector:
+    """What a run reads. `unstable` says why equal versions may give other rows (None: they cannot);
+    `unpinnable` says why the versions cannot be pinned in the query (None: they can)."""
+
+    sources: tuple[SourceVersion, ...]
+    unstable: str | None = None
+    unpinnable: str | None = None
+
+    @property
+    def unversioned(self) -> tuple[str, ...]:
+        return tuple(source.name for source in self.sources if source.version is None)
+
+    def to_json(self) -> tuple[dict[str, Any], ...]:
+        return tuple(source.to_json() for source in self.sources)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageSpec:
+    """The storage table of a materialized table: created empty, with one snapshot of ours."""
+
+    identifier: TableIdentifier
+    table_id: str
+    columns: tuple[Column, ...]
+    partition_keys: tuple[str, ...] = ()
+    comment: str | None = None
+    location: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageMetadata:
+    """The metadata of a storage table as it was read; `base` is the engine's own handle on exactly this version."""
+
+    table_id: str | None
+    location: str
+    epoch: int
+    last_run: str | None
+    main: str | None
+    branches: Mapping[str, str | None]
+    columns: tuple[str, ...] = ()
+    base: Any = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataChange:
+    """One strict compare-and-set of a table's metadata.
+
+    `epoch` and `last_run` are set when not None; `publish` (a snapshot id) becomes main; `branch` is made at main (before
+    `publish`); `drop` are branches to remove.
+    """
+
+    epoch: int | None = None
+    last_run: str | None = None
+    publish: str | None = None
+    branch: str | None = None
+    drop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One ancestor of main. `run_id` is None for a foreign commit; `replace` commits change no rows (compaction);
+    `created` marks our empty first one."""
+
+    snapshot_id: str
+    run_id: str | None = None
+    scope: Scope | None = None
+    sources: str | None = None
+    fingerprint: str | None = None
+    replace: bool = False
+    created: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """Rows to compute and to stage on a branch: the query at *vector*, restricted to *scope*, overwriting exactly *scope*.
+
+    `summary` goes into the snapshot; `options` are the dynamic options of the write.
+    """
+
+    job_id: str
+    table: TableIdentifier
+    branch: str
+    query: Query
+    columns: tuple[Column, ...]
+    vector: SourceVector
+    scope: Scope
+    summary: Mapping[str, str]
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """What was written: the branch's snapshot, and how many rows it added."""
+
+    snapshot_id: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Tasks of a job's Spark stages."""
+
+    done: int
+    total: int
+
+
+class RefreshEngine(Protocol):
+    """Queries and storage. Every call may raise EngineUnavailable (starting, or lost) and EngineError."""
+
+    def ready(self) -> bool:
+        """Whether work can be given to the engine now."""
+
+    def check_catalog(self, identifier: TableIdentifier) -> None:
+        """Raise CatalogUnsupported unless the catalog swaps metadata by compare-and-set; DefinitionInvalid if it is unknown."""
+
+    def analyse(self, query: Query) -> AnalysedQuery:
+        """Understand *query* without running it; raises QueryFailed with line and position."""
+
+    def check_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> tuple[Column, ...]:
+        """Return *columns* with the types storage will give them; raises DefinitionInvalid naming a type it cannot store."""
+
+    def read_vector(self, query: Query) -> SourceVector:
+        """Return what the query would read now; starts no Spark job when nothing but versions changed."""
+
+    def relation_exists(self, identifier: TableIdentifier) -> bool:
+        """Return whether a table or view of that name is in its catalog."""
+
+    def create_storage(self, spec: StorageSpec) -> None:
+        """Create the storage table; harmless if it is there with our table id, TableExists if it is somebody else's."""
+
+    def drop_storage(self, identifier: TableIdentifier, table_id: str, location: str) -> None:
+        """Remove the table, if it carries our table id, and the files under *location*; harmless if they are gone."""
+
+    def add_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> None:
+        """Append nullable columns; those that are there already stay."""
+
+    def load(self, identifier: TableIdentifier) -> StorageMetadata:
+        """Read the metadata; raises StorageMissing."""
+
+    def swap(self, identifier: TableIdentifier, metadata: StorageMetadata, change: MetadataChange) -> None:
+        """Apply *change* to exactly *metadata*; raises CommitConflict if it is no longer current, CommitUnknown if unclear."""
+
+    def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:
+        """Yield main and its ancestors, newest first, as far as they have not expired."""
+
+    def write(self, write: Write) -> Staged:
+        """Stage rows; blocks; raises QueryFailed when the query fails and Canceled after `cancel(job_id)`."""
+
+    def cancel(self, job_id: str) -> None:
+        """End the job's work soon; harmless when there is none."""
+
+    def progress(self, job_id: str) -> Progress | None:
+        """Return how far the job is, or None when nothing is known."""
+
+    def cluster_info(self) -> Mapping[str, str]:
+        """Return where jobs run, e.g. {"execution.target": "local[*]"}."""

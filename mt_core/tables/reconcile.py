@@ -1,0 +1,132 @@
+"""Makes the world agree with the registry again: intents that lost their process, leftovers of DROP, lost workflows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from mt_core.errors import MtError
+from mt_core.model.table import MaterializedTable, RefreshStatus
+from mt_core.tables.create import undo_create
+from mt_core.tables.ledger import in_transaction
+from mt_core.tables.lifecycle import CATCH_UP, handler_of, resume, suspend, sweep
+from mt_core.tables.ports import Transaction
+from mt_core.tables.services import TableServices, schedule_of, workflow_of
+from mt_core.workflow.operations import ModifyRefreshWorkflowSchedule
+from mt_core.workflow.scheduler import WorkflowState
+
+log = logging.getLogger(__name__)
+_SCHEDULER = "scheduler"
+
+
+def reconcile(services: TableServices) -> list[str]:
+    """Do one pass and return what was done, in words; a step that fails is logged and tried again at the next pass."""
+    done: list[str] = []
+    for table in in_transaction(services.registry, lambda tx: _orphaned(tx, services.settings.owner)):
+        _attempt(done, f"settled {_command(table)} of {table.identifier}", partial(_settle, services, table))
+    for tombstone in in_transaction(services.registry, lambda tx: tx.tombstones()):
+        text = f"removed what was left of {tombstone.identifier}"
+        _attempt(done, text, partial(sweep, services, tombstone))
+    _attempt(done, "", lambda: done.extend(_workflows(services)))
+    return [text for text in done if text]
+
+
+def _attempt(done: list[str], text: str, work: Callable[[], object]) -> None:
+    try:
+        work()
+    except MtError as error:
+        log.warning("%s failed: %s", text or "reconciling workflows", error, extra={"action": "reconcile_failed"})
+    else:
+        done.append(text)
+
+
+def _orphaned(tx: Transaction, owner: str) -> list[MaterializedTable]:
+    now = tx.now()
+    return [
+        table
+        for table in tx.tables()
+        if table.intent is not None and (table.intent.owner != owner or table.intent.lease_until < now)
+    ]
+
+
+def _command(table: MaterializedTable) -> str:
+    return table.intent.command if table.intent else "nothing"
+
+
+def _settle(services: TableServices, table: MaterializedTable) -> None:
+    """Finish or undo the command whose process was lost. A half-made CREATE is undone, everything else is finished."""
+    taken = in_transaction(services.registry, lambda tx: _take_over(tx, services, table))
+    if taken is None:
+        return
+    table = taken
+    if table.status is RefreshStatus.INITIALIZING:
+        undo_create(services, table)
+        return
+    command, options = _command(table), (table.intent.detail.get("options", {}) if table.intent else {})
+    if command == "SET FRESHNESS" or command == "ALTER":
+        _reschedule(services, table)
+    in_transaction(services.registry, lambda tx: _clear(tx, table))
+    if command == "SUSPEND" and table.status is RefreshStatus.ACTIVATED:
+        suspend(services, table.identifier, by="SQL, finished after a restart")
+    elif command == "RESUME" and (table.status is RefreshStatus.SUSPENDED or options.keys() - {CATCH_UP}):
+        resume(services, table.identifier, options, by="SQL, finished after a restart")
+
+
+def _reschedule(services: TableServices, table: MaterializedTable) -> None:
+    """Give the workflow, if there is one, the schedule of the registry: nobody knows which one it has."""
+    handler = handler_of(table)
+    if services.scheduler.describe_refresh_workflows([handler])[table.table_id].state is WorkflowState.MISSING:
+        return
+    operation = ModifyRefreshWorkflowSchedule(handler=handler, schedule=schedule_of(table), token=table.revision + 1)
+    services.scheduler.modify_refresh_workflow(operation)
+
+
+def _take_over(tx: Transaction, services: TableServices, table: MaterializedTable) -> MaterializedTable | None:
+    """Give the intent another token, so that its old holder, should it live after all, can do no more; None: it is settled."""
+    now = tx.table(table.table_id)
+    if now is None or now.intent is None or now.intent != table.intent:
+        return None
+    ours = services.intents.new(tx, now.intent.command, now.intent.step, now.revision + 1, now.intent.detail)
+    return tx.replace_table(replace(now, intent=replace(ours, lease_until=tx.now())))
+
+
+def _clear(tx: Transaction, table: MaterializedTable) -> None:
+    now = tx.table(table.table_id)
+    if now is not None and now.intent == table.intent:
+        tx.replace_table(replace(now, intent=None))
+
+
+def _workflows(services: TableServices) -> list[str]:
+    """Re-create workflows that vanished, and mirror one that was paused or resumed in the scheduler."""
+    tables = [
+        table
+        for table in in_transaction(services.registry, lambda tx: tx.tables())
+        if table.intent is None and table.status is not RefreshStatus.INITIALIZING
+    ]
+    if not tables:
+        return []
+    states = services.scheduler.describe_refresh_workflows([handler_of(table) for table in tables])
+    done: list[str] = []
+    for table in tables:
+        seen = states[table.table_id]
+        wanted = WorkflowState.PAUSED if table.status is RefreshStatus.SUSPENDED else WorkflowState.ACTIVE
+        if seen.state is WorkflowState.MISSING:
+            paused = wanted is WorkflowState.PAUSED
+            services.scheduler.create_refresh_workflow(workflow_of(table, paused=paused, token=table.revision))
+            done.append(f"made the workflow of {table.identifier} again")
+        elif seen.state is not wanted:
+            in_transaction(services.registry, partial(_mirror, table=table, by=seen.changed_by))
+            done.append(f"{table.identifier} is {seen.state} in the scheduler")
+    return done
+
+
+def _mirror(tx: Transaction, table: MaterializedTable, by: str | None) -> None:
+    """Take over what somebody did in the scheduler, unless the row changed since it was read."""
+    now = tx.table(table.table_id)
+    if now is None or now.revision != table.revision or now.intent is not None:
+        return
+    suspended = now.status is RefreshStatus.SUSPENDED
+    target = RefreshStatus.ACTIVATED if suspended else RefreshStatus.SUSPENDED
+    tx.replace_table(now.advance(target, by=by or _SCHEDULER, at=tx.now()))

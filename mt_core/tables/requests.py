@@ -1,0 +1,170 @@
+"""Refresh requests and runs as requesters see them: manual statements, the refresh endpoint, waiting and cancelling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from mt_core.errors import OperationNotFound, RequestInvalid, SqlSyntaxError, TableGone, TableInitializing
+from mt_core.model.formatter import parse_schedule_time
+from mt_core.model.partition import WHOLE, PartitionSpec, Scope
+from mt_core.model.run import TERMINAL, RefreshRun, RunKind, RunStatus
+from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifier
+from mt_core.sql.parser import parse_name
+from mt_core.sql.statements import qualify
+from mt_core.tables.commands import RefreshRequest
+from mt_core.tables.definition import check_partition_spec
+from mt_core.tables.due import scope_of
+from mt_core.tables.intents import found
+from mt_core.tables.ledger import in_transaction
+from mt_core.tables.ports import Progress, Transaction
+from mt_core.tables.services import TableServices
+
+# How far a scheduler's clock may be ahead; a grid point later than that has not passed: its run covers nothing.
+CLOCK_SKEW = timedelta(minutes=1)
+
+
+class RefreshRequests:
+    """Implements `Runs`. Thread-safe."""
+
+    def __init__(self, services: TableServices) -> None:
+        self._services = services
+
+    def request_refresh(self, request: RefreshRequest) -> RefreshRun:
+        """Accept a call of the refresh endpoint (FLIP-448; flink.md §5.7)."""
+        identifier = identifier_of(request.identifier_text)
+
+        def work(tx: Transaction) -> RefreshRun:
+            table = _addressee(tx, identifier, request)
+            return self._services.ledger.request_in(tx, table, self._run_of(table, request, tx.now()))
+
+        run = in_transaction(self._services.registry, work)
+        self._services.signal.set()
+        return run
+
+    def request_manual(
+        self, identifier: TableIdentifier, partitions: Mapping[str, str], options: Mapping[str, str]
+    ) -> RefreshRun:
+        """Queue what ALTER MATERIALIZED TABLE … REFRESH asks for."""
+
+        def work(tx: Transaction) -> RefreshRun:
+            table = found(tx, identifier)
+            refuse_initializing(table)
+            run = self._manual(table, partitions, options, tx.now())
+            return self._services.ledger.request_in(tx, table, run)
+
+        run = in_transaction(self._services.registry, work)
+        self._services.signal.set()
+        return run
+
+    def _run_of(self, table: MaterializedTable, request: RefreshRequest, now: datetime) -> RefreshRun:
+        if not request.is_periodic:
+            run = self._manual(table, request.static_partitions, request.dynamic_options, now)
+            return _with_key(run, request.request_key)
+        if request.static_partitions:
+            raise RequestInvalid(
+                f"staticPartitions go with isPeriodic = false; a periodic refresh of {table.identifier} takes its "
+                "partitions from scheduleTime."
+            )
+        if not request.schedule_time:
+            raise RequestInvalid(
+                f"scheduleTime is missing: a periodic refresh of {table.identifier} needs it as 'yyyy-MM-dd HH:mm:ss'."
+            )
+        point = parse_schedule_time(request.schedule_time, table.definition.zone)
+        return RefreshRun(
+            run_id=self._services.new_id(),
+            table_id=table.table_id,
+            kind=RunKind.PERIODIC,
+            scope=scope_of(table, [point]),
+            points=(point,) if point <= now + CLOCK_SKEW else (),
+            schedule_time=point,
+            request_key=request.request_key,
+            requested_at=now,
+            options=_new_options(table, request.dynamic_options),
+        )
+
+    def _manual(
+        self, table: MaterializedTable, partitions: Mapping[str, str], options: Mapping[str, str], now: datetime
+    ) -> RefreshRun:
+        spec = check_partition_spec(table.identifier, table.definition, partitions)
+        return RefreshRun(
+            run_id=self._services.new_id(),
+            table_id=table.table_id,
+            kind=RunKind.MANUAL,
+            scope=Scope.of([PartitionSpec.of(spec)]) if spec else WHOLE,
+            requested_at=now,
+            options=_new_options(table, options),
+        )
+
+    def run(self, run_id: str) -> RefreshRun | None:
+        return self._services.ledger.shown(run_id)
+
+    def wait_run(self, run_id: str, timeout_s: float) -> RefreshRun:
+        last: list[RefreshRun] = []
+
+        def terminal() -> bool:
+            run = self.run(run_id)
+            if run is None:
+                raise OperationNotFound(f"Refresh {run_id} is not in the ledger.")
+            last.append(run)
+            return run.status in TERMINAL
+
+        self._services.signal.wait(terminal, timeout_s)
+        return last[-1]
+
+    def cancel_run(self, run_id: str) -> RefreshRun:
+        host = self._services.ledger.cancel(run_id)
+        if host.status is RunStatus.RUNNING and host.job_id and self._services.ledger.withdrawn(host.run_id):
+            self._services.engine.cancel(host.job_id)
+        self._services.signal.set()
+        return self._services.ledger.shown(run_id) or host
+
+    def progress(self, run_id: str) -> Progress | None:
+        run = self.run(run_id)
+        if run is None or run.status is not RunStatus.RUNNING or run.job_id is None:
+            return None
+        return self._services.engine.progress(run.job_id)
+
+
+def identifier_of(text: str) -> TableIdentifier:
+    """Return the identifier in a refresh path: catalog.database.table, quoted or plain; raises RequestInvalid."""
+    try:
+        parts = parse_name(text)
+    except SqlSyntaxError as cause:
+        raise RequestInvalid(f"'{text}' is not a table name: {cause}") from cause
+    if len(parts) < 3:
+        raise RequestInvalid(
+            f"'{text}' is not a full name; the refresh path needs catalog.database.table, such as lake.sales.daily."
+        )
+    return qualify(parts, parts[0], ".".join(parts[1:-1]))
+
+
+def _addressee(tx: Transaction, identifier: TableIdentifier, request: RefreshRequest) -> MaterializedTable:
+    if request.table_id and tx.table_named(identifier) is None:
+        raise TableGone(f"Materialized table {identifier} ({request.table_id}) was dropped.")
+    table = found(tx, identifier)
+    if request.table_id and request.table_id != table.table_id:
+        raise TableGone(
+            f"{table.identifier} was dropped and created again: it is {table.table_id} now, the request means "
+            f"{request.table_id}."
+        )
+    refuse_initializing(table)
+    return table
+
+
+def refuse_initializing(table: MaterializedTable) -> None:
+    """Raise TableInitializing while CREATE is under way."""
+    if table.status is RefreshStatus.INITIALIZING:
+        raise TableInitializing(
+            f"Materialized table {table.identifier} is being created since {table.created_at:%H:%M:%S}; try again soon."
+        )
+
+
+def _new_options(table: MaterializedTable, options: Mapping[str, str]) -> dict[str, str]:
+    """Return what a request's options add to those of the table."""
+    return {key: value for key, value in options.items() if table.dynamic_options.get(key) != value}
+
+
+def _with_key(run: RefreshRun, key: str | None) -> RefreshRun:
+    return replace(run, request_key=key)

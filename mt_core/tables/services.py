@@ -1,0 +1,85 @@
+"""What every command on materialized tables works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from mt_core.clock import Clock
+from mt_core.model.partition import WHOLE
+from mt_core.model.run import RefreshRun, RunKind
+from mt_core.model.table import MaterializedTable, TableDefinition
+from mt_core.tables.intents import Intents
+from mt_core.tables.ledger import Ledger
+from mt_core.tables.ports import Query, RefreshEngine, Registry, StorageSpec
+from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.signal import Signal
+from mt_core.workflow.operations import CreatePeriodicRefreshWorkflow, Schedule
+from mt_core.workflow.scheduler import WorkflowScheduler
+
+_STORAGE_OPTIONS = ("write.", "commit.", "history.", "read.", "format-version")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableServices:
+    """Registry, engine, scheduler and clock, wired once by the application. `signal` tells workers that the ledger changed."""
+
+    registry: Registry
+    engine: RefreshEngine
+    scheduler: WorkflowScheduler
+    settings: ManagerSettings
+    clock: Clock
+    ledger: Ledger
+    intents: Intents
+    new_id: Callable[[], str]
+    signal: Signal
+
+    def whole_run(self, table: MaterializedTable, kind: RunKind, now: datetime) -> RefreshRun:
+        """Return a new run over the whole table."""
+        return RefreshRun(run_id=self.new_id(), table_id=table.table_id, kind=kind, scope=WHOLE, requested_at=now)
+
+
+def storage_spec(table: MaterializedTable) -> StorageSpec:
+    """Return the storage table that *table* needs."""
+    definition = table.definition
+    return StorageSpec(
+        identifier=table.identifier,
+        table_id=table.table_id,
+        columns=definition.columns,
+        partition_keys=definition.partition_keys,
+        comment=definition.comment,
+        location=table.location,
+        properties={key: value for key, value in definition.options.items() if key.startswith(_STORAGE_OPTIONS)},
+    )
+
+
+def workflow_of(table: MaterializedTable, *, paused: bool, token: int) -> CreatePeriodicRefreshWorkflow:
+    """Return the workflow that keeps *table* fresh."""
+    definition = table.definition
+    return CreatePeriodicRefreshWorkflow(
+        workflow_id=table.table_id,
+        identifier=str(table.identifier),
+        description=f"Refresh materialized table {table.identifier} every {definition.freshness}",
+        schedule=schedule_of(table),
+        dynamic_options=table.dynamic_options,
+        paused=paused,
+        token=token,
+    )
+
+
+def schedule_of(table: MaterializedTable) -> Schedule:
+    """Return when the workflow of *table* ticks."""
+    definition = table.definition
+    return Schedule(freshness=definition.freshness, zone=definition.zone, since=table.created_at)
+
+
+def query_of(definition: TableDefinition, text: str | None = None) -> Query:
+    """Return the query of a definition, or *text* in its place, as the engine needs it."""
+    return Query(
+        text=text if text is not None else definition.expanded_query,
+        catalog=definition.catalog,
+        namespace=definition.namespace,
+        zone=definition.zone,
+        settings=definition.settings,
+    )

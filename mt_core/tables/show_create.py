@@ -1,0 +1,56 @@
+"""SHOW CREATE MATERIALIZED TABLE: a definition as the statement that makes it (flink.md §5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from mt_core.model.table import Column, MaterializedTable, quoted
+
+_SECRET_WORDS = ("password", "secret", "token", "credential", "api-key", "apikey")
+MASK = "******"
+
+
+def show_create(table: MaterializedTable, *, or_alter: bool) -> str:
+    """Return the statement, one clause a line; values of secret options are masked."""
+    return "\n".join(_clauses(table, or_alter)) + "\n"
+
+
+def _clauses(table: MaterializedTable, or_alter: bool) -> Iterator[str]:
+    definition = table.definition
+    yield f"CREATE {'OR ALTER ' if or_alter else ''}MATERIALIZED TABLE {table.identifier.sql} ("
+    yield ",\n".join(f"  {_column(column)}" for column in definition.columns)
+    yield ")"
+    if definition.comment is not None:
+        yield f"COMMENT {literal(definition.comment)}"
+    if definition.partition_keys:
+        yield f"PARTITIONED BY ({', '.join(quoted(key) for key in definition.partition_keys)})"
+    if definition.options:
+        yield "WITH (\n" + ",\n".join(_option(*item) for item in sorted(masked(definition.options).items())) + "\n)"
+    yield f"FRESHNESS = {definition.freshness}"
+    yield f"REFRESH_MODE = {definition.refresh_mode}"
+    yield f"AS {definition.expanded_query}"
+
+
+def _column(column: Column) -> str:
+    parts = [quoted(column.name), column.type.upper()]
+    if not column.nullable:
+        parts.append("NOT NULL")
+    if column.comment is not None:
+        parts.append(f"COMMENT {literal(column.comment)}")
+    return " ".join(parts)
+
+
+def _option(key: str, value: str) -> str:
+    return f"  {literal(key)} = {literal(value)}"
+
+
+def literal(text: str) -> str:
+    """Return *text* as a SQL string literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def masked(options: Mapping[str, str]) -> dict[str, str]:
+    """Return *options* with the values of secret ones hidden."""
+    return {
+        key: MASK if any(word in key.lower() for word in _SECRET_WORDS) else value for key, value in options.items()
+    }

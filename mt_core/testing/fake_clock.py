@@ -1,0 +1,61 @@
+"""FakeClock: time that stands still until a test moves it."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime, timedelta
+
+from mt_core.clock import Clock
+
+# How soon a waiting thread notices, in real time, that its event was set.
+_NOTICE_S = 0.002
+
+
+class FakeClock(Clock):
+    """A clock for tests; safe from any thread."""
+
+    def __init__(self, start: datetime) -> None:
+        self._now = start
+        self._changed = threading.Condition()
+        self._asleep: dict[threading.Thread, tuple[datetime | None, threading.Event]] = {}
+        self._awake: set[threading.Thread] = set()
+
+    def now(self) -> datetime:
+        with self._changed:
+            return self._now
+
+    def advance(self, delta: timedelta) -> None:
+        """Move the time by *delta* in one jump, and wake whoever waits for an instant that is reached."""
+        with self._changed:
+            self._now += delta
+            self._changed.notify_all()
+
+    def wait_until(self, instant: datetime | None, event: threading.Event) -> bool:
+        """Block until the clock is moved to *instant* or *event* is set; return whether the event was set."""
+        thread = threading.current_thread()
+        with self._changed:
+            self._awake.discard(thread)
+            self._asleep[thread] = (instant, event)
+            self._changed.notify_all()
+            while not self._is_due(instant, event):
+                self._changed.wait(_NOTICE_S)
+            del self._asleep[thread]
+            self._awake.add(thread)
+            return event.is_set()
+
+    def settle(self, *, threads: str = "", timeout_s: float = 5.0) -> bool:
+        """Wait until every thread that was woken waits again or has ended; return whether that was so in time.
+
+        *threads* restricts this to threads whose name begins so: one that waits once and goes on living never settles.
+        """
+        with self._changed:
+            return self._changed.wait_for(lambda: self._is_settled(threads), timeout_s)
+
+    def _is_due(self, instant: datetime | None, event: threading.Event) -> bool:
+        return event.is_set() or (instant is not None and instant <= self._now)
+
+    def _is_settled(self, prefix: str) -> bool:
+        self._awake = {thread for thread in self._awake if thread.is_alive()}
+        busy = self._awake - {threading.current_thread()}
+        due = [thread for thread, wait in self._asleep.items() if self._is_due(*wait)]
+        return not any(thread.name.startswith(prefix) for thread in (*busy, *due))

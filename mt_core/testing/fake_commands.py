@@ -1,0 +1,93 @@
+"""FakeTableCommands and FakeRuns: materialized tables with prepared outcomes and runs that end when a test says so."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+from mt_core.clock import Clock
+from mt_core.errors import OperationNotFound
+from mt_core.model.partition import WHOLE
+from mt_core.model.run import TERMINAL, RefreshRun, RunKind, RunStatus
+from mt_core.sql.statements import Statement
+from mt_core.tables.commands import CommandContext, CommandOutcome, RefreshRequest
+from mt_core.tables.ports import Progress
+
+
+class FakeTableCommands:
+    """Gives the prepared outcome of each statement class, else OK; remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[type, CommandOutcome | Exception] = {}
+        self.executed: list[tuple[Statement, CommandContext]] = []
+
+    def execute(self, statement: Statement, context: CommandContext) -> CommandOutcome:
+        self.executed.append((statement, context))
+        outcome = self.outcomes.get(type(statement), CommandOutcome())
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+class FakeRuns:
+    """A ledger in memory: a request queues a run, and the test ends it. Safe from any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._runs: dict[str, RefreshRun] = {}
+        self.requests: list[RefreshRequest] = []
+        self.canceled: list[str] = []
+        self.refusal: Exception | None = None
+        self.tasks: Progress | None = None
+
+    def request_refresh(self, request: RefreshRequest) -> RefreshRun:
+        """Queue a run for *request*, or attach it to the one with its key; raises `refusal` if the test set one."""
+        self.requests.append(request)
+        if self.refusal is not None:
+            raise self.refusal
+        known = [run for run in self._runs.values() if run.request_key and run.request_key == request.request_key]
+        return known[0] if known else self.queue(request_key=request.request_key)
+
+    def queue(self, **facts: Any) -> RefreshRun:
+        """Add a QUEUED run."""
+        run = RefreshRun(
+            run_id=str(uuid4()),
+            table_id="table",
+            kind=RunKind.MANUAL,
+            scope=WHOLE,
+            requested_at=self._clock.now(),
+        )
+        return self._put(replace(run, **facts))
+
+    def move(self, run_id: str, *targets: RunStatus, **facts: Any) -> RefreshRun:
+        """Advance a run through *targets*; *facts* come with the last one."""
+        run = self._runs[run_id]
+        for target in targets:
+            run = run.advance(target)
+        return self._put(replace(run, **facts))
+
+    def run(self, run_id: str) -> RefreshRun | None:
+        return self._runs.get(run_id)
+
+    def wait_run(self, run_id: str, timeout_s: float) -> RefreshRun:
+        with self._changed:
+            if run_id not in self._runs:
+                raise OperationNotFound(f"There is no run {run_id}.")
+            self._changed.wait_for(lambda: self._runs[run_id].status in TERMINAL, timeout_s)
+            return self._runs[run_id]
+
+    def cancel_run(self, run_id: str) -> RefreshRun:
+        self.canceled.append(run_id)
+        return self.move(run_id, RunStatus.CANCELED)
+
+    def progress(self, run_id: str) -> Progress | None:
+        return self.tasks
+
+    def _put(self, run: RefreshRun) -> RefreshRun:
+        with self._changed:
+            self._runs[run.run_id] = run
+            self._changed.notify_all()
+            return run

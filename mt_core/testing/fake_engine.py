@@ -1,0 +1,377 @@
+"""FakeEngine: an in-memory store of versioned tables with the same open, write and publish rules as the real engine.
+
+It understands `SELECT * FROM <source>` alone. Faults can be planned: a query that fails for some partitions, a commit whose
+answer is lost (after or before it landed), an engine that is away, an operation that fails (an MtError or a BaseException is
+raised as it is, any other exception inside an EngineError).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mt_core.errors import (
+    Canceled,
+    CommitConflict,
+    CommitUnknown,
+    EngineError,
+    EngineUnavailable,
+    MtError,
+    QueryFailed,
+    StorageMissing,
+    TableExists,
+)
+from mt_core.model.partition import PartitionSpec, Scope
+from mt_core.model.table import Column, TableIdentifier
+from mt_core.tables.ports import (
+    AnalysedQuery,
+    MetadataChange,
+    Progress,
+    Query,
+    Snapshot,
+    SourceVector,
+    SourceVersion,
+    Staged,
+    StorageMetadata,
+    StorageSpec,
+    Write,
+)
+
+Row = Mapping[str, Any]
+_SELECT = re.compile(r"(?is)^\s*select\s+\*\s+from\s+(?P<name>[\w.`]+)\s*$")
+
+
+@dataclass
+class FakeSource:
+    """A source table: its versions, and which one is current."""
+
+    uuid: str
+    columns: tuple[Column, ...]
+    versions: dict[int, tuple[Row, ...]]
+    current: int
+    parents: dict[int, int | None]
+    replaces: set[int] = field(default_factory=set)
+
+    def data_version(self) -> int:
+        """Return the nearest version that was not a compaction."""
+        version = self.current
+        while version in self.replaces:
+            parent = self.parents[version]
+            assert parent is not None
+            version = parent
+        return version
+
+
+@dataclass
+class _Stored:
+    facts: Snapshot
+    parent: str | None
+    rows: tuple[Row, ...]
+
+
+@dataclass
+class FakeStorage:
+    """A storage table: snapshots, branches and properties; `generation` changes with every commit."""
+
+    spec: StorageSpec
+    snapshots: dict[str, _Stored]
+    main: str
+    columns: tuple[Column, ...]
+    epoch: int = 0
+    last_run: str | None = None
+    branches: dict[str, str] = field(default_factory=dict)
+    generation: int = 0
+
+
+class FakeEngine:
+    """A RefreshEngine without Spark. Thread-safe."""
+
+    def __init__(self) -> None:
+        self.sources: dict[str, FakeSource] = {}
+        self.storages: dict[TableIdentifier, FakeStorage] = {}
+        self.unstable: str | None = None
+        self.poisoned: set[PartitionSpec] = set()
+        self.failing: dict[str, BaseException] = {}
+        self.away = False
+        self.writes = 0
+        self.on_write: Callable[[Write], None] | None = None
+        self._planned: list[tuple[str, str]] = []
+        self._in_flight: tuple[TableIdentifier, Any, MetadataChange] | None = None
+        self._canceled: set[str] = set()
+        self._numbers = itertools.count(1)
+        self._lock = threading.RLock()
+
+    # ------------------------------------------------------------------------------------------------ what tests steer
+
+    def create_source(self, name: str, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
+        """Add a source table."""
+        number = next(self._numbers)
+        guessed = columns or [
+            Column(name=key, type="int" if isinstance(rows[0][key], int) else "string") for key in rows[0]
+        ]
+        self.sources[name] = FakeSource(
+            uuid=f"source-{number}",
+            columns=tuple(guessed),
+            versions={number: tuple(rows)},
+            current=number,
+            parents={number: None},
+        )
+
+    def commit(self, name: str, rows: Sequence[Row], *, compaction: bool = False) -> int:
+        """Give a source new rows, all of them; return the version."""
+        with self._lock:
+            source, number = self.sources[name], next(self._numbers)
+            source.versions[number], source.parents[number] = tuple(rows), source.current
+            if compaction:
+                source.replaces.add(number)
+            source.current = number
+            return number
+
+    def roll_back(self, name: str, version: int) -> None:
+        """Make an older version of a source current."""
+        self.sources[name].current = version
+
+    def plan_lost_answer(self, what: str, *, landed: bool) -> None:
+        """Let the next commit which opens, publishes or closes (*what*) end with an unknown outcome."""
+        self._planned.append((what, "landed" if landed else "lost"))
+
+    def plan_late_landing(self, what: str) -> None:
+        """Let the next commit which opens, publishes or closes (*what*) end with an unknown outcome and stay on its way."""
+        self._planned.append((what, "late"))
+
+    def land(self) -> bool:
+        """Let the commit that is on its way arrive; return whether it could still land: nobody has committed since."""
+        with self._lock:
+            flight, self._in_flight = self._in_flight, None
+            if flight is None or flight[0] not in self.storages:
+                return False
+            identifier, base, change = flight
+            current = self.storages[identifier].generation == base
+            if current:
+                self._apply(self.storages[identifier], change)
+            return current
+
+    @property
+    def is_committing(self) -> bool:
+        """Whether a commit is on its way."""
+        return self._in_flight is not None
+
+    def forget_plans(self) -> None:
+        """Drop the planned answers that no commit has met."""
+        self._planned.clear()
+
+    def forget_faults(self) -> None:
+        """Drop every planned fault, and the commit that is on its way."""
+        self.poisoned, self.failing, self.away = set(), {}, False
+        self._planned, self._in_flight = [], None
+
+    def write_foreign(self, identifier: TableIdentifier, rows: Sequence[Row]) -> None:
+        """Commit rows to main as somebody else would: they come on top of those that are there."""
+        with self._lock:
+            storage = self.storages[identifier]
+            facts = Snapshot(snapshot_id=self._next_id())
+            kept = storage.snapshots[storage.main].rows
+            storage.snapshots[facts.snapshot_id] = _Stored(facts, storage.main, (*kept, *rows))
+            storage.main = facts.snapshot_id
+            storage.generation += 1
+
+    def rows(self, identifier: TableIdentifier) -> list[Row]:
+        """Return what a reader of the table sees."""
+        storage = self.storages[identifier]
+        return list(storage.snapshots[storage.main].rows)
+
+    # ------------------------------------------------------------------------------------------------------- definition
+
+    def ready(self) -> bool:
+        return not self.away
+
+    def check_catalog(self, identifier: TableIdentifier) -> None:
+        self._check("check_catalog")
+
+    def analyse(self, query: Query) -> AnalysedQuery:
+        self._check("analyse")
+        name, source = self._source(query)
+        return AnalysedQuery(columns=source.columns, expanded_query=f"SELECT * FROM {name}", sources=(name,))
+
+    def check_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> tuple[Column, ...]:
+        self._check("check_columns")
+        return tuple(columns)
+
+    def read_vector(self, query: Query) -> SourceVector:
+        self._check("read_vector")
+        name, source = self._source(query)
+        version = {"uuid": source.uuid, "snapshot": source.data_version(), "schema": 0, "at": source.current}
+        entry = SourceVersion(name=name, kind="table", version=version)
+        return SourceVector(sources=(entry,), unstable=self.unstable)
+
+    def relation_exists(self, identifier: TableIdentifier) -> bool:
+        return identifier in self.storages or str(identifier) in self.sources
+
+    def _source(self, query: Query) -> tuple[str, FakeSource]:
+        match = _SELECT.match(query.text)
+        if match is None:
+            raise QueryFailed("the fake engine reads SELECT * FROM source alone", error_class="PARSE_SYNTAX_ERROR")
+        name = match["name"].replace("`", "")
+        full = name if name.count(".") == 2 else f"{query.catalog}.{query.namespace}.{name}"
+        if full not in self.sources:
+            raise QueryFailed(
+                f"table {full} cannot be found", error_class="TABLE_OR_VIEW_NOT_FOUND", line=1, position=14
+            )
+        return full, self.sources[full]
+
+    # ---------------------------------------------------------------------------------------------------------- storage
+
+    def create_storage(self, spec: StorageSpec) -> None:
+        self._check("create_storage")
+        with self._lock:
+            there = self.storages.get(spec.identifier)
+            if str(spec.identifier) in self.sources or (there and there.spec.table_id != spec.table_id):
+                raise TableExists(f"{spec.identifier} exists already; choose another name.")
+            if there is None:
+                first = Snapshot(snapshot_id=self._next_id(), created=True)
+                stored = {first.snapshot_id: _Stored(first, None, ())}
+                self.storages[spec.identifier] = FakeStorage(spec, stored, first.snapshot_id, spec.columns)
+
+    def drop_storage(self, identifier: TableIdentifier, table_id: str, location: str) -> None:
+        self._check("drop_storage")
+        with self._lock:
+            there = self.storages.get(identifier)
+            if there is not None and there.spec.table_id == table_id:
+                del self.storages[identifier]
+
+    def add_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> None:
+        self._check("add_columns")
+        storage = self._storage(identifier)
+        known = {column.name for column in storage.columns}
+        storage.columns = (*storage.columns, *(column for column in columns if column.name not in known))
+
+    def load(self, identifier: TableIdentifier) -> StorageMetadata:
+        self._check("load")
+        with self._lock:
+            storage = self._storage(identifier)
+            return StorageMetadata(
+                table_id=storage.spec.table_id,
+                location=storage.spec.location,
+                epoch=storage.epoch,
+                last_run=storage.last_run,
+                main=storage.main,
+                branches=dict(storage.branches),
+                columns=tuple(column.name for column in storage.columns),
+                base=storage.generation,
+            )
+
+    def swap(self, identifier: TableIdentifier, metadata: StorageMetadata, change: MetadataChange) -> None:
+        self._check("swap")
+        with self._lock:
+            storage = self._storage(identifier)
+            if storage.generation != metadata.base:
+                raise CommitConflict(f"{identifier} has changed.")
+            fate = self._fate("publish" if change.publish else "open" if change.branch else "close")
+            if fate in (None, "landed"):
+                self._apply(storage, change)
+            if fate == "late":
+                self._in_flight = (identifier, metadata.base, change)
+            if fate is not None:
+                raise CommitUnknown(f"the answer of a commit to {identifier} was lost.")
+
+    def _fate(self, what: str) -> str | None:
+        planned = next((plan for plan in self._planned if plan[0] == what), None)
+        if planned is None:
+            return None
+        self._planned.remove(planned)
+        return planned[1]
+
+    def _apply(self, storage: FakeStorage, change: MetadataChange) -> None:
+        for name in change.drop:
+            storage.branches.pop(name, None)
+        if change.branch is not None:
+            storage.branches[change.branch] = storage.main
+        storage.main = change.publish or storage.main
+        storage.epoch = storage.epoch if change.epoch is None else change.epoch
+        storage.last_run = change.last_run or storage.last_run
+        storage.generation += 1
+
+    def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:
+        storage = next(s for s in self.storages.values() if s.spec.table_id == metadata.table_id)
+        at = metadata.main
+        while at is not None and at in storage.snapshots:
+            yield storage.snapshots[at].facts
+            at = storage.snapshots[at].parent
+
+    def _storage(self, identifier: TableIdentifier) -> FakeStorage:
+        if identifier not in self.storages:
+            raise StorageMissing(f"The storage of {identifier} is missing; ALTER … RESUME makes it again.")
+        return self.storages[identifier]
+
+    # ------------------------------------------------------------------------------------------------------------- work
+
+    def write(self, write: Write) -> Staged:
+        self._check("write")
+        if self.on_write is not None:
+            self.on_write(write)
+        if write.job_id in self._canceled:
+            raise Canceled(f"Job {write.job_id} was cancelled.")
+        with self._lock:
+            self._refuse_poisoned(write.scope)
+            storage = self._storage(write.table)
+            # A branch that was dropped meanwhile is made again, out of nothing, as Iceberg does it.
+            head = storage.branches.get(write.branch)
+            _, source = self._source(write.query)
+            version = (write.vector.sources[0].version or {})["at"]
+            rows = tuple(row for row in source.versions[version] if _inside(row, write.scope))
+            before = storage.snapshots[head].rows if head is not None else ()
+            kept = tuple(row for row in before if not _inside(row, write.scope))
+            facts = _facts(self._next_id(), write)
+            storage.snapshots[facts.snapshot_id] = _Stored(facts, head, (*kept, *rows))
+            storage.branches[write.branch] = facts.snapshot_id
+            storage.generation += 1
+            self.writes += 1
+            return Staged(snapshot_id=facts.snapshot_id, rows=len(rows))
+
+    def _refuse_poisoned(self, scope: Scope) -> None:
+        for spec in self.poisoned:
+            if scope.overlaps(spec):
+                raise QueryFailed(f"division by zero in {spec}", error_class="DIVIDE_BY_ZERO", line=1, position=7)
+
+    def cancel(self, job_id: str) -> None:
+        self._canceled.add(job_id)
+
+    def progress(self, job_id: str) -> Progress | None:
+        return None
+
+    def cluster_info(self) -> Mapping[str, str]:
+        return {"execution.target": "fake"}
+
+    def _check(self, operation: str) -> None:
+        if self.away:
+            raise EngineUnavailable("The fake engine is away.")
+        planned = self.failing.pop(operation, None)
+        if planned is None:
+            return
+        if isinstance(planned, MtError) or not isinstance(planned, Exception):
+            raise planned
+        raise EngineError(f"{operation} failed: {planned}") from planned
+
+    def _next_id(self) -> str:
+        return str(next(self._numbers))
+
+
+def _facts(snapshot_id: str, write: Write) -> Snapshot:
+    summary = write.summary
+    return Snapshot(
+        snapshot_id=snapshot_id,
+        run_id=summary["freshtable.run-id"],
+        scope=write.scope,
+        sources=summary["freshtable.sources"],
+        fingerprint=summary["freshtable.fingerprint"],
+    )
+
+
+def _inside(row: Row, scope: Scope) -> bool:
+    if scope.specs is None:
+        return True
+    return any(all(str(row.get(key)) == value for key, value in spec.items) for spec in scope.specs)

@@ -1,0 +1,240 @@
+"""FakeGateway: a real HTTP server that records the ticks of a scheduler and answers them as a test wants."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote
+from uuid import uuid4
+
+SESSIONS = "/v3/sessions"
+SESSION_UNKNOWN = "SESSION_NOT_FOUND"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayAnswer:
+    """What the gateway answers to one tick."""
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def body(self) -> dict[str, Any]:
+        return {"operationHandle": str(uuid4())} if self.status < 400 else {"errors": [f"answered {self.status}"]}
+
+
+ACCEPTED = GatewayAnswer()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedTick:
+    """One refresh request, with the properties of its session and the status that was answered."""
+
+    identifier: str
+    session: str
+    properties: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: Mapping[str, Any]
+    status: int
+
+    @property
+    def table_id(self) -> str:
+        return self.headers["freshtable-table"]
+
+    @property
+    def schedule_time(self) -> str:
+        return str(self.body["scheduleTime"])
+
+
+class FakeGateway:
+    """Answers `POST /v3/sessions` and the refresh endpoint on a free port of the loopback; safe from any thread."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._ticks: list[ReceivedTick] = []
+        self._answers: deque[GatewayAnswer] = deque()
+        self._default = ACCEPTED
+        self._sessions: dict[str, Mapping[str, str]] = {}
+        self._opened_sessions = 0
+        self._held: set[str] = set()
+        self._entered = 0
+        self._port = 0
+        self._server: _Server | None = None
+
+    # ------------------------------------------------------------------------------------------------------------- life
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        """Listen, on the same port as before if it was stopped; sessions do not survive a stop."""
+        self._server = _Server(self, self._port)
+        self._port = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), name="fake-gateway", daemon=True).start()
+
+    def stop(self) -> None:
+        """Let go of what is held, close every connection and listen no more; stopping twice is harmless."""
+        self.release()
+        server, self._server = self._server, None
+        if server is not None:
+            server.shutdown()
+            server.server_close()
+            server.close_connections()
+        self.forget_sessions()
+
+    # -------------------------------------------------------------------------------------------------- what it answers
+
+    def answer(self, *answers: GatewayAnswer) -> None:
+        """Answer the next ticks so, one each; after them the default again."""
+        with self._changed:
+            self._answers.extend(answers)
+
+    def answer_all(self, answer: GatewayAnswer) -> None:
+        """Answer every tick so from now on."""
+        with self._changed:
+            self._default = answer
+
+    def forget_sessions(self) -> None:
+        """Know no session any more, like a gateway after a restart."""
+        with self._changed:
+            self._sessions.clear()
+
+    def hold(self, table_id: str) -> None:
+        """Keep ticks of that table waiting for an answer."""
+        with self._changed:
+            self._held.add(table_id)
+
+    def release(self) -> None:
+        """Answer all that is held, and hold nothing more."""
+        with self._changed:
+            self._held.clear()
+            self._changed.notify_all()
+
+    # ------------------------------------------------------------------------------------------------- what it received
+
+    @property
+    def ticks(self) -> list[ReceivedTick]:
+        """All ticks answered so far, in the order of their answers."""
+        with self._changed:
+            return list(self._ticks)
+
+    @property
+    def accepted(self) -> list[ReceivedTick]:
+        return [tick for tick in self.ticks if tick.status < 400]
+
+    @property
+    def opened_sessions(self) -> int:
+        """How many sessions were ever opened."""
+        with self._changed:
+            return self._opened_sessions
+
+    def wait_for_ticks(self, count: int, timeout_s: float = 10.0) -> list[ReceivedTick]:
+        """Wait until *count* ticks were answered and return all; raises AssertionError if they do not come."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: len(self._ticks) >= count, timeout_s):
+                raise AssertionError(f"{len(self._ticks)} of {count} ticks came within {timeout_s} s: {self._ticks}")
+            return list(self._ticks)
+
+    def wait_for_requests(self, count: int, timeout_s: float = 10.0) -> None:
+        """Wait until *count* ticks came in, answered or held; raises AssertionError if they do not come."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._entered >= count, timeout_s):
+                raise AssertionError(f"{self._entered} of {count} ticks came in within {timeout_s} s.")
+
+    # --------------------------------------------------------------------------------------------------------- requests
+
+    def receive_session(self, body: Mapping[str, Any]) -> tuple[GatewayAnswer, dict[str, Any]]:
+        handle = str(uuid4())
+        with self._changed:
+            self._sessions[handle] = dict(body.get("properties") or {})
+            self._opened_sessions += 1
+        return ACCEPTED, {"sessionHandle": handle}
+
+    def receive_tick(
+        self, session: str, identifier: str, headers: Mapping[str, str], body: Mapping[str, Any]
+    ) -> tuple[GatewayAnswer, dict[str, Any]]:
+        with self._changed:
+            properties = self._sessions.get(session)
+            if properties is None:
+                lost = GatewayAnswer(status=404, headers={"Freshtable-Error": SESSION_UNKNOWN})
+                return lost, lost.body()
+            self._entered += 1
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: headers.get("freshtable-table") not in self._held)
+            answer = self._answers.popleft() if self._answers else self._default
+            tick = ReceivedTick(
+                identifier=identifier,
+                session=session,
+                properties=properties,
+                headers=headers,
+                body=body,
+                status=answer.status,
+            )
+            self._ticks.append(tick)
+            self._changed.notify_all()
+            return answer, answer.body()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, gateway: FakeGateway, port: int) -> None:
+        self.gateway = gateway
+        self._connections: set[socket.socket] = set()
+        super().__init__(("127.0.0.1", port), _Requests)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        self._connections.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def close_connections(self) -> None:
+        for connection in list(self._connections):
+            self.shutdown_request(connection)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is none of a test's business."""
+
+
+class _Requests(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    # Headers and body leave in one packet.
+    wbufsize = -1
+    disable_nagle_algorithm = True
+    server: _Server
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+        gateway = self.server.gateway
+        parts = self.path.removeprefix(SESSIONS).split("/")
+        if parts == [""]:
+            self._send(*gateway.receive_session(body))
+        elif len(parts) == 5 and (parts[2], parts[4]) == ("materialized-tables", "refresh"):
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            self._send(*gateway.receive_tick(parts[1], unquote(parts[3]), headers, body))
+        else:
+            self._send(GatewayAnswer(status=404), {"errors": ["Not found"]})
+
+    def _send(self, answer: GatewayAnswer, body: Mapping[str, Any]) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Stay silent: a test looks at what was received."""

@@ -1,0 +1,97 @@
+"""FakeStatementEngine: SQL text with prepared answers, instead of Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
+from mt_core.rowset import INT, Column, RowSet
+from mt_core.sessions.ports import SessionContext, StatementResult
+from mt_core.tables.ports import Progress
+
+WAIT_S = 10.0
+
+ONE_ROW = StatementResult(is_query=True, rows=RowSet(columns=(Column(name="a", type=INT),), rows=[[1]]))
+NO_ROWS = StatementResult(is_query=False, rows=None)
+
+
+class Hold:
+    """A statement that does not end before the test says so, or cancels it."""
+
+    def __init__(self) -> None:
+        self.entered, self.ended = threading.Event(), threading.Event()
+
+    def wait_entered(self) -> None:
+        """Wait until the statement is at work."""
+        assert self.entered.wait(WAIT_S), "the statement was never executed"
+
+    def release(self) -> None:
+        """Let the statement end."""
+        self.ended.set()
+
+
+class FakeStatementEngine:
+    """Answers `SELECT 1` with one row and `USE …` with none; a test adds what else it needs to `answers`.
+
+    Remembers in `executed` each statement with the session it ran in. Safe from any thread.
+    """
+
+    def __init__(self, answers: Mapping[str, StatementResult | Exception] | None = None) -> None:
+        self.answers: dict[str, StatementResult | Exception] = {"SELECT 1": ONE_ROW, **(answers or {})}
+        self.executed: list[tuple[SessionContext, str]] = []
+        self.canceled: list[str] = []
+        self.closed_sessions: list[str] = []
+        self.tasks: Progress | None = None
+        self.failure: EngineUnavailable | None = None
+        self.ready = threading.Event()
+        self.ready.set()
+        self._holds: dict[str, Hold] = {}
+        self._at_work: dict[str, Hold] = {}
+
+    def hold(self, sql: str) -> Hold:
+        """Let the next execution of *sql* wait for the test."""
+        self._holds[sql] = Hold()
+        return self._holds[sql]
+
+    def wait_ready(self, timeout_s: float) -> bool:
+        if self.failure is not None:
+            raise self.failure
+        return self.ready.wait(timeout_s)
+
+    def execute(self, context: SessionContext, sql: str, *, job_id: str) -> StatementResult:
+        self.executed.append((context, sql))
+        hold = self._holds.pop(sql, None)
+        if hold is not None:
+            self._wait(hold, job_id)
+        if sql.upper().startswith("USE "):
+            return NO_ROWS
+        answer = self.answers.get(sql, QueryFailed(f"[PARSE_SYNTAX_ERROR] Syntax error at or near {sql!r}."))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def current_catalog(self, context: SessionContext) -> str:
+        return "lake"
+
+    def current_namespace(self, context: SessionContext) -> str:
+        return "default"
+
+    def close_session(self, session_id: str) -> None:
+        self.closed_sessions.append(session_id)
+
+    def cancel(self, job_id: str) -> None:
+        self.canceled.append(job_id)
+        if job_id in self._at_work:
+            self._at_work[job_id].release()
+
+    def progress(self, job_id: str) -> Progress | None:
+        return self.tasks
+
+    def _wait(self, hold: Hold, job_id: str) -> None:
+        self._at_work[job_id] = hold
+        hold.entered.set()
+        if not hold.ended.wait(WAIT_S):
+            raise MtError(f"The test never released job {job_id}.")
+        if job_id in self.canceled:
+            raise Canceled(f"Job {job_id} was cancelled.")

@@ -1,0 +1,202 @@
+"""A manager over fakes: registry, engine, scheduler and clock in memory, with runs carried out in the calling thread."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from mt_core.model.formatter import show_schedule_time
+from mt_core.model.freshness import grid_of
+from mt_core.model.run import RefreshRun
+from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.sql.parser import parse
+from mt_core.tables.attempt import Attempt, Steps
+from mt_core.tables.commands import CommandContext, CommandOutcome, RefreshRequest
+from mt_core.tables.intents import Intents
+from mt_core.tables.ledger import Claimed, Ledger, in_transaction
+from mt_core.tables.manager import TableManager
+from mt_core.tables.ports import Registry, Transaction
+from mt_core.tables.reconcile import reconcile
+from mt_core.tables.services import TableServices
+from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.signal import Signal
+from mt_core.testing.fake_clock import FakeClock
+from mt_core.testing.fake_engine import FakeEngine
+from mt_core.testing.fake_scheduler import FakeScheduler
+from mt_core.testing.memory_registry import MemoryRegistry
+
+START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+DAILY = """CREATE MATERIALIZED TABLE daily PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')
+FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM orders"""
+WHOLE_TABLE = (
+    "CREATE MATERIALIZED TABLE totals FRESHNESS = INTERVAL '1' HOUR REFRESH_MODE = FULL AS SELECT * FROM orders"
+)
+
+
+class ManagerWorld:
+    """Everything the manager works with, and short ways to use it. `restart` is what a new process would see."""
+
+    def __init__(
+        self,
+        *,
+        registry: Registry | None = None,
+        engine: FakeEngine | None = None,
+        initial_refresh: bool = True,
+        max_partitions: int = 366,
+    ) -> None:
+        self.clock = FakeClock(START)
+        self.engine = engine or FakeEngine()
+        self.scheduler = FakeScheduler()
+        self.registry = registry or MemoryRegistry(self.clock)
+        self._initial_refresh = initial_refresh
+        self._max_partitions = max_partitions
+        self._processes = itertools.count(1)
+        self._ids = itertools.count(1)
+        self.context = CommandContext(catalog="lake", namespace="default")
+        if not self.engine.sources:
+            self.engine.create_source("lake.default.orders", [{"ds": "2026-03-01", "amount": 1}])
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin again as a new process on the same registry, storage and scheduler."""
+        settings = ManagerSettings(
+            owner=f"process-{next(self._processes)}",
+            warehouse="memory:/warehouse",
+            scheduler_type="fake",
+            initial_refresh=self._initial_refresh,
+            max_partitions=self._max_partitions,
+            intent_wait_s=0.0,
+            alter_wait_s=0.0,
+            drop_wait_s=0.0,
+        )
+        self.signal = Signal()
+        self.ledger = Ledger(self.registry, settings, self.new_id)
+        self.services = TableServices(
+            registry=self.registry,
+            engine=self.engine,
+            scheduler=self.scheduler,
+            settings=settings,
+            clock=self.clock,
+            ledger=self.ledger,
+            intents=Intents(self.registry, settings, self.signal),
+            new_id=self.new_id,
+            signal=self.signal,
+        )
+        self.manager = TableManager(self.services)
+
+    def new_id(self) -> str:
+        """Return a UUID that is the same in every execution of a test."""
+        return str(uuid.UUID(int=next(self._ids)))
+
+    # ----------------------------------------------------------------------------------------------------- statements
+
+    def sql(self, text: str) -> CommandOutcome:
+        """Execute one statement of ours, without waiting for runs."""
+        statement = parse(text)
+        assert statement is not None, f"not a statement of ours: {text}"
+        return self.manager.execute(statement, self.context)
+
+    def show(self, text: str) -> list[dict[str, object]]:
+        """Return the rows of a statement as dictionaries."""
+        rows = self.sql(text).rows
+        assert rows is not None
+        names = [column.name for column in rows.columns]
+        return [dict(zip(names, row, strict=True)) for row in rows.page(0, 10_000)]
+
+    def table(self, name: str = "daily") -> MaterializedTable:
+        """Return a table of the current namespace."""
+        return self.services.intents.current(TableIdentifier("lake", "default", name))
+
+    def rows(self, name: str = "daily") -> list[dict[str, object]]:
+        """Return what a reader of the table sees, in order."""
+        rows = [dict(row) for row in self.engine.rows(TableIdentifier("lake", "default", name))]
+        return sorted(rows, key=lambda row: tuple(str(value) for value in row.values()))
+
+    # ------------------------------------------------------------------------------------------------------------ runs
+
+    def tick(self, point: datetime, name: str = "daily", *, key: str | None = "") -> RefreshRun:
+        """Send the periodic request of a grid point, as a scheduler does; *key* None sends none."""
+        table = self.table(name)
+        request = RefreshRequest(
+            identifier_text=str(table.identifier),
+            is_periodic=True,
+            schedule_time=show_schedule_time(point, table.definition.zone),
+            request_key=f"{table.table_id}/{point.isoformat()}" if key == "" else key,
+            table_id=table.table_id,
+        )
+        return self.manager.requests.request_refresh(request)
+
+    def latest_point(self, name: str = "daily") -> datetime:
+        """Return the latest schedule time that has passed."""
+        definition = self.table(name).definition
+        return grid_of(definition.freshness, definition.zone).at_or_before(self.clock.now())
+
+    def pass_days(self, days: int) -> None:
+        """Move the clock."""
+        self.clock.advance(timedelta(days=days))
+
+    def claim(self) -> Claimed | None:
+        """Claim the next run, as a worker does."""
+        return self.ledger.claim()
+
+    def attempt(self, claimed: Claimed) -> Steps:
+        """Return the steps of an attempt, to be driven one by one."""
+        return Attempt(claimed, ledger=self.ledger, engine=self.engine, on_end=self.signal.set).steps()
+
+    def work(self, *, stop_before: str | None = None) -> list[str]:
+        """Carry out queued runs in this thread until there are none, or until the step *stop_before* (the process dies there)."""
+        steps: list[str] = []
+        while self.engine.ready() and (claimed := self.claim()) is not None:
+            for step in self.attempt(claimed):
+                if step == stop_before:
+                    return steps
+                steps.append(step)
+        return steps
+
+    def recover(self) -> None:
+        """What the application does when it starts: settle commands, then take back runs that lost their process."""
+        reconcile(self.services)
+        self.ledger.recover()
+
+    def run(self, run_id: str) -> RefreshRun:
+        """Return a run as its requester sees it."""
+        run = self.ledger.shown(run_id)
+        assert run is not None
+        return run
+
+    def runs(self, name: str = "daily") -> list[RefreshRun]:
+        """Return the ledger of a table, oldest first."""
+        table_id = self.table(name).table_id
+        return list(reversed(in_transaction(self.registry, lambda tx: list(tx.runs(table_id=table_id)))))
+
+    def state(self) -> dict[str, object]:
+        """Return everything that a refused or undone command must leave as it was; revisions may grow."""
+
+        def read(tx: Transaction) -> dict[str, object]:
+            return {
+                "tables": [replace(table, revision=0) for table in tx.tables()],
+                "runs": list(tx.runs()),
+                "tombstones": list(tx.tombstones()),
+            }
+
+        storages = {
+            str(identifier): (stored.spec, stored.main, stored.epoch, dict(stored.branches), stored.columns)
+            for identifier, stored in self.engine.storages.items()
+        }
+        return {
+            **in_transaction(self.registry, read),
+            "definitions": self.registry.definitions.all(),
+            "workflows": dict(self.scheduler.workflows),
+            "storages": storages,
+        }
+
+    def refused(self, work: Callable[[], object], error: type[Exception]) -> str:
+        """Return the message of the *error* that *work* must raise."""
+        try:
+            work()
+        except error as raised:
+            return str(raised)
+        raise AssertionError(f"{error.__name__} was not raised")

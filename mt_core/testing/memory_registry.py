@@ -1,0 +1,281 @@
+"""A registry in memory, which obeys the same contract as the real one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from operator import attrgetter
+from typing import TypeVar
+
+from mt_core.clock import Clock
+from mt_core.errors import RegistryError, RevisionConflict, TableExists, TableGone
+from mt_core.model.run import DONE, RefreshRun, RunKind, RunStatus
+from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.tables.ports import Tombstone
+from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition
+
+_Fact = TypeVar("_Fact")
+
+SET_ASIDE = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    """All facts; the dictionaries are never changed in place, and that of the runs is in the order of requests."""
+
+    tables: Mapping[str, MaterializedTable] = field(default_factory=dict)
+    runs: Mapping[str, RefreshRun] = field(default_factory=dict)
+    tombstones: Mapping[str, Tombstone] = field(default_factory=dict)
+    definitions: Mapping[str, WorkflowDefinition] = field(default_factory=dict)
+
+
+class MemoryRegistry:
+    """A `Registry` that forgets everything at the end of the process; safe from any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._state = _State()
+        self._lock = threading.Lock()
+        self._holder: int | None = None
+        self._closed = False
+        self._definitions = LedgerDefinitionStore(self._begin)
+
+    @property
+    def definitions(self) -> LedgerDefinitionStore:
+        return self._definitions
+
+    @contextmanager
+    def transaction(self) -> Iterator[MemoryTransaction]:
+        """Begin a transaction; raises RegistryError inside another one of the same thread."""
+        with self._begin() as transaction:
+            yield transaction
+
+    def close(self) -> None:
+        self._closed = True
+
+    @contextmanager
+    def _begin(self) -> Iterator[MemoryTransaction]:
+        if self._holder == threading.get_ident():
+            raise RegistryError("Registry in memory: this thread is in a transaction already; end it before the next.")
+        with self._lock:
+            if self._closed:
+                raise RegistryError("Registry in memory is closed; make another one.")
+            self._holder = threading.get_ident()
+            transaction = MemoryTransaction(self._state, self._clock)
+            try:
+                yield transaction
+                self._state = transaction.state
+            finally:
+                transaction.end()
+                self._holder = None
+
+
+class MemoryTransaction:
+    """A `Transaction` on a state of its own, which the registry takes over at the end."""
+
+    def __init__(self, state: _State, clock: Clock) -> None:
+        self._current: _State | None = state
+        self._clock = clock
+
+    @property
+    def state(self) -> _State:
+        """The facts as the transaction left them; raises RegistryError after its end."""
+        if self._current is None:
+            raise RegistryError("Registry in memory: the transaction has ended; begin another one.")
+        return self._current
+
+    def end(self) -> None:
+        self._current = None
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    # ---------------------------------------------------------------------------------------------------------- tables
+
+    def table(self, table_id: str) -> MaterializedTable | None:
+        return self.state.tables.get(table_id)
+
+    def table_named(self, identifier: TableIdentifier) -> MaterializedTable | None:
+        return next((table for table in self.state.tables.values() if table.identifier == identifier), None)
+
+    def tables(self) -> Sequence[MaterializedTable]:
+        return sorted(self.state.tables.values(), key=attrgetter("identifier"))
+
+    def insert_table(self, table: MaterializedTable) -> None:
+        if table.table_id in self.state.tables or self.table_named(table.identifier) is not None:
+            raise TableExists(f"Materialized table {table.identifier} exists already; DROP it or choose another name.")
+        self._store_table(table)
+
+    def replace_table(self, table: MaterializedTable) -> MaterializedTable:
+        current, named = self.table(table.table_id), self.table_named(table.identifier)
+        if named is not None and named.table_id != table.table_id:
+            raise TableExists(f"Materialized table {table.identifier} exists already; choose another name.")
+        if current is None or current.revision != table.revision:
+            raise RevisionConflict(
+                f"Materialized table {table.identifier} is no longer at revision {table.revision}; read it again."
+            )
+        stored = replace(table, revision=table.revision + 1, claim=current.claim)
+        self._store_table(stored)
+        return stored
+
+    def delete_table(self, table_id: str) -> None:
+        self._current = replace(self.state, tables=_without(self.state.tables, table_id))
+
+    def next_claim(self, table_id: str) -> int:
+        table = self.table(table_id)
+        if table is None:
+            raise TableGone(f"Materialized table {table_id} was dropped; look it up by its name again.")
+        self._store_table(replace(table, claim=table.claim + 1))
+        return table.claim + 1
+
+    # ------------------------------------------------------------------------------------------------------------ runs
+
+    def run(self, run_id: str) -> RefreshRun | None:
+        return self.state.runs.get(run_id)
+
+    def insert_run(self, run: RefreshRun) -> None:
+        if run.run_id in self.state.runs or self._key_taken(run) or self._running_elsewhere(run):
+            raise RevisionConflict(
+                f"Refresh {run.run_id} was not added: its id or request key {run.request_key!r} is taken, "
+                f"or it is RUNNING and another refresh of table {run.table_id} is too; read the ledger again."
+            )
+        self._store_run(run)
+
+    def replace_run(self, run: RefreshRun, *, expected: RefreshRun) -> None:
+        current = self.run(expected.run_id)
+        if current is None or _guard(current) != _guard(expected) or self._running_elsewhere(run):
+            raise RevisionConflict(
+                f"Refresh {run.run_id} was not stored as {run.status}: it is no longer {expected.status} at attempt "
+                f"{expected.attempt} with claim {expected.claim}, or another refresh of table {run.table_id} is "
+                "RUNNING; read it again."
+            )
+        self._store_run(run)
+
+    def run_with_key(self, request_key: str) -> RefreshRun | None:
+        keyed = self._runs(lambda run: run.request_key == request_key)
+        live = [run for run in keyed if run.status not in SET_ASIDE]
+        found = live or keyed
+        return found[-1] if found else None
+
+    def runs(
+        self, *, table_id: str | None = None, statuses: Iterable[RunStatus] | None = None, limit: int | None = None
+    ) -> Sequence[RefreshRun]:
+        wanted = frozenset(RunStatus if statuses is None else statuses)
+        found = self._runs(lambda run: table_id in (None, run.table_id) and run.status in wanted)
+        return found[::-1][:limit]
+
+    def queued(self, table_id: str) -> Sequence[RefreshRun]:
+        return self._runs(lambda run: run.table_id == table_id and run.status is RunStatus.QUEUED)
+
+    def next_claimable(self) -> RefreshRun | None:
+        held = {run.table_id for run in self.state.runs.values() if run.status is RunStatus.RUNNING}
+        held |= {each.table_id for each in self.state.tables.values() if each.intent and each.intent.exclusive}
+        queued = (run for run in self.state.runs.values() if run.status is RunStatus.QUEUED)
+        return next((run for run in queued if run.table_id not in held), None)
+
+    def covering_runs(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
+        done = self._runs(lambda run: run.table_id == table_id and run.status in DONE)
+        return [run for run in done if run.points and max(run.points) > after]
+
+    def covered_runs(self, run_id: str) -> Sequence[RefreshRun]:
+        return self._runs(lambda run: run.covered_by == run_id and run.status is RunStatus.COALESCED)
+
+    def expired_runs(self, owner: str) -> Sequence[RefreshRun]:
+        now = self.now()
+        running = self._runs(lambda run: run.status is RunStatus.RUNNING)
+        return [run for run in running if run.owner != owner or run.lease_until is None or run.lease_until < now]
+
+    # -------------------------------------------------------------------------------------- tombstones and definitions
+
+    def put_tombstone(self, tombstone: Tombstone) -> None:
+        self._current = replace(self.state, tombstones={**self.state.tombstones, tombstone.table_id: tombstone})
+
+    def delete_tombstone(self, table_id: str) -> None:
+        self._current = replace(self.state, tombstones=_without(self.state.tombstones, table_id))
+
+    def tombstones(self) -> Sequence[Tombstone]:
+        return sorted(self.state.tombstones.values(), key=attrgetter("dropped_at", "table_id"))
+
+    def put_definition(self, definition: WorkflowDefinition) -> None:
+        definitions = {**self.state.definitions, definition.workflow_id: definition}
+        self._current = replace(self.state, definitions=definitions)
+
+    def delete_definition(self, workflow_id: str) -> None:
+        self._current = replace(self.state, definitions=_without(self.state.definitions, workflow_id))
+
+    # ----------------------------------------------------------------------------------------------------------- facts
+
+    def _store_table(self, table: MaterializedTable) -> None:
+        _check_zones(table.created_at, table.status_at, table.covered_until)
+        self._current = replace(self.state, tables={**self.state.tables, table.table_id: table})
+
+    def _store_run(self, run: RefreshRun) -> None:
+        _check_zones(run.requested_at, run.schedule_time, run.lease_until, run.started_at, run.finished_at, *run.points)
+        self._current = replace(self.state, runs={**self.state.runs, run.run_id: run})
+
+    def _runs(self, wanted: Callable[[RefreshRun], bool]) -> list[RefreshRun]:
+        return [run for run in self.state.runs.values() if wanted(run)]
+
+    def _key_taken(self, run: RefreshRun) -> bool:
+        if run.request_key is None or run.status in SET_ASIDE:
+            return False
+        holder = self.run_with_key(run.request_key)
+        return holder is not None and holder.status not in SET_ASIDE
+
+    def _running_elsewhere(self, run: RefreshRun) -> bool:
+        if run.status is not RunStatus.RUNNING:
+            return False
+        others = self._runs(lambda other: other.table_id == run.table_id and other.run_id != run.run_id)
+        return any(other.status is RunStatus.RUNNING for other in others)
+
+
+class LedgerDefinitionStore(DefinitionStore):
+    """The workflow definitions of a registry in memory; every method is a transaction of its own."""
+
+    def __init__(self, begin: Callable[[], AbstractContextManager[MemoryTransaction]]) -> None:
+        self._begin = begin
+
+    def put(self, definition: WorkflowDefinition) -> None:
+        with self._begin() as transaction:
+            transaction.put_definition(definition)
+
+    def get(self, workflow_id: str) -> WorkflowDefinition | None:
+        with self._begin() as transaction:
+            return transaction.state.definitions.get(workflow_id)
+
+    def delete(self, workflow_id: str) -> None:
+        with self._begin() as transaction:
+            transaction.delete_definition(workflow_id)
+
+    def all(self) -> list[WorkflowDefinition]:
+        with self._begin() as transaction:
+            return sorted(transaction.state.definitions.values(), key=attrgetter("workflow_id"))
+
+    def latest_schedule_times(self) -> Mapping[str, datetime]:
+        latest: dict[str, datetime] = {}
+        with self._begin() as transaction:
+            state = transaction.state
+        for run in state.runs.values():
+            accepted = run.status is not RunStatus.SKIPPED or bool(run.points)
+            if run.kind is not RunKind.PERIODIC or run.table_id not in state.definitions or not accepted:
+                continue
+            if run.schedule_time is not None:
+                latest[run.table_id] = max(run.schedule_time, latest.get(run.table_id, run.schedule_time))
+        return latest
+
+
+def _check_zones(*instants: datetime | None) -> None:
+    for instant in instants:
+        if instant is not None and instant.tzinfo is None:
+            raise RegistryError(f"Instant {instant.isoformat()} has no zone; the registry stores instants of UTC only.")
+
+
+def _guard(run: RefreshRun) -> tuple[RunStatus, int, int]:
+    return run.status, run.attempt, run.claim
+
+
+def _without(facts: Mapping[str, _Fact], key: str) -> dict[str, _Fact]:
+    return {each: fact for each, fact in facts.items() if each != key}

@@ -1,0 +1,129 @@
+"""ObservedEngine: a FakeEngine that remembers what every snapshot holds, and every position its sources have been at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mt_core.model.partition import PartitionSpec
+from mt_core.model.table import TableIdentifier
+from mt_core.tables.ports import Query, SourceVector, Staged, Write
+from mt_core.testing.fake_engine import FakeEngine, FakeStorage, Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """What one partition holds: the run that wrote it (None: somebody else did), and what that run had read.
+
+    `position` is where the sources stood, `at` the version of `source` it read, `version` the same without compactions.
+    """
+
+    run_id: str | None
+    position: int = -1
+    source: str = ""
+    at: int = 0
+    version: int = 0
+    fingerprint: str = ""
+
+
+Cells = Mapping[PartitionSpec, Cell]
+
+
+class ObservedEngine(FakeEngine):
+    """For one table, partitioned by `ds` or not, whose rows belong to *days*; all sources have rows for each of these."""
+
+    def __init__(self, days: Sequence[str], sources: Sequence[str]) -> None:
+        super().__init__()
+        self.days = tuple(days)
+        self.partitions = tuple(PartitionSpec.of({"ds": day}) for day in days)
+        self.positions: list[Mapping[str, int]] = []
+        self.made_again: set[str] = set()
+        self._cells: dict[str, Cells] = {}
+        self._reads: list[tuple[SourceVector, int]] = []
+        for name in sources:
+            self.create_source(name, self._new_rows())
+        self._moved()
+
+    # ----------------------------------------------------------------------------------------------------------- sources
+
+    def _new_rows(self) -> list[Row]:
+        number = int(self._next_id())
+        return [{"ds": day, "amount": number} for day in self.days]
+
+    def _moved(self) -> None:
+        self.positions.append({name: source.data_version() for name, source in self.sources.items()})
+
+    def commit_sources(self) -> None:
+        """Give every source new rows."""
+        for name in self.sources:
+            self.commit(name, self._new_rows())
+        self._moved()
+
+    def compact_sources(self) -> None:
+        """Give every source a new version with the same rows."""
+        for name, source in self.sources.items():
+            self.commit(name, source.versions[source.current], compaction=True)
+        self._moved()
+
+    def roll_back_sources(self) -> bool:
+        """Make the version before the current one current again; False if there is none."""
+        earlier = {name: source.parents[source.current] for name, source in self.sources.items()}
+        for name, version in earlier.items():
+            if version is not None:
+                self.roll_back(name, version)
+        self._moved()
+        return all(version is not None for version in earlier.values())
+
+    def read_vector(self, query: Query) -> SourceVector:
+        vector = super().read_vector(query)
+        self._reads.append((vector, len(self.positions) - 1))
+        return vector
+
+    # ----------------------------------------------------------------------------------------------------------- storage
+
+    @property
+    def storage(self) -> FakeStorage:
+        """The one storage table there is."""
+        (storage,) = self.storages.values()
+        return storage
+
+    def cells(self, snapshot_id: str | None = None) -> Cells:
+        """Return what the partitions hold that were ever written, as of a snapshot (None: main)."""
+        return self._cells.get(snapshot_id or self.storage.main, {})
+
+    def rows_in(self, spec: PartitionSpec, snapshot_id: str) -> list[Row]:
+        """Return the rows of a partition as of a snapshot."""
+        return [row for row in self.storage.snapshots[snapshot_id].rows if row["ds"] == dict(spec.items)["ds"]]
+
+    def read_rows(self, spec: PartitionSpec, cell: Cell) -> list[Row]:
+        """Return the rows which the run that wrote *cell* must have read for the partition."""
+        return [row for row in self.sources[cell.source].versions[cell.at] if row["ds"] == dict(spec.items)["ds"]]
+
+    def write(self, write: Write) -> Staged:
+        head = self._storage(write.table).branches.get(write.branch)
+        staged = super().write(write)
+        if head is None:
+            self.made_again.add(write.branch)
+        position = next(at for vector, at in reversed(self._reads) if vector is write.vector)
+        source = write.vector.sources[0]
+        version = source.version or {}
+        cell = Cell(
+            run_id=write.summary["freshtable.run-id"],
+            position=position,
+            source=source.name,
+            at=version["at"],
+            version=version["snapshot"],
+            fingerprint=write.summary["freshtable.fingerprint"],
+        )
+        assert json.loads(write.summary["freshtable.sources"]) == list(write.vector.to_json())
+        before = self._cells.get(head, {}) if head else {}
+        own = {spec: cell for spec in self.partitions if write.scope.covers(spec)}
+        self._cells[staged.snapshot_id] = {**before, **own}
+        return staged
+
+    def write_foreign(self, identifier: TableIdentifier, rows: Sequence[Row]) -> None:
+        before = self.cells()
+        super().write_foreign(identifier, rows)
+        theirs = {PartitionSpec.of({"ds": str(row["ds"])}): Cell(run_id=None) for row in rows}
+        self._cells[self.storage.main] = {**before, **theirs}

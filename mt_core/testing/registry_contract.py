@@ -1,0 +1,243 @@
+"""The contract of registries: subclass `RegistryContract` in a test module and give it a fixture `registry`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from mt_core.errors import RevisionConflict, TableExists, TableGone
+from mt_core.model.run import RefreshRun, RunKind, RunStatus
+from mt_core.model.table import RefreshStatus, TableIdentifier
+from mt_core.tables.ports import Registry, Tombstone
+from mt_core.testing.registry_contract_ledger import LedgerContract
+from mt_core.testing.registry_contract_transactions import TransactionsContract
+from mt_core.testing.registry_facts import HOUR, NOON, a_definition, a_run, a_table, an_intent
+from mt_core.testing.registry_steps import (
+    all_runs,
+    all_tables,
+    insert_runs,
+    insert_tables,
+)
+from mt_core.workflow.definitions import etag_of, shard_of
+
+
+class TablesContract:
+    """What a registry does with tables."""
+
+    def test_a_table_is_found_by_id_and_by_name_exactly_as_it_was_put(self, registry: Registry) -> None:
+        intent = an_intent("ALTER", detail={"columns": ["a", "b"]}, lease_until=NOON + timedelta(microseconds=7))
+        table = a_table(
+            handler='{"version": 1}', dynamic_options={"k": "ü'\"%"}, intent=intent, rebuild_due="f", claim=3
+        )
+        insert_tables(registry, table)
+
+        with registry.transaction() as transaction:
+            found = transaction.table(table.table_id), transaction.table_named(table.identifier), transaction.tables()
+
+        assert found == (table, table, [table])
+
+    def test_an_unknown_table_is_none(self, registry: Registry) -> None:
+        with registry.transaction() as transaction:
+            assert transaction.table("nobody") is None
+            assert transaction.table_named(TableIdentifier("lake", "sales", "nobody")) is None
+            assert transaction.tables() == []
+
+    def test_tables_come_ordered_by_identifier(self, registry: Registry) -> None:
+        names = ["b", "a_b", "aB", "ab", "a", "é"]
+        insert_tables(registry, *(a_table(name) for name in names))
+
+        with registry.transaction() as transaction:
+            found = [table.identifier.name for table in transaction.tables()]
+
+        assert found == sorted(names)
+
+    def test_a_taken_name_is_refused_and_the_transaction_goes_on(self, registry: Registry) -> None:
+        first, twin, other = a_table(), a_table(), a_table("other")
+
+        with registry.transaction() as transaction:
+            transaction.insert_table(first)
+            with pytest.raises(TableExists, match=r"lake\.sales\.daily"):
+                transaction.insert_table(twin)
+            transaction.insert_table(other)
+
+        assert all_tables(registry) == [first, other]
+
+    def test_replacing_raises_the_revision(self, registry: Registry) -> None:
+        table = a_table()
+        insert_tables(registry, table)
+
+        with registry.transaction() as transaction:
+            stored = transaction.replace_table(table.advance(RefreshStatus.SUSPENDED, by="SUSPEND", at=NOON + HOUR))
+
+        assert stored.revision == table.revision + 1
+        assert all_tables(registry) == [stored]
+
+    def test_replacing_an_older_revision_is_a_conflict_and_changes_nothing(self, registry: Registry) -> None:
+        table = a_table()
+        insert_tables(registry, table)
+        with registry.transaction() as transaction:
+            stored = transaction.replace_table(table)
+
+        with registry.transaction() as transaction, pytest.raises(RevisionConflict, match=r"lake\.sales\.daily"):
+            transaction.replace_table(replace(table, handler="late"))
+
+        assert all_tables(registry) == [stored]
+
+    def test_replacing_a_table_that_is_gone_is_a_conflict(self, registry: Registry) -> None:
+        with registry.transaction() as transaction, pytest.raises(RevisionConflict):
+            transaction.replace_table(a_table())
+
+        assert all_tables(registry) == []
+
+    def test_renaming_to_a_taken_name_is_refused(self, registry: Registry) -> None:
+        first, second = a_table("first"), a_table("second")
+        insert_tables(registry, first, second)
+
+        with registry.transaction() as transaction, pytest.raises(TableExists, match="first"):
+            transaction.replace_table(replace(second, identifier=first.identifier))
+
+        assert all_tables(registry) == [first, second]
+
+    def test_a_claim_counts_up_and_leaves_the_revision(self, registry: Registry) -> None:
+        table = a_table(claim=4)
+        insert_tables(registry, table)
+
+        with registry.transaction() as transaction:
+            claims = transaction.next_claim(table.table_id), transaction.next_claim(table.table_id)
+
+        assert claims == (5, 6)
+        assert all_tables(registry) == [replace(table, claim=6)]
+
+    def test_replacing_a_table_that_was_read_before_a_claim_keeps_the_claim(self, registry: Registry) -> None:
+        table = a_table()
+        insert_tables(registry, table)
+
+        with registry.transaction() as transaction:
+            transaction.next_claim(table.table_id)
+            stored = transaction.replace_table(replace(table, handler="new"))
+
+        assert stored == replace(table, handler="new", revision=1, claim=1)
+        assert all_tables(registry) == [stored]
+
+    def test_a_claim_on_a_dropped_table_is_refused(self, registry: Registry) -> None:
+        with registry.transaction() as transaction, pytest.raises(TableGone, match="nobody"):
+            transaction.next_claim("nobody")
+
+    def test_deleting_a_table_frees_its_name_and_keeps_its_runs(self, registry: Registry) -> None:
+        table, successor = a_table(), a_table()
+        run = a_run(table.table_id)
+        insert_tables(registry, table)
+        insert_runs(registry, run)
+
+        with registry.transaction() as transaction:
+            transaction.delete_table(table.table_id)
+            transaction.delete_table(table.table_id)
+            transaction.insert_table(successor)
+
+        assert all_tables(registry) == [successor]
+        assert all_runs(registry) == [run]
+
+    def test_tombstones_are_kept_until_they_are_deleted(self, registry: Registry) -> None:
+        identifier = TableIdentifier("lake", "a.b", "c")
+        late, early = (
+            Tombstone(table_id=key, identifier=identifier, location="file:///c", handler=handler, dropped_at=at)
+            for key, handler, at in (("1", None, NOON + HOUR), ("2", "h", NOON))
+        )
+
+        with registry.transaction() as transaction:
+            transaction.put_tombstone(late)
+            transaction.put_tombstone(replace(early, handler=None))
+            transaction.put_tombstone(early)
+        with registry.transaction() as transaction:
+            before = transaction.tombstones()
+            transaction.delete_tombstone("1")
+            transaction.delete_tombstone("1")
+            after = transaction.tombstones()
+
+        assert before == [early, late]
+        assert after == [early]
+
+
+class DefinitionsContract:
+    """What a registry does with workflow definitions."""
+
+    def test_definitions_are_found_as_they_were_put(self, registry: Registry) -> None:
+        second, first = a_definition("w2", init_config={"a": "b"}), a_definition("w1", paused=True, token=3)
+        registry.definitions.put(replace(second, token=1))
+        registry.definitions.put(second)
+        registry.definitions.put(first)
+
+        assert registry.definitions.get("w2") == second
+        assert registry.definitions.get("nobody") is None
+        assert registry.definitions.all() == [first, second]
+
+    def test_a_deleted_definition_is_gone_and_deleting_twice_is_harmless(self, registry: Registry) -> None:
+        kept = a_definition("w2")
+        registry.definitions.put(a_definition("w1"))
+        registry.definitions.put(kept)
+
+        registry.definitions.delete("w1")
+        registry.definitions.delete("w1")
+
+        assert registry.definitions.all() == [kept]
+
+    def test_a_definition_is_unpublished_with_the_transaction_or_not_at_all(self, registry: Registry) -> None:
+        definition = a_definition("w1")
+        registry.definitions.put(definition)
+
+        def fail() -> None:
+            with registry.transaction() as transaction:
+                transaction.delete_definition("w1")
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            fail()
+        before = registry.definitions.all()
+        with registry.transaction() as transaction:
+            transaction.delete_definition("w1")
+
+        assert before == [definition]
+        assert registry.definitions.all() == []
+
+    def test_a_shard_has_its_definitions_and_an_etag_that_changes_with_them(self, registry: Registry) -> None:
+        number = shard_of("w1")
+        stranger = next(f"x{i}" for i in range(999) if shard_of(f"x{i}") != number)
+        definition = a_definition("w1")
+        registry.definitions.put(a_definition(stranger))
+
+        empty = registry.definitions.shard(number)
+        registry.definitions.put(definition)
+        first = registry.definitions.shard(number)
+        registry.definitions.put(a_definition(stranger, paused=True))
+        same = registry.definitions.shard(number)
+        registry.definitions.put(replace(definition, paused=True))
+        changed = registry.definitions.shard(number)
+
+        assert empty == (etag_of([]), [])
+        assert first == same == (etag_of([definition]), [definition])
+        assert changed == (etag_of([replace(definition, paused=True)]), [replace(definition, paused=True)])
+        assert len({empty[0], first[0], changed[0]}) == 3
+
+    def test_the_latest_schedule_time_is_that_of_the_periodic_runs(self, registry: Registry) -> None:
+        def run(table_id: str, hours: int, kind: RunKind = RunKind.PERIODIC, **changes: object) -> RefreshRun:
+            return a_run(table_id, kind=kind, schedule_time=NOON + HOUR * hours, **changes)
+
+        for workflow_id in ("w1", "w2", "w3"):
+            registry.definitions.put(a_definition(workflow_id))
+        insert_runs(
+            registry,
+            run("w1", 2, status=RunStatus.FAILED),
+            run("w1", 1),
+            run("w1", 3, RunKind.MANUAL),
+            run("w2", 0),
+            run("w3", 1, RunKind.REBUILD),
+            run("unpublished", 1),
+        )
+
+        assert registry.definitions.latest_schedule_times() == {"w1": NOON + HOUR * 2, "w2": NOON}
+
+
+class RegistryContract(TablesContract, LedgerContract, DefinitionsContract, TransactionsContract):
+    """Everything the port `Registry` promises."""

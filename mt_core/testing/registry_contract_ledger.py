@@ -1,0 +1,220 @@
+"""The part of the registry contract that is about runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from mt_core.errors import RegistryError, RevisionConflict
+from mt_core.model.partition import PartitionSpec, Scope
+from mt_core.model.run import RefreshRun, RunKind, RunStatus
+from mt_core.tables.ports import Registry
+from mt_core.testing.registry_facts import HOUR, NOON, a_run, a_table, an_intent
+from mt_core.testing.registry_steps import (
+    all_runs,
+    claimable,
+    insert_runs,
+    insert_tables,
+    keyed,
+    replace_run,
+)
+
+
+class LedgerContract:
+    """What a registry does with runs."""
+
+    def test_a_run_is_found_exactly_as_it_was_put(self, registry: Registry) -> None:
+        bare = a_run()
+        full = a_run(
+            kind=RunKind.PERIODIC,
+            scope=Scope.of([PartitionSpec.of({"ds": "2026-03-01", "hh": "12"}), PartitionSpec.of({"ds": "x"})]),
+            request_key="k",
+            schedule_time=NOON,
+            points=(NOON - HOUR, NOON),
+            options={"a": "b"},
+            status=RunStatus.RUNNING,
+            attempt=2,
+            claim=9,
+            owner="g1",
+            lease_until=NOON + timedelta(microseconds=1),
+            cancel_requested=True,
+            vector=({"name": "s", "kind": "table", "version": {"snapshot": "1"}}, {"name": "f", "version": None}),
+            pinned=False,
+            started_at=NOON,
+            rows=0,
+            error="it broke",
+        )
+        insert_runs(registry, bare, full)
+
+        with registry.transaction() as transaction:
+            found = transaction.run(bare.run_id), transaction.run(full.run_id), transaction.run("nobody")
+
+        assert found == (bare, full, None)
+
+    def test_runs_come_newest_request_first_and_can_be_chosen(self, registry: Registry) -> None:
+        first, second, third = (
+            a_run("a"),
+            a_run("b", status=RunStatus.FAILED),
+            a_run("a", status=RunStatus.SUCCEEDED, requested_at=NOON - HOUR),
+        )
+        insert_runs(registry, first, second, third)
+
+        with registry.transaction() as transaction:
+            assert transaction.runs() == [third, second, first]
+            assert transaction.runs(table_id="a") == [third, first]
+            assert transaction.runs(table_id="a", limit=1) == [third]
+            assert transaction.runs(statuses=[RunStatus.FAILED, RunStatus.QUEUED]) == [second, first]
+            assert transaction.runs(statuses=iter([RunStatus.FAILED]), table_id="a") == []
+            assert transaction.runs(statuses=[]) == []
+
+    def test_queued_runs_of_a_table_come_oldest_first(self, registry: Registry) -> None:
+        first, second = a_run("a"), a_run("a", requested_at=NOON - HOUR)
+        insert_runs(registry, first, a_run("b"), a_run("a", status=RunStatus.CANCELED), second)
+
+        with registry.transaction() as transaction:
+            assert transaction.queued("a") == [first, second]
+
+    def test_the_oldest_run_whose_table_is_free_can_be_claimed(self, registry: Registry) -> None:
+        altered, refreshed = a_table("altered", intent=an_intent("ALTER")), a_table("refreshed")
+        suspending = a_table("suspending", intent=an_intent("SUSPEND"))
+        held, waiting = a_run(altered.table_id), a_run(refreshed.table_id)
+        running = a_run(refreshed.table_id, status=RunStatus.RUNNING)
+        free, later = a_run(suspending.table_id), a_run("dropped")
+        insert_tables(registry, altered, refreshed, suspending)
+        insert_runs(registry, held, waiting, running, free, later)
+
+        assert claimable(registry) == free
+
+        replace_run(registry, free, free.advance(RunStatus.CANCELED))
+        assert claimable(registry) == later
+
+        replace_run(registry, running, running.advance(RunStatus.SUCCEEDED))
+        assert claimable(registry) == waiting
+
+        with registry.transaction() as transaction:
+            transaction.replace_table(replace(altered, intent=None))
+        assert claimable(registry) == held
+
+    def test_nothing_can_be_claimed_from_an_empty_ledger(self, registry: Registry) -> None:
+        assert claimable(registry) is None
+
+    @pytest.mark.parametrize("change", [{"status": RunStatus.FAILED}, {"attempt": 2}, {"claim": 7}])
+    def test_a_run_that_changed_meanwhile_is_not_replaced(self, registry: Registry, change: dict[str, object]) -> None:
+        run = a_run(status=RunStatus.RUNNING, claim=1)
+        insert_runs(registry, run)
+        expected = replace(run, **change)  # type: ignore[arg-type]
+
+        with registry.transaction() as transaction, pytest.raises(RevisionConflict, match=run.run_id):
+            transaction.replace_run(replace(run, status=RunStatus.SUCCEEDED), expected=expected)
+
+        assert all_runs(registry) == [run]
+
+    def test_a_replaced_run_keeps_its_place(self, registry: Registry) -> None:
+        first, second = a_run(), a_run()
+        insert_runs(registry, first, second)
+        running = first.advance(RunStatus.RUNNING, claim=1, owner="g1", lease_until=NOON)
+        again = running.advance(RunStatus.QUEUED, attempt=2, owner=None, lease_until=None)
+
+        replace_run(registry, first, running)
+        replace_run(registry, running, again)
+
+        assert all_runs(registry) == [second, again]
+        assert claimable(registry) == again
+
+    def test_a_second_running_run_of_a_table_is_refused_and_the_transaction_goes_on(self, registry: Registry) -> None:
+        running, waiting = a_run("a", status=RunStatus.RUNNING), a_run("a")
+        elsewhere, late = a_run("b"), a_run("a", status=RunStatus.RUNNING)
+        insert_runs(registry, running, waiting, elsewhere)
+
+        with registry.transaction() as transaction:
+            with pytest.raises(RevisionConflict, match="RUNNING"):
+                transaction.replace_run(waiting.advance(RunStatus.RUNNING), expected=waiting)
+            with pytest.raises(RevisionConflict, match="RUNNING"):
+                transaction.insert_run(late)
+            transaction.replace_run(elsewhere.advance(RunStatus.RUNNING), expected=elsewhere)
+            transaction.replace_run(replace(running, owner="g2"), expected=running)
+
+        assert all_runs(registry) == [elsewhere.advance(RunStatus.RUNNING), waiting, replace(running, owner="g2")]
+
+    def test_a_taken_request_key_or_run_id_is_refused_and_the_transaction_goes_on(self, registry: Registry) -> None:
+        run, unkeyed = a_run(request_key="k"), a_run()
+
+        with registry.transaction() as transaction:
+            transaction.insert_run(run)
+            with pytest.raises(RevisionConflict, match="'k'"):
+                transaction.insert_run(a_run("other", request_key="k"))
+            with pytest.raises(RevisionConflict, match=run.run_id):
+                transaction.insert_run(replace(run, request_key=None))
+            transaction.insert_run(unkeyed)
+
+        assert all_runs(registry) == [unkeyed, run]
+
+    @pytest.mark.parametrize("ended", [RunStatus.FAILED, RunStatus.CANCELED])
+    def test_a_request_key_is_free_again_after_failure_and_cancel(self, registry: Registry, ended: RunStatus) -> None:
+        older, newer = a_run(request_key="k", status=ended), a_run(request_key="k", status=ended)
+        retry = a_run(request_key="k", retry_of=newer.run_id)
+        insert_runs(registry, older, newer)
+
+        assert keyed(registry) == newer
+
+        insert_runs(registry, retry)
+        assert keyed(registry) == retry
+
+        failed = a_run(request_key="k", status=RunStatus.FAILED)
+        insert_runs(registry, failed)
+        assert keyed(registry) == retry
+
+    def test_an_unknown_request_key_has_no_run(self, registry: Registry) -> None:
+        insert_runs(registry, a_run())
+
+        assert keyed(registry) is None
+
+    def test_covering_runs_are_those_done_with_a_later_latest_point(self, registry: Registry) -> None:
+        def run(status: RunStatus, *points: int, table_id: str = "a") -> RefreshRun:
+            return a_run(table_id, status=status, points=tuple(NOON + HOUR * point for point in points))
+
+        reaching, skipped = run(RunStatus.SUCCEEDED, 2, -1), run(RunStatus.SKIPPED, 1)
+        others = [
+            run(RunStatus.SUCCEEDED, 0),
+            run(RunStatus.SUCCEEDED),
+            run(RunStatus.FAILED, 3),
+            run(RunStatus.QUEUED, 3),
+            run(RunStatus.SUCCEEDED, 3, table_id="b"),
+        ]
+        insert_runs(registry, reaching, *others, skipped)
+
+        with registry.transaction() as transaction:
+            assert transaction.covering_runs("a", NOON) == [reaching, skipped]
+
+    def test_covered_runs_are_the_coalesced_ones(self, registry: Registry) -> None:
+        covering = a_run()
+        covered = a_run(status=RunStatus.COALESCED, covered_by=covering.run_id)
+        canceled = a_run(status=RunStatus.CANCELED, covered_by=covering.run_id)
+        insert_runs(registry, covering, covered, canceled, a_run(status=RunStatus.COALESCED, covered_by="x"))
+
+        with registry.transaction() as transaction:
+            assert transaction.covered_runs(covering.run_id) == [covered]
+
+    def test_expired_runs_have_a_lapsed_lease_or_another_owner(self, registry: Registry) -> None:
+        with registry.transaction() as transaction:
+            now = transaction.now()
+
+        def run(table_id: str, owner: str | None, lease: timedelta | None) -> RefreshRun:
+            lease_until = None if lease is None else now + lease
+            return a_run(table_id, status=RunStatus.RUNNING, owner=owner, lease_until=lease_until)
+
+        lapsed, foreign = run("a", "g1", -HOUR), run("b", "g2", HOUR)
+        ownerless, unleased = run("c", None, HOUR), run("d", "g1", None)
+        alive, queued = run("e", "g1", HOUR), a_run("f", owner="g2", lease_until=now - HOUR)
+        insert_runs(registry, lapsed, foreign, ownerless, unleased, alive, queued)
+
+        with registry.transaction() as transaction:
+            assert transaction.expired_runs("g1") == [lapsed, foreign, ownerless, unleased]
+
+    def test_an_instant_without_a_zone_is_refused(self, registry: Registry) -> None:
+        with registry.transaction() as transaction, pytest.raises(RegistryError, match="zone"):
+            transaction.insert_run(a_run(requested_at=NOON.replace(tzinfo=None)))
+
+        assert all_runs(registry) == []

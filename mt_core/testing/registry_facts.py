@@ -1,0 +1,81 @@
+"""Facts to put into a registry under test: valid ones, of which a test changes what it is about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+from mt_core.model.freshness import Freshness
+from mt_core.model.partition import WHOLE
+from mt_core.model.run import RefreshRun, RunKind
+from mt_core.model.table import (
+    Column,
+    Intent,
+    MaterializedTable,
+    RefreshMode,
+    RefreshStatus,
+    TableDefinition,
+    TableIdentifier,
+)
+from mt_core.workflow.definitions import WorkflowDefinition
+from mt_core.workflow.operations import Schedule
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def a_table(name: str = "daily", **changes: Any) -> MaterializedTable:
+    """Return an ACTIVATED table `lake.sales.<name>` that was created at NOON."""
+    definition = TableDefinition(
+        columns=(Column(name="ds", type="string"), Column(name="amount", type="decimal(10,2)", nullable=False)),
+        original_query="SELECT ds, amount FROM orders",
+        expanded_query="SELECT `orders`.`ds`, `orders`.`amount` FROM `lake`.`sales`.`orders`",
+        freshness=Freshness(1, "HOUR"),
+        refresh_mode=RefreshMode.FULL,
+        logical_refresh_mode="AUTOMATIC",
+        zone="Europe/Rome",
+        partition_keys=("ds",),
+        options={"partition.fields.ds.date-formatter": "yyyy-MM-dd"},
+    )
+    table = MaterializedTable(
+        table_id=str(uuid4()),
+        identifier=TableIdentifier("lake", "sales", name),
+        definition=definition,
+        created_at=NOON,
+        status=RefreshStatus.ACTIVATED,
+        status_at=NOON,
+        location="file:///warehouse/daily",
+        covered_until=NOON,
+    )
+    return replace(table, **changes)
+
+
+def a_run(table_id: str = "t-1", **changes: Any) -> RefreshRun:
+    """Return a QUEUED manual run of the whole table, requested at NOON."""
+    run = RefreshRun(
+        run_id=str(uuid4()),
+        table_id=table_id,
+        kind=RunKind.MANUAL,
+        scope=WHOLE,
+        requested_at=NOON,
+    )
+    return replace(run, **changes)
+
+
+def an_intent(command: str, **changes: Any) -> Intent:
+    """Return an intent of *command* at its first step, leased for an hour from NOON."""
+    intent = Intent(command=command, step="begin", token=1, owner="g1", lease_until=NOON + HOUR, started_at=NOON)
+    return replace(intent, **changes)
+
+
+def a_definition(workflow_id: str, **changes: Any) -> WorkflowDefinition:
+    """Return the definition of an hourly workflow."""
+    definition = WorkflowDefinition(
+        workflow_id=workflow_id,
+        identifier="lake.sales.daily",
+        description="Refresh lake.sales.daily",
+        schedule=Schedule(freshness=Freshness(1, "HOUR"), zone="Europe/Rome", since=NOON),
+    )
+    return replace(definition, **changes)

@@ -1,0 +1,66 @@
+"""Steps of the registry contract, each a transaction of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from mt_core.errors import MtError
+from mt_core.model.run import RefreshRun
+from mt_core.model.table import MaterializedTable
+from mt_core.tables.ports import Registry
+
+THREADS = 8
+
+
+def at_once(act: Callable[[], object]) -> list[object]:
+    """Return what *act* gave, or the error of ours it raised, in each of THREADS threads that begin together."""
+    barrier = threading.Barrier(THREADS)
+
+    def together(_number: int) -> object:
+        barrier.wait()
+        try:
+            return act()
+        except MtError as error:
+            return error
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(together, range(THREADS)))
+
+
+def insert_tables(registry: Registry, *tables: MaterializedTable) -> None:
+    with registry.transaction() as transaction:
+        for table in tables:
+            transaction.insert_table(table)
+
+
+def insert_runs(registry: Registry, *runs: RefreshRun) -> None:
+    with registry.transaction() as transaction:
+        for run in runs:
+            transaction.insert_run(run)
+
+
+def replace_run(registry: Registry, expected: RefreshRun, run: RefreshRun) -> None:
+    with registry.transaction() as transaction:
+        transaction.replace_run(run, expected=expected)
+
+
+def all_tables(registry: Registry) -> list[MaterializedTable]:
+    with registry.transaction() as transaction:
+        return list(transaction.tables())
+
+
+def all_runs(registry: Registry) -> list[RefreshRun]:
+    with registry.transaction() as transaction:
+        return list(transaction.runs())
+
+
+def claimable(registry: Registry) -> RefreshRun | None:
+    with registry.transaction() as transaction:
+        return transaction.next_claimable()
+
+
+def keyed(registry: Registry) -> RefreshRun | None:
+    with registry.transaction() as transaction:
+        return transaction.run_with_key("k")

@@ -1,0 +1,304 @@
+"""SchedulerContract: what every workflow scheduler has to do, as tests that its author subclasses.
+
+    class TestMyScheduler(SchedulerContract):
+        @pytest.fixture
+        def scheduler_class(self) -> type[WorkflowScheduler]:
+            return MyScheduler
+
+Abilities that a service lacks, such as moving its clock, are methods of the workbench to override. New required tests
+come with minor versions only.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mt_core.errors import WorkflowError
+from mt_core.model.freshness import Freshness
+from mt_core.testing.scheduler_workbench import ABSENT, MINUTE, OTHER, START, TABLE, SchedulerWorkbench, every, workflow
+from mt_core.workflow.handlers import RefreshHandler
+from mt_core.workflow.operations import (
+    DeleteRefreshWorkflow,
+    ModifyRefreshWorkflowSchedule,
+    ResumeRefreshWorkflow,
+    Schedule,
+    SuspendRefreshWorkflow,
+)
+from mt_core.workflow.scheduler import WorkflowState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveRefreshWorkflow:
+    """An operation that no scheduler knows."""
+
+    handler: RefreshHandler
+    token: int = 0
+
+
+class SchedulerContract(SchedulerWorkbench):
+    """The tests."""
+
+    def test_a_workflow_ticks_on_its_schedule_with_the_grid_point_not_the_time_of_day(self) -> None:
+        self.create()
+
+        self.move_clock(timedelta(seconds=42))
+        first = self.wait_for_ticks(1)
+        self.move_clock(MINUTE)
+        both = self.wait_for_ticks(2)
+
+        assert [tick.schedule_time for tick in first] == ["2024-01-03 10:01:00"]
+        assert [tick.schedule_time for tick in both] == ["2024-01-03 10:01:00", "2024-01-03 10:02:00"]
+
+    def test_a_workflow_does_not_tick_before_its_first_point(self) -> None:
+        self.create()
+        self.create(workflow_id=OTHER, schedule=every(10, "SECOND"))
+
+        self.move_clock(timedelta(seconds=29))
+        ticks = self.wait_for_ticks(1)
+
+        assert [tick.table_id for tick in ticks] == [OTHER]
+
+    def test_a_tick_says_all_that_the_gateway_needs(self) -> None:
+        self.create(
+            schedule=Schedule(freshness=Freshness(1, "MINUTE"), zone="Asia/Tokyo", since=START),
+            init_config={"table.local-time-zone": "Asia/Tokyo"},
+            execution_config={"spark.sql.shuffle.partitions": "4"},
+            dynamic_options={"format": "orc"},
+        )
+
+        self.move_clock(MINUTE)
+        (tick,) = self.wait_for_ticks(1)
+
+        assert tick.identifier == "lake.sales.daily"
+        assert tick.properties == {"table.local-time-zone": "Asia/Tokyo"}
+        assert tick.body == {
+            "isPeriodic": True,
+            "scheduleTime": "2024-01-03 19:01:00",
+            "dynamicOptions": {"format": "orc"},
+            "executionConfig": {"spark.sql.shuffle.partitions": "4"},
+        }
+        assert tick.table_id == TABLE
+        assert tick.headers["idempotency-key"].startswith(f"{TABLE}/")
+        assert tick.headers["authorization"] == "Bearer s3cret"
+
+    def test_a_clock_that_jumps_over_many_points_gives_one_tick_of_the_latest(self) -> None:
+        self.create()
+
+        self.move_clock(timedelta(hours=3))
+        ticks = self.wait_for_ticks(1)
+
+        assert [tick.schedule_time for tick in ticks] == ["2024-01-03 13:00:00"]
+
+    def test_the_same_id_gives_the_same_handler_and_one_workflow(self) -> None:
+        first = self.create()
+        second = self.create()
+
+        self.move_clock(MINUTE)
+        ticks = self.wait_for_ticks(1)
+
+        assert first == second
+        assert first.workflow_id == TABLE
+        assert first.scheduler == type(self.scheduler).identifier
+        assert [tick.schedule_time for tick in ticks] == ["2024-01-03 10:01:00"]
+
+    def test_a_handler_survives_serialization_and_keeps_working(self) -> None:
+        handler = RefreshHandler.deserialize(self.create().serialize())
+
+        self.scheduler.modify_refresh_workflow(SuspendRefreshWorkflow(handler=handler, token=1))
+
+        assert self.describe(handler).state is WorkflowState.PAUSED
+
+    def test_a_workflow_created_paused_does_not_tick(self) -> None:
+        handler = self.create(paused=True)
+
+        self.pass_a_minute_with_a_witness()
+
+        assert self.ticks_of(TABLE) == []
+        assert self.describe(handler).state is WorkflowState.PAUSED
+
+    def test_two_tables_are_created_and_tick_from_two_threads(self) -> None:
+        threads = [threading.Thread(target=self.create, kwargs={"workflow_id": name}) for name in (TABLE, OTHER)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        self.move_clock(MINUTE)
+        ticks = self.wait_for_ticks(2)
+
+        assert {(tick.table_id, tick.schedule_time) for tick in ticks} == {
+            (TABLE, "2024-01-03 10:01:00"),
+            (OTHER, "2024-01-03 10:01:00"),
+        }
+        assert len(ticks) == 2
+
+    def test_suspend_stops(self) -> None:
+        handler = self.create()
+
+        self.scheduler.modify_refresh_workflow(SuspendRefreshWorkflow(handler=handler, token=1))
+        self.pass_a_minute_with_a_witness()
+
+        assert self.ticks_of(TABLE) == []
+        assert self.describe(handler) == replace(self.describe(handler), state=WorkflowState.PAUSED, next_run=None)
+
+    def test_resume_makes_up_at_most_the_latest_missed_tick(self) -> None:
+        handler = self.create()
+        self.scheduler.modify_refresh_workflow(SuspendRefreshWorkflow(handler=handler, token=1))
+        self.move_clock(timedelta(minutes=5))
+
+        self.scheduler.modify_refresh_workflow(ResumeRefreshWorkflow(handler=handler, token=2))
+        made_up = self.wait_for_ticks(1)
+        self.move_clock(MINUTE)
+        ticks = self.wait_for_ticks(2)
+
+        assert [tick.schedule_time for tick in made_up] == ["2024-01-03 10:05:00"]
+        assert [tick.schedule_time for tick in ticks] == ["2024-01-03 10:05:00", "2024-01-03 10:06:00"]
+
+    def test_resume_makes_nothing_up_when_no_point_was_missed(self) -> None:
+        handler = self.create()
+        self.scheduler.modify_refresh_workflow(SuspendRefreshWorkflow(handler=handler, token=1))
+
+        self.scheduler.modify_refresh_workflow(ResumeRefreshWorkflow(handler=handler, token=2))
+        self.move_clock(MINUTE)
+        ticks = self.wait_for_ticks(1)
+
+        assert [tick.schedule_time for tick in ticks] == ["2024-01-03 10:01:00"]
+
+    def test_resume_carries_new_options_and_without_any_keeps_those_of_before(self) -> None:
+        handler = self.create(dynamic_options={"format": "orc"})
+        self.scheduler.modify_refresh_workflow(SuspendRefreshWorkflow(handler=handler, token=1))
+
+        self.scheduler.modify_refresh_workflow(ResumeRefreshWorkflow(handler=handler, token=2))
+        self.move_clock(MINUTE)
+        self.wait_for_ticks(1)
+        changed = ResumeRefreshWorkflow(handler=handler, dynamic_options={"format": "avro"}, token=3)
+        self.definitions.schedule_times[TABLE] = START + timedelta(seconds=30)
+        self.scheduler.modify_refresh_workflow(changed)
+        self.move_clock(MINUTE)
+        ticks = self.wait_for_ticks(2)
+
+        assert [tick.body["dynamicOptions"] for tick in ticks] == [{"format": "orc"}, {"format": "avro"}]
+
+    def test_a_new_schedule_takes_effect_at_the_next_point_of_its_grid(self) -> None:
+        handler = self.create()
+
+        self.scheduler.modify_refresh_workflow(
+            ModifyRefreshWorkflowSchedule(handler=handler, schedule=every(10, "SECOND"), token=1)
+        )
+        self.move_clock(timedelta(seconds=10))
+        first = self.wait_for_ticks(1)
+        self.move_clock(timedelta(seconds=10))
+        both = self.wait_for_ticks(2)
+
+        assert [tick.schedule_time for tick in first] == ["2024-01-03 10:00:40"]
+        assert [tick.schedule_time for tick in both] == ["2024-01-03 10:00:40", "2024-01-03 10:00:50"]
+
+    def test_a_new_schedule_leaves_a_suspended_workflow_suspended(self) -> None:
+        handler = self.create()
+        self.scheduler.modify_refresh_workflow(SuspendRefreshWorkflow(handler=handler, token=1))
+
+        self.scheduler.modify_refresh_workflow(
+            ModifyRefreshWorkflowSchedule(handler=handler, schedule=every(10, "SECOND"), token=2)
+        )
+        self.pass_a_minute_with_a_witness()
+
+        assert self.ticks_of(TABLE) == []
+        assert self.describe(handler).state is WorkflowState.PAUSED
+
+    def test_delete_forgets_and_twice_is_harmless(self) -> None:
+        handler = self.create()
+
+        self.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
+        self.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
+        self.pass_a_minute_with_a_witness()
+
+        assert self.ticks_of(TABLE) == []
+        assert self.describe(handler).state is WorkflowState.MISSING
+
+    def test_describe_tells_active_paused_and_missing_workflows_in_one_go(self) -> None:
+        active, paused = self.create(), self.create(workflow_id=OTHER, paused=True)
+        missing = replace(active, workflow_id=ABSENT)
+
+        described = self.scheduler.describe_refresh_workflows([active, paused, missing])
+
+        assert {name: (found.state, found.next_run) for name, found in described.items()} == {
+            TABLE: (WorkflowState.ACTIVE, START + timedelta(seconds=30)),
+            OTHER: (WorkflowState.PAUSED, None),
+            ABSENT: (WorkflowState.MISSING, None),
+        }
+
+    def test_an_unknown_operation_is_refused_and_changes_nothing(self) -> None:
+        handler = self.create()
+        before = self.describe(handler)
+        unknown: Any = ArchiveRefreshWorkflow(handler=handler, token=1)
+
+        with pytest.raises(WorkflowError, match="ArchiveRefreshWorkflow"):
+            self.scheduler.modify_refresh_workflow(unknown)
+        self.move_clock(MINUTE)
+        ticks = self.wait_for_ticks(1)
+
+        assert before.state is WorkflowState.ACTIVE
+        assert [tick.schedule_time for tick in ticks] == ["2024-01-03 10:01:00"]
+
+    @pytest.mark.parametrize("operation", [SuspendRefreshWorkflow, ResumeRefreshWorkflow])
+    def test_an_operation_on_a_workflow_that_is_not_there_names_it(self, operation: Any) -> None:
+        missing = replace(self.create(), workflow_id=ABSENT)
+
+        with pytest.raises(WorkflowError, match=ABSENT):
+            self.scheduler.modify_refresh_workflow(operation(handler=missing, token=1))
+
+        assert self.describe(missing).state is WorkflowState.MISSING
+
+    def test_every_failure_is_a_workflow_error_with_its_cause(self) -> None:
+        handler = self.create()
+        modifications = [
+            SuspendRefreshWorkflow(handler=handler, token=1),
+            ResumeRefreshWorkflow(handler=handler, token=1),
+            ModifyRefreshWorkflowSchedule(handler=handler, schedule=every(10, "SECOND"), token=1),
+        ]
+        self.break_service()
+
+        failures = [_failure(self.scheduler.modify_refresh_workflow, operation) for operation in modifications]
+        failures.append(_failure(self.scheduler.delete_refresh_workflow, DeleteRefreshWorkflow(handler=handler)))
+        failures.append(_failure(self.scheduler.create_refresh_workflow, workflow(workflow_id=OTHER)))
+
+        assert all(failure.__cause__ is not None for failure in failures), failures
+
+    def test_open_and_close_twice_are_harmless(self) -> None:
+        self.create()
+
+        self.scheduler.open(self.context)
+        self.move_clock(MINUTE)
+        ticks = self.wait_for_ticks(1)
+        self.scheduler.close()
+        self.scheduler.close()
+
+        assert [tick.schedule_time for tick in ticks] == ["2024-01-03 10:01:00"]
+
+    def test_a_scheduler_that_was_closed_goes_on_where_the_ledger_ends(self) -> None:
+        handler = self.create()
+        self.move_clock(MINUTE)
+        self.wait_for_ticks(1)
+        self.definitions.schedule_times[TABLE] = START + timedelta(seconds=30)
+
+        self.scheduler.close()
+        self.move_clock(timedelta(minutes=10))
+        self.scheduler.open(self.context)
+        made_up = self.wait_for_ticks(2)
+        self.move_clock(MINUTE)
+        ticks = self.wait_for_ticks(3)
+
+        assert self.describe(handler).state is WorkflowState.ACTIVE
+        assert [tick.schedule_time for tick in made_up] == ["2024-01-03 10:01:00", "2024-01-03 10:11:00"]
+        assert [tick.schedule_time for tick in ticks][2:] == ["2024-01-03 10:12:00"]
+
+
+def _failure(method: Any, operation: Any) -> WorkflowError:
+    with pytest.raises(WorkflowError) as caught:
+        method(operation)
+    return caught.value

@@ -1,0 +1,130 @@
+"""SchedulerWorkbench: a scheduler opened over a fake clock and a fake gateway, with the tools to test it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from mt_core.clock import Clock
+from mt_core.errors import RegistryError
+from mt_core.model.freshness import Freshness
+from mt_core.testing.fake_clock import FakeClock
+from mt_core.testing.fake_gateway import FakeGateway, ReceivedTick
+from mt_core.testing.memory_definitions import MemoryDefinitionStore
+from mt_core.workflow.handlers import RefreshHandler
+from mt_core.workflow.operations import CreatePeriodicRefreshWorkflow, Schedule
+from mt_core.workflow.scheduler import SchedulerContext, WorkflowDescription, WorkflowScheduler
+
+START = datetime(2024, 1, 3, 10, 0, 30, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+TABLE = "0aa5c1a4-7a3b-4c50-9d0e-6f1f3c1f0001"
+OTHER = "0aa5c1a4-7a3b-4c50-9d0e-6f1f3c1f0002"
+ABSENT = "0aa5c1a4-7a3b-4c50-9d0e-6f1f3c1f0003"
+
+
+class SchedulerWorkbench:
+    """Time begins at `START`; workflows tick each full minute of UTC unless a test says otherwise."""
+
+    scheduler: WorkflowScheduler
+    context: SchedulerContext
+    clock: Clock
+    gateway: FakeGateway
+    definitions: MemoryDefinitionStore
+
+    @pytest.fixture
+    def scheduler_class(self) -> type[WorkflowScheduler]:
+        """Return the class under test."""
+        raise NotImplementedError("Give the contract a fixture scheduler_class.")
+
+    @pytest.fixture
+    def options(self) -> dict[str, str]:
+        """Return the options `workflow-scheduler.<type>.*` to open the scheduler with; the rest have their defaults."""
+        return {}
+
+    @pytest.fixture
+    def start_clock(self) -> Clock:
+        """Return a clock that shows `START`."""
+        return FakeClock(START)
+
+    def move_clock(self, delta: timedelta) -> None:
+        """Let *delta* pass in one jump, for a scheduler that reads the clock it is given."""
+        assert isinstance(self.clock, FakeClock), "Override move_clock for a clock of another kind."
+        self.clock.advance(delta)
+
+    def settle(self) -> None:
+        """Wait until the scheduler has sent all that is due now; a scheduler that cannot tell leaves this out."""
+
+    def break_service(self) -> None:
+        """Make the next operations fail; here, what keeps the definitions cannot be reached."""
+        self.definitions.failure = RegistryError("The registry cannot be reached.")
+
+    def wait_for_ticks(self, count: int) -> list[ReceivedTick]:
+        """Wait until the gateway has received *count* ticks, and return all that came until all was sent."""
+        self.gateway.wait_for_ticks(count)
+        self.settle()
+        return self.gateway.ticks
+
+    @pytest.fixture
+    def fake_gateway(self) -> Iterator[FakeGateway]:
+        gateway = FakeGateway()
+        gateway.start()
+        yield gateway
+        gateway.stop()
+
+    @pytest.fixture(autouse=True)
+    def opened(
+        self,
+        scheduler_class: type[WorkflowScheduler],
+        options: dict[str, str],
+        start_clock: Clock,
+        fake_gateway: FakeGateway,
+    ) -> Iterator[None]:
+        self.clock, self.gateway, self.definitions = start_clock, fake_gateway, MemoryDefinitionStore()
+        defaults = {option.key: option.default for option in scheduler_class.options if option.default is not None}
+        self.context = SchedulerContext(
+            options=defaults | options,
+            definitions=self.definitions,
+            clock=start_clock,
+            gateway_url=fake_gateway.url,
+            token="s3cret",
+        )
+        self.scheduler = scheduler_class()
+        self.scheduler.open(self.context)
+        yield
+        self.definitions.failure = None
+        self.scheduler.close()
+
+    def create(self, **facts: Any) -> RefreshHandler:
+        return self.scheduler.create_refresh_workflow(workflow(**facts))
+
+    def describe(self, handler: RefreshHandler) -> WorkflowDescription:
+        return self.scheduler.describe_refresh_workflows([handler])[handler.workflow_id]
+
+    def ticks_of(self, workflow_id: str) -> list[ReceivedTick]:
+        return [tick for tick in self.gateway.ticks if tick.table_id == workflow_id]
+
+    def pass_a_minute_with_a_witness(self) -> None:
+        """Pass a point of the grid at which another workflow does tick: what has not come then, does not come."""
+        self.create(workflow_id=OTHER)
+        self.move_clock(MINUTE)
+        self.wait_for_ticks(1)
+
+
+def every(amount: int, unit: str) -> Schedule:
+    """Return the schedule of that freshness in UTC, since `START`."""
+    return Schedule(freshness=Freshness(amount, unit), zone="UTC", since=START)
+
+
+def workflow(**facts: Any) -> CreatePeriodicRefreshWorkflow:
+    """Return a workflow to create, with *facts* in place of the usual ones."""
+    usual = CreatePeriodicRefreshWorkflow(
+        workflow_id=TABLE,
+        identifier="lake.sales.daily",
+        description="refreshes lake.sales.daily",
+        schedule=every(1, "MINUTE"),
+    )
+    return replace(usual, **facts)

@@ -1,0 +1,227 @@
+"""SQL tokens, as Spark's lexer cuts them, and statements split at semicolons; shared by client and server."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mt_core.errors import SqlSyntaxError
+
+
+class TokenKind(StrEnum):
+    """What a token is. WORD covers keywords and plain identifiers, IDENTIFIER is one in back quotes."""
+
+    WORD = "WORD"
+    IDENTIFIER = "IDENTIFIER"
+    STRING = "STRING"
+    NUMBER = "NUMBER"
+    SYMBOL = "SYMBOL"
+    COMMENT = "COMMENT"
+    HINT = "HINT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A piece of SQL text: `text` is `sql[start:end]`; `line` and `column` count from 1."""
+
+    kind: TokenKind
+    text: str
+    start: int
+    end: int
+    line: int
+    column: int
+
+    @property
+    def keyword(self) -> str:
+        """The word in capitals; empty for anything but a WORD."""
+        return self.text.upper() if self.kind is TokenKind.WORD else ""
+
+    @property
+    def value(self) -> str:
+        """What an identifier or string means: without quotes, escapes resolved as Spark does; else the text."""
+        if self.kind is TokenKind.IDENTIFIER:
+            return self.text[1:-1].replace("``", "`")
+        return _unquoted(self.text) if self.kind is TokenKind.STRING else self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """One statement of a script, without its semicolon and the comments around it; `line` and `column` are its own.
+
+    `terminated` tells whether a semicolon ended it.
+    """
+
+    text: str
+    start: int
+    line: int
+    column: int
+    terminated: bool
+
+
+# ------------------------------------------------------------------------------------------------------------- cutting
+
+_TOKEN = re.compile(
+    r"""
+      (?P<COMMENT> --(?:\\\n|[^\r\n])*+ )
+    | (?P<HINT> /\*\+.*?\*/ )
+    | (?P<STRING> [rR]'[^']*+' | [rR]"[^"]*+" | '(?:[^'\\]|\\.|'')*+' | "(?:[^"\\]|\\.|"")*+"
+                  | (?P<tag>\$[A-Za-z]*\$).*?(?P=tag) )
+    | (?P<IDENTIFIER> `(?:[^`]|``)*+` )
+    | (?P<NUMBER> (?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?(?:[bB][dD]|[lLsSyYfFdD])?(?!\w) )
+    | (?P<OPEN> /\* | [rR]?['"] | ` | \$[A-Za-z]*\$ )
+    | (?P<WORD> \w++ )
+    | (?P<SYMBOL> \S )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
+_NAMES_OF_OPEN = {"/*": "comment", "`": "quoted identifier"}
+
+
+class Lines:
+    """Line and column of the offsets of a text."""
+
+    def __init__(self, text: str) -> None:
+        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def locate(self, offset: int) -> tuple[int, int]:
+        """Return line and column of an offset, both counted from 1."""
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
+
+
+def tokenize(text: str) -> Iterator[Token]:
+    """Yield the tokens of *text* as they are asked for, comments too; raises SqlSyntaxError where a quote stays open."""
+    lines, offset = Lines(text), 0
+    while found := _TOKEN.search(text, offset):
+        kind, start, end = str(found.lastgroup), found.start(), found.end()
+        if kind == "OPEN":
+            kind, end = "COMMENT", _end_of_open(text, start, lines)
+        line, column = lines.locate(start)
+        yield Token(kind=TokenKind(kind), text=text[start:end], start=start, end=end, line=line, column=column)
+        offset = end
+
+
+def _end_of_open(text: str, start: int, lines: Lines) -> int:
+    """Return where the comment ends that opens at *start*; bracketed comments nest. Nothing else is open and closed."""
+    opening = _TOKEN.match(text, start)
+    mark = opening.group() if opening else ""
+    if mark == "/*" and not text.startswith("/*+", start):
+        depth = 0
+        for edge in _COMMENT_EDGE.finditer(text, start):
+            depth += 1 if edge.group() == "/*" else -1
+            if depth == 0:
+                return edge.end()
+    line, column = lines.locate(start)
+    name = "hint" if text.startswith("/*+", start) else _NAMES_OF_OPEN.get(mark, "string")
+    closing = "*/" if mark == "/*" else mark.lstrip("rR")
+    raise SqlSyntaxError(
+        f'Encountered "<EOF>": unterminated {name}; the {mark} here has no closing {closing}', line=line, column=column
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- strings
+
+_ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})|\\([0-3][0-7]{2})|\\(.)|(''|\"\")", re.DOTALL)
+_NAMED_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": r"\%", "_": r"\_"}
+
+
+def _unquoted(text: str) -> str:
+    if text[0] in "rR":
+        return text[2:-1]
+    if text[0] == "$":
+        tag = text.index("$", 1) + 1
+        return text[tag:-tag]
+    quote = text[0]
+
+    def meaning(found: re.Match[str]) -> str:
+        four, eight, octal, letter, doubled = found.groups()
+        if doubled:
+            return quote if doubled[0] == quote else str(doubled)
+        if letter:
+            return _NAMED_ESCAPES.get(letter, letter)
+        code = int(octal, 8) if octal else int(four or eight, 16)
+        return chr(code) if code <= 0x10FFFF else found.group()
+
+    return _ESCAPE.sub(meaning, text[1:-1])
+
+
+# ----------------------------------------------------------------------------------------------------------- splitting
+
+_INNER_BLOCKS = {"IF", "LOOP", "WHILE", "REPEAT", "FOR"}
+_NO_KEYWORD_AFTER = {".", "AS"}
+
+
+def split_statements(text: str) -> list[Statement]:
+    """Return the statements of *text*: cut at semicolons, but not in quotes, comments and BEGIN … END blocks.
+
+    Raises SqlSyntaxError with `Encountered "<EOF>"` where a quote, comment or block stays open.
+    """
+    statements: list[Statement] = []
+    pending: list[Token] = []
+    blocks = _Blocks()
+    tokens = [token for token in tokenize(text) if token.kind is not TokenKind.COMMENT]
+    for token, following in zip(tokens, [*tokens[1:], None], strict=False):
+        if token.text == ";" and not blocks.open:
+            statements.extend(_statement(text, pending, terminated=True))
+            pending, blocks = [], _Blocks()
+            continue
+        blocks.read(pending, token, following)
+        pending.append(token)
+    if blocks.open:
+        opener = blocks.open[-1]
+        raise SqlSyntaxError(
+            f'Encountered "<EOF>": unterminated block; the {opener.text} here has no END',
+            line=opener.line,
+            column=opener.column,
+        )
+    statements.extend(_statement(text, pending, terminated=False))
+    return statements
+
+
+def _statement(text: str, tokens: list[Token], *, terminated: bool) -> Iterable[Statement]:
+    if tokens:
+        first, end = tokens[0], tokens[-1].end
+        yield Statement(
+            text=text[first.start : end],
+            start=first.start,
+            line=first.line,
+            column=first.column,
+            terminated=terminated,
+        )
+
+
+class _Blocks:
+    """The BEGIN and CASE words of one statement that wait for their END; outside of a compound block nothing waits."""
+
+    def __init__(self) -> None:
+        self.open: list[Token] = []
+
+    def read(self, before: list[Token], token: Token, following: Token | None) -> None:
+        word, next_word = token.keyword, following.keyword if following else ""
+        if not self.open:
+            if word == "BEGIN" and _opens_compound(before, next_word):
+                self.open.append(token)
+        elif _after_dot_or_as(before):
+            return
+        elif word == "END" and next_word not in _INNER_BLOCKS:
+            self.open.pop()
+        elif word == "BEGIN" or (word == "CASE" and before[-1].keyword != "END"):
+            self.open.append(token)
+
+
+def _after_dot_or_as(before: list[Token]) -> bool:
+    return bool(before) and (before[-1].keyword or before[-1].text) in _NO_KEYWORD_AFTER
+
+
+def _opens_compound(before: list[Token], next_word: str) -> bool:
+    """`[label:] BEGIN …` of Spark and `EXECUTE STATEMENT SET BEGIN …`; but `BEGIN STATEMENT SET;` stands alone."""
+    if not before:
+        return next_word != "STATEMENT"
+    if before[-1].text == ":" and len(before) == 2:
+        return True
+    words = [token.keyword for token in before]
+    return words[0] in {"EXECUTE", "COMPILE"} and words[-2:] == ["STATEMENT", "SET"]

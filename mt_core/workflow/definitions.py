@@ -1,0 +1,110 @@
+"""Workflow definitions: what a scheduler reads, stored durably where the gateway keeps its registry."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from mt_core.model.freshness import Freshness
+from mt_core.workflow.operations import Schedule
+
+DEFINITION_VERSION = 1
+SHARDS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowDefinition:
+    """A workflow as its scheduler has to run it. `token` is that of the last operation that changed it."""
+
+    workflow_id: str
+    identifier: str
+    description: str
+    schedule: Schedule
+    paused: bool = False
+    init_config: Mapping[str, str] = field(default_factory=dict)
+    execution_config: Mapping[str, str] = field(default_factory=dict)
+    dynamic_options: Mapping[str, str] = field(default_factory=dict)
+    token: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": DEFINITION_VERSION,
+            "workflow_id": self.workflow_id,
+            "identifier": self.identifier,
+            "description": self.description,
+            "freshness": {"amount": self.schedule.freshness.amount, "unit": self.schedule.freshness.unit},
+            "zone": self.schedule.zone,
+            "since": self.schedule.since.isoformat(),
+            "paused": self.paused,
+            "init_config": dict(self.init_config),
+            "execution_config": dict(self.execution_config),
+            "dynamic_options": dict(self.dynamic_options),
+            "token": self.token,
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> WorkflowDefinition:
+        schedule = Schedule(
+            freshness=Freshness(**body["freshness"]),
+            zone=body["zone"],
+            since=datetime.fromisoformat(body["since"]),
+        )
+        return cls(
+            workflow_id=body["workflow_id"],
+            identifier=body["identifier"],
+            description=body["description"],
+            schedule=schedule,
+            paused=body["paused"],
+            init_config=body["init_config"],
+            execution_config=body["execution_config"],
+            dynamic_options=body["dynamic_options"],
+            token=body["token"],
+        )
+
+
+def shard_of(workflow_id: str) -> int:
+    """Return the shard, 0 to SHARDS - 1, in which a workflow is published."""
+    return sha256(workflow_id.encode()).digest()[0] % SHARDS
+
+
+def etag_of(definitions: Iterable[WorkflowDefinition]) -> str:
+    """Return a text that changes when any of *definitions* changes, and does not depend on their order."""
+    bodies = sorted(json.dumps(definition.to_json(), sort_keys=True) for definition in definitions)
+    return sha256("\n".join(bodies).encode()).hexdigest()[:32]
+
+
+class DefinitionStore(ABC):
+    """Where definitions are kept; every method is one transaction, safe from any thread."""
+
+    @abstractmethod
+    def put(self, definition: WorkflowDefinition) -> None:
+        """Store *definition* under its workflow id, in place of an older one."""
+
+    @abstractmethod
+    def get(self, workflow_id: str) -> WorkflowDefinition | None:
+        """Return the definition, or None."""
+
+    @abstractmethod
+    def delete(self, workflow_id: str) -> None:
+        """Forget the definition; harmless when it is not there."""
+
+    @abstractmethod
+    def all(self) -> list[WorkflowDefinition]:
+        """Return every definition, ordered by workflow id."""
+
+    @abstractmethod
+    def latest_schedule_times(self) -> Mapping[str, datetime]:
+        """Return for each workflow the latest schedule time for which the ledger has a periodic run (absent: none).
+
+        A run that was skipped because its table was suspended does not count: it covers nothing.
+        """
+
+    def shard(self, number: int) -> tuple[str, list[WorkflowDefinition]]:
+        """Return the ETag and the definitions of one shard."""
+        found = [definition for definition in self.all() if shard_of(definition.workflow_id) == number]
+        return etag_of(found), found

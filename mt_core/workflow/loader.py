@@ -1,0 +1,43 @@
+"""Finds the one scheduler that `workflow-scheduler.type` names, among the installed entry points."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+
+import pluggy
+
+from mt_core.errors import PluginError
+from mt_core.workflow.scheduler import ENTRY_POINT_GROUP, SchedulerHooks, WorkflowScheduler
+
+
+def load_scheduler(identifier: str) -> type[WorkflowScheduler]:
+    """Return the scheduler class *identifier*; only its plug-in is imported. Raises PluginError naming what is wrong."""
+    point = _entry_point(identifier)
+    try:
+        plugin = point.load()
+    except ImportError as cause:
+        raise PluginError(f"Workflow scheduler {identifier!r} ({point.value}) cannot be imported: {cause}.") from cause
+    manager = pluggy.PluginManager("mt_core")
+    manager.add_hookspecs(SchedulerHooks)
+    manager.register(plugin, name=identifier)
+    classes = [cls for found in manager.hook.mt_workflow_schedulers() for cls in found if cls.identifier == identifier]
+    if len(classes) != 1:
+        raise PluginError(
+            f"Plug-in {point.value} offers {len(classes)} workflow schedulers named {identifier!r}, not one."
+        )
+    scheduler: type[WorkflowScheduler] = classes[0]
+    return scheduler
+
+
+def _entry_point(identifier: str) -> EntryPoint:
+    points = entry_points(group=ENTRY_POINT_GROUP)
+    matching = {point.value: point for point in points if point.name == identifier}
+    if not matching:
+        known = ", ".join(sorted({point.name for point in points})) or "none"
+        raise PluginError(f"workflow-scheduler.type {identifier!r} is not installed; installed: {known}.")
+    if len(matching) > 1:
+        owners = " and ".join(
+            sorted(f"{value} ({point.dist.name if point.dist else '?'})" for value, point in matching.items())
+        )
+        raise PluginError(f"workflow-scheduler.type {identifier!r} is claimed by {owners}; uninstall one.")
+    return next(iter(matching.values()))

@@ -1,0 +1,73 @@
+"""What a scheduler is asked to do: frozen facts, matched by the scheduler (FLIP-448 RefreshWorkflow)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from mt_core.model.freshness import Freshness
+from mt_core.workflow.handlers import RefreshHandler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """When a workflow ticks: the grid of *freshness* in *zone*, from the instant *since* (exclusive) on."""
+
+    freshness: Freshness
+    zone: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePeriodicRefreshWorkflow:
+    """Create the workflow `workflow_id` (the table's uuid); asked again with the same id it gives the same handler.
+
+    `identifier` is the table's qualified name, `init_config` the session properties of each tick.
+    """
+
+    workflow_id: str
+    identifier: str
+    description: str
+    schedule: Schedule
+    init_config: Mapping[str, str] = field(default_factory=dict)
+    execution_config: Mapping[str, str] = field(default_factory=dict)
+    dynamic_options: Mapping[str, str] = field(default_factory=dict)
+    paused: bool = False
+    token: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuspendRefreshWorkflow:
+    """Stop ticking until resumed. `token` orders the operations of one workflow: a scheduler that can, refuses an older one."""
+
+    handler: RefreshHandler
+    token: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeRefreshWorkflow:
+    """Tick again; `dynamic_options` (None: keep those of before) go with every tick from now on."""
+
+    handler: RefreshHandler
+    dynamic_options: Mapping[str, str] | None = None
+    token: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModifyRefreshWorkflowSchedule:
+    """Tick on another schedule from now on (FLIP-448 ModifyRefreshWorkflowCronExpr)."""
+
+    handler: RefreshHandler
+    schedule: Schedule
+    token: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRefreshWorkflow:
+    """Forget the workflow; a workflow that is not there is deleted already."""
+
+    handler: RefreshHandler
+
+
+ModifyRefreshWorkflow = SuspendRefreshWorkflow | ResumeRefreshWorkflow | ModifyRefreshWorkflowSchedule

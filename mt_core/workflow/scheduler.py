@@ -1,0 +1,103 @@
+"""What a workflow scheduler is to us: the ABC, its options, its context, and the pluggy hook by which it is found."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar
+
+import pluggy
+
+from mt_core.clock import Clock
+from mt_core.workflow.definitions import DefinitionStore
+from mt_core.workflow.handlers import RefreshHandler
+from mt_core.workflow.operations import (
+    CreatePeriodicRefreshWorkflow,
+    DeleteRefreshWorkflow,
+    ModifyRefreshWorkflow,
+)
+
+ENTRY_POINT_GROUP = "mt_core"
+hookspec = pluggy.HookspecMarker("mt_core")
+hookimpl = pluggy.HookimplMarker("mt_core")
+
+
+class SchedulerHooks:
+    """The hooks a plug-in implements; the name of its entry point in group `mt_core` is its `workflow-scheduler.type`."""
+
+    @hookspec
+    def mt_workflow_schedulers(self) -> list[type[WorkflowScheduler]]:  # type: ignore[empty-body]
+        """Return the scheduler classes of the plug-in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerOption:
+    """An option `workflow-scheduler.<type>.<key>`; `default` None means that it must be set."""
+
+    key: str
+    help: str
+    default: str | None = ""
+    secret: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerContext:
+    """What a scheduler is opened with. `gateway_url` is where its ticks go; `token` (empty: none) authorises them."""
+
+    options: Mapping[str, str]
+    definitions: DefinitionStore
+    clock: Clock
+    gateway_url: str
+    token: str = field(default="", repr=False)
+
+
+class WorkflowState(StrEnum):
+    """What a scheduler says of a workflow."""
+
+    ACTIVE = "ACTIVE"
+    PAUSED = "PAUSED"
+    MISSING = "MISSING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowDescription:
+    """A workflow as its scheduler has it; `next_run` is a UTC instant, `changed_by` who paused or resumed it there, if known."""
+
+    state: WorkflowState
+    next_run: datetime | None = None
+    changed_by: str | None = None
+    changed_at: datetime | None = None
+
+
+class WorkflowScheduler(ABC):
+    """Runs refresh workflows (FLIP-448). Every method may be called from any thread and raises WorkflowError, cause attached."""
+
+    identifier: ClassVar[str]
+    options: ClassVar[tuple[SchedulerOption, ...]] = ()
+
+    @abstractmethod
+    def open(self, context: SchedulerContext) -> None:
+        """Get ready, and say precisely what is missing; opening twice is harmless."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop ticking and release everything; closing twice is harmless."""
+
+    @abstractmethod
+    def create_refresh_workflow(self, workflow: CreatePeriodicRefreshWorkflow) -> RefreshHandler:
+        """Create the workflow and return how to find it; the same `workflow_id` gives the same handler."""
+
+    @abstractmethod
+    def modify_refresh_workflow(self, workflow: ModifyRefreshWorkflow) -> None:
+        """Suspend, resume or re-schedule; an operation that is not known is refused and changes nothing."""
+
+    @abstractmethod
+    def delete_refresh_workflow(self, workflow: DeleteRefreshWorkflow) -> None:
+        """Forget the workflow; harmless when it is gone already."""
+
+    @abstractmethod
+    def describe_refresh_workflows(self, handlers: Iterable[RefreshHandler]) -> Mapping[str, WorkflowDescription]:
+        """Return a description for the workflow id of every handler, in one go."""

@@ -1,0 +1,11 @@
+"""The plug-in `memory`: refresh workflows that tick inside the gateway's own process."""
+
+from __future__ import annotations
+
+from mt_core.workflow.scheduler import WorkflowScheduler, hookimpl
+from scheduler_plugins.memory.scheduler import MemoryScheduler
+
+
+@hookimpl
+def mt_workflow_schedulers() -> list[type[WorkflowScheduler]]:
+    return [MemoryScheduler]

@@ -1,0 +1,86 @@
+"""The outbox: ticks that the gateway has not accepted yet. Pure; the caller locks."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from scheduler_plugins.memory.timer import Timer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """One grid point of one workflow; `attempt` counts from 1."""
+
+    workflow_id: str
+    point: datetime
+    attempt: int = 1
+
+
+class Outbox:
+    """Keeps at most one tick per workflow, the one of its latest point, and lets one per workflow be in flight.
+
+    The gateway takes all due points of a table by itself, so an older point is never worth a request of its own.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, Tick] = {}
+        self._delayed = Timer()
+        self._ready: OrderedDict[str, None] = OrderedDict()
+        self._in_flight: dict[str, Tick] = {}
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is ready or in flight (ticks that wait for their time do not count)."""
+        return not self._ready and not self._in_flight
+
+    def put(self, tick: Tick, *, not_before: datetime | None = None) -> None:
+        """Add *tick* in place of an older one, to be taken from *not_before* on (None: at once)."""
+        name = tick.workflow_id
+        if any(known and known.point >= tick.point for known in (self._waiting.get(name), self._in_flight.get(name))):
+            return
+        self._waiting[name] = tick
+        self._delayed.drop(name)
+        if not_before is not None:
+            self._ready.pop(name, None)
+            self._delayed.set(name, not_before)
+        elif name not in self._in_flight:
+            self._ready[name] = None
+
+    def drop(self, workflow_id: str) -> None:
+        """Forget the workflow's tick; one in flight can no longer be called back, but will not be tried again."""
+        self._waiting.pop(workflow_id, None)
+        self._delayed.drop(workflow_id)
+        self._ready.pop(workflow_id, None)
+        self._in_flight.pop(workflow_id, None)
+
+    def next_instant(self) -> datetime | None:
+        """Return when the next delayed tick may be taken, or None."""
+        return self._delayed.next_instant()
+
+    def release(self, now: datetime) -> None:
+        """Make the delayed ticks ready whose time has come."""
+        names = [name for name in self._delayed.pop_due(now) if name not in self._in_flight]
+        self._ready.update(dict.fromkeys(names))
+
+    def take(self) -> Tick | None:
+        """Return the tick that is ready for longest, in flight from now on, or None."""
+        if not self._ready:
+            return None
+        name, _ = self._ready.popitem(last=False)
+        tick = self._in_flight[name] = self._waiting.pop(name)
+        return tick
+
+    def finish(self, tick: Tick, *, retry_at: datetime | None = None) -> None:
+        """Take *tick* out of flight; try it again at *retry_at* (None: never) unless a newer one waits."""
+        name = tick.workflow_id
+        if self._in_flight.get(name) is not tick:
+            return
+        del self._in_flight[name]
+        if name in self._waiting:
+            if self._delayed.instant_of(name) is None:
+                self._ready[name] = None
+        elif retry_at is not None:
+            self._waiting[name] = replace(tick, attempt=tick.attempt + 1)
+            self._delayed.set(name, retry_at)

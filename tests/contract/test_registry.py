@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mt_core.clock import SystemClock
+from mt_core.registry.store import SqlRegistry
+from mt_core.testing.memory_registry import MemoryRegistry
+from mt_core.testing.registry_contract import RegistryContract
+
+
+class TestMemoryRegistry(RegistryContract):
+    @pytest.fixture
+    def registry(self) -> MemoryRegistry:
+        return MemoryRegistry(SystemClock())
+
+
+class TestSqliteRegistry(RegistryContract):
+    @pytest.fixture
+    def registry(self, tmp_path: Path) -> Iterator[SqlRegistry]:
+        yield from _opened(f"sqlite:///{tmp_path}/new/registry.db")
+
+
+@pytest.mark.postgres
+class TestPostgresRegistry(RegistryContract):
+    @pytest.fixture
+    def registry(self, postgres_database: str) -> Iterator[SqlRegistry]:
+        yield from _opened(postgres_database)
+
+
+def _opened(url: str) -> Iterator[SqlRegistry]:
+    registry = SqlRegistry.open(url)
+    try:
+        yield registry
+        assert registry.connections_in_use == 0
+    finally:
+        registry.close()

@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import timedelta
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import create_engine, text
+
+from mt_core.errors import ConfigError, RegistryError
+from mt_core.model.run import RefreshRun, RunStatus
+from mt_core.registry.database import connect
+from mt_core.registry.schema import METADATA
+from mt_core.registry.store import SqlRegistry
+from mt_core.testing.fake_clock import FakeClock
+from mt_core.testing.registry_facts import NOON, a_definition, a_run, a_table
+from mt_core.testing.registry_steps import all_runs, all_tables, at_once, insert_runs, insert_tables
+
+THREE_GATEWAYS = 3
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/a folder%20/registry.db"
+    return str(request.getfixturevalue("postgres_database"))
+
+
+@pytest.fixture
+def gateways(url: str) -> Iterator[list[SqlRegistry]]:
+    """Several registries on one database, as several processes would have them."""
+    with ThreadPoolExecutor(THREE_GATEWAYS) as pool:
+        registries = list(pool.map(SqlRegistry.open, [url] * THREE_GATEWAYS))
+    yield registries
+    for registry in registries:
+        registry.close()
+
+
+def test_what_was_committed_is_there_when_the_registry_is_opened_again(url: str) -> None:
+    table, run, definition = a_table(), a_run(), a_definition("w1")
+    with closing(SqlRegistry.open(url)) as registry:
+        insert_tables(registry, table)
+        insert_runs(registry, run)
+        registry.definitions.put(definition)
+
+    with closing(SqlRegistry.open(url)) as registry:
+        found = all_tables(registry), all_runs(registry), registry.definitions.all()
+
+    assert found == ([table], [run], [definition])
+
+
+def test_the_migrations_make_the_tables_that_the_code_uses(url: str) -> None:
+    engine = connect(url)
+
+    with engine.connect() as connection:
+        differences = compare_metadata(MigrationContext.configure(connection), METADATA)
+    engine.dispose()
+
+    assert differences == []
+
+
+def test_several_gateways_give_one_run_for_one_request_key(gateways: list[SqlRegistry]) -> None:
+    turn = cycle(gateways)
+
+    def request() -> str:
+        with next(turn).transaction() as transaction:
+            found = transaction.run_with_key("k")
+            if found is None:
+                found = a_run(request_key="k")
+                transaction.insert_run(found)
+            return found.run_id
+
+    answers = [answer for _ in range(5) for answer in at_once(request)]
+
+    (run,) = all_runs(gateways[0])
+    assert set(answers) == {run.run_id}
+
+
+def test_several_gateways_never_run_two_refreshes_of_one_table(gateways: list[SqlRegistry]) -> None:
+    insert_runs(gateways[0], *(a_run(f"t{number}") for number in range(3) for _ in range(4)))
+    turn = cycle(gateways)
+
+    def claim() -> RefreshRun | None:
+        with next(turn).transaction() as transaction:
+            run = transaction.next_claimable()
+            if run is not None:
+                transaction.replace_run(run.advance(RunStatus.RUNNING), expected=run)
+            return run
+
+    claimed = at_once(claim)
+
+    assert sorted(run.table_id for run in claimed if isinstance(run, RefreshRun)) == ["t0", "t1", "t2"]
+    assert [run for run in claimed if not isinstance(run, RefreshRun)] == [None] * (len(claimed) - 3)
+
+
+def test_several_gateways_see_each_others_queue_before_they_add_to_it(gateways: list[SqlRegistry]) -> None:
+    turn = cycle(gateways)
+
+    def request_unless_queued() -> int:
+        with next(turn).transaction() as transaction:
+            queued = len(transaction.queued("t"))
+            if queued == 0:
+                transaction.insert_run(a_run("t"))
+            return queued
+
+    seen = at_once(request_unless_queued)
+
+    assert sorted(map(str, seen)) == ["0"] + ["1"] * (len(seen) - 1)
+
+
+def test_a_given_clock_takes_the_place_of_the_databases(url: str) -> None:
+    clock = FakeClock(NOON)
+    run = a_run(status=RunStatus.RUNNING, owner="g1", lease_until=NOON + timedelta(seconds=1))
+
+    with closing(SqlRegistry.open(url, clock)) as registry:
+        insert_runs(registry, run)
+        with registry.transaction() as transaction:
+            before = transaction.now(), transaction.expired_runs("g1")
+        clock.advance(timedelta(seconds=2))
+        with registry.transaction() as transaction:
+            after = transaction.now(), transaction.expired_runs("g1")
+
+    assert before == (NOON, [])
+    assert after == (NOON + timedelta(seconds=2), [run])
+
+
+def test_a_registry_of_a_newer_release_is_refused_and_left_as_it_is(url: str) -> None:
+    _change(url, "UPDATE alembic_version SET version_num = '9999'")
+
+    with pytest.raises(ConfigError, match="written by a newer release"):
+        SqlRegistry.open(url)
+
+    assert _read(url, "SELECT version_num FROM alembic_version") == "9999"
+
+
+def test_a_process_that_is_killed_loses_nothing_it_committed(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/registry.db"
+    program = f"""
+import os, signal
+from mt_core.registry.store import SqlRegistry
+from mt_core.testing.registry_facts import a_run
+registry = SqlRegistry.open({url!r})
+for number in range(20):
+    with registry.transaction() as transaction:
+        transaction.insert_run(a_run(run_id=f"committed-{{number:02}}"))
+with registry.transaction() as transaction:
+    transaction.insert_run(a_run(run_id="lost"))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    root = Path(__file__).parent.parent.parent
+
+    killed = subprocess.run([sys.executable, "-c", program], cwd=root, check=False)
+
+    assert killed.returncode == -9
+    with closing(SqlRegistry.open(url)) as registry:
+        assert [run.run_id for run in all_runs(registry)][::-1] == [f"committed-{number:02}" for number in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("registry.db", "cannot be read"),
+        ("postgresql://me:secret@host:port/db", "cannot be read"),
+        ("sqlite://", "absolute path"),
+        ("sqlite:///registry.db", "absolute path"),
+        ("mysql://me:secret@host/db", "not supported"),
+        ("postgresql+asyncpg://me:secret@host/db", "not supported"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused_with_the_way_out(url: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        SqlRegistry.open(url)
+
+    assert "postgresql://user@host/database" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "registry.db").write_text("not a database at all, but long enough to be looked at" * 20)
+
+    with pytest.raises(RegistryError, match=r"registry\.db failed.*file is not a database"):
+        SqlRegistry.open(f"sqlite:///{tmp_path}/registry.db")
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(ConfigError, match=r"folder .*file/sub cannot be made"):
+        SqlRegistry.open(f"sqlite:///{tmp_path}/file/sub/registry.db")
+
+
+def test_a_server_that_cannot_be_reached_is_named_without_the_password() -> None:
+    with pytest.raises(RegistryError, match=r"postgresql\+psycopg://me:\*\*\*@127\.0\.0\.1:1/db failed") as caught:
+        SqlRegistry.open("postgresql://me:secret@127.0.0.1:1/db?application_name=hush")
+
+    assert "secret" not in str(caught.value)
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.postgres
+def test_a_server_that_ends_the_connection_costs_one_transaction_at_most(postgres_database: str) -> None:
+    with closing(SqlRegistry.open(postgres_database)) as registry:
+        insert_runs(registry, a_run(run_id="before"))
+        _change_open(postgres_database, _END_OTHERS)
+
+        insert_runs(registry, a_run(run_id="after"))
+
+        assert [run.run_id for run in all_runs(registry)] == ["after", "before"]
+
+
+@pytest.mark.postgres
+def test_a_connection_that_ends_in_a_transaction_is_an_error_of_ours(postgres_database: str) -> None:
+    def insert_and_lose_the_connection(registry: SqlRegistry) -> None:
+        with registry.transaction() as transaction:
+            transaction.insert_run(a_run())
+            _change_open(postgres_database, _END_OTHERS)
+            transaction.insert_run(a_run())
+
+    with closing(SqlRegistry.open(postgres_database)) as registry:
+        with pytest.raises(RegistryError, match="failed"):
+            insert_and_lose_the_connection(registry)
+
+        assert all_runs(registry) == []
+        assert registry.connections_in_use == 0
+
+
+_END_OTHERS = (
+    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
+
+
+def _change(url: str, statement: str) -> None:
+    connect(url).dispose()
+    _change_open(url, statement)
+
+
+def _change_open(url: str, statement: str) -> None:
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.execute(text(statement))
+    engine.dispose()
+
+
+def _read(url: str, statement: str) -> object:
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.connect() as connection:
+        found = connection.execute(text(statement)).scalar_one()
+    engine.dispose()
+    return found

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from mt_core.errors import Canceled, EngineUnavailable, QueryFailed
+from mt_core.spark.conf import INTERACTIVE_POOL, REFRESH_POOL
+from mt_core.spark.driver import DriverState, SparkDriver
+
+pytestmark = pytest.mark.spark
+
+SLOW = "SELECT count(*) FROM range(0, 12000000000, 1, 200) WHERE id % 7 = hash(id) % 11"
+LOCAL_PROPERTIES = ("spark.scheduler.pool", "spark.jobGroup.id", "spark.job.description", "spark.job.tags")
+
+
+def eventually(condition: Callable[[], bool], timeout_s: float = 30) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not condition() and time.monotonic() < deadline:
+        threading.Event().wait(0.02)
+    return condition()
+
+
+class Work:
+    """A statement that runs as a job in a thread of its own."""
+
+    def __init__(self, driver: SparkDriver, job_id: str, sql: str) -> None:
+        self.error: BaseException | None = None
+        self._driver, self._job_id, self._sql = driver, job_id, sql
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            with self._driver.run_tagged(self._job_id, INTERACTIVE_POOL, "work"):
+                self._driver.session.sql(self._sql).toArrow()
+        except (Canceled, EngineUnavailable, QueryFailed) as error:
+            self.error = error
+
+    def ended(self, timeout_s: float) -> bool:
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+
+def test_the_default_catalog_is_lake_with_a_default_namespace(spark_driver: SparkDriver) -> None:
+    row = spark_driver.new_session().sql("SELECT current_catalog(), current_schema()").toArrow().to_pylist()[0]
+
+    assert list(row.values()) == ["lake", "default"]
+
+
+def test_a_job_shows_progress_while_it_runs_and_ends_within_two_seconds_of_cancel(spark_driver: SparkDriver) -> None:
+    work = Work(spark_driver, "slow", SLOW)
+
+    seen = eventually(lambda: spark_driver.progress("slow") is not None)
+    progress = spark_driver.progress("slow")
+    spark_driver.cancel("slow")
+
+    assert seen
+    assert progress is not None
+    assert progress.total == 200
+    assert work.ended(2)
+    assert isinstance(work.error, Canceled)
+
+
+def test_cancel_ends_one_job_and_leaves_the_other(spark_driver: SparkDriver) -> None:
+    cancelled, other = Work(spark_driver, "one", SLOW), Work(spark_driver, "other", SLOW)
+    assert eventually(lambda: all(spark_driver.progress(job) is not None for job in ("one", "other")))
+
+    spark_driver.cancel("one")
+
+    assert cancelled.ended(5)
+    assert not other.ended(0.5)
+    spark_driver.cancel("other")
+    assert other.ended(5)
+
+
+def test_a_job_that_begins_after_its_cancel_is_refused(spark_driver: SparkDriver) -> None:
+    spark_driver.cancel("early")
+
+    work = Work(spark_driver, "early", "SELECT 1")
+
+    assert work.ended(5)
+    assert isinstance(work.error, Canceled)
+
+
+def test_a_cancel_between_two_steps_of_a_job_refuses_the_second_step(spark_driver: SparkDriver) -> None:
+    session = spark_driver.new_session()
+    count = session.sql("SELECT count(*) FROM range(100)")
+
+    def two_steps() -> None:
+        with spark_driver.run_tagged("steps", REFRESH_POOL, "two steps"):
+            count.toArrow()
+            spark_driver.cancel("steps")
+            count.toArrow()
+
+    with pytest.raises(Canceled):
+        two_steps()
+
+    assert count.toArrow().num_rows == 1
+
+
+def test_a_job_leaves_nothing_behind_in_its_thread(spark_driver: SparkDriver) -> None:
+    context = spark_driver.session.sparkContext
+
+    with spark_driver.run_tagged("tidy", REFRESH_POOL, "tidy"):
+        within = [context.getLocalProperty(name) for name in LOCAL_PROPERTIES]
+    after = [context.getLocalProperty(name) for name in LOCAL_PROPERTIES]
+
+    assert within[:3] == [REFRESH_POOL, "tidy", "tidy"]
+    assert after == [None] * 4
+
+
+def test_interactive_statements_weigh_more_than_refreshes(spark_driver: SparkDriver) -> None:
+    pools = spark_driver.session.sparkContext._jsc.sc().getAllPools()
+    found = [pools.apply(index) for index in range(pools.size())]
+    weights = {pool.name(): pool.weight() for pool in found}
+
+    assert weights[INTERACTIVE_POOL] > weights[REFRESH_POOL]
+
+
+def test_a_killed_jvm_is_noticed_and_replaced_by_itself(spark_driver: SparkDriver) -> None:
+    generation, pid = spark_driver.generation, spark_driver.pid
+    lost: list[int] = []
+    spark_driver.on_lost(lost.append)
+    spark_driver.session.sql("CREATE TABLE lake.default.survivor AS SELECT 1 AS a")
+    work = Work(spark_driver, "doomed", SLOW)
+    assert eventually(lambda: spark_driver.progress("doomed") is not None)
+
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+
+    assert work.ended(10)
+    assert isinstance(work.error, EngineUnavailable)
+    assert eventually(lambda: lost == [generation])
+    with pytest.raises(EngineUnavailable):
+        spark_driver.new_session()
+    assert spark_driver.wait_ready(60)
+    assert (spark_driver.state, spark_driver.generation) == (DriverState.READY, generation + 1)
+    assert spark_driver.pid != pid
+    rows = spark_driver.new_session().sql("SELECT a FROM survivor").toArrow().to_pylist()
+    assert rows == [{"a": 1}]
+
+
+def test_a_stopped_spark_context_is_replaced_like_a_dead_jvm(spark_driver: SparkDriver) -> None:
+    generation = spark_driver.generation
+    spark_driver.session.sparkContext._jsc.sc().stop()
+
+    with pytest.raises(EngineUnavailable), spark_driver.translating():
+        spark_driver.session.sql("SELECT count(*) FROM range(10)").toArrow()
+
+    assert eventually(lambda: spark_driver.state is DriverState.READY and spark_driver.generation == generation + 1)

@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from uuid import uuid4
+
+import pytest
+
+from mt_core.model.partition import WHOLE
+from mt_core.model.table import TableIdentifier
+from mt_core.spark.driver import SparkDriver
+from mt_core.spark.engine import SparkEngine
+from mt_core.tables.ports import MetadataChange, Query, SourceVector, StorageSpec, Write
+
+pytestmark = pytest.mark.spark
+
+_numbers = count(1)
+
+QUERIES = {
+    "a plain table": "SELECT id, name FROM orders",
+    "a full name": "SELECT o.id, o.name FROM lake.pins.orders AS o",
+    "column qualifiers": "SELECT lake.pins.orders.id, pins.orders.name FROM lake.pins.orders",
+    "back quotes with dots and blanks": "SELECT `odd.table x`.id, name FROM `odd.table x`",
+    "unicode before a name": "SELECT '😀 — ñ' AS name, id FROM orders WHERE name <> '😀'",
+    "comments": "SELECT id, /* FROM orders */ name -- FROM orders\nFROM /* here */ orders -- the end",
+    "a self-join": "SELECT a.id, b.name FROM orders a JOIN orders b ON a.id = b.id + 1",
+    "a CTE named like a table": "WITH orders AS (SELECT id + 100 AS id, name FROM lake.pins.orders) SELECT id, name FROM orders",
+    "nested shadowing": (
+        "WITH t AS (SELECT id, name FROM orders) SELECT id, name FROM (WITH orders AS (SELECT id * 2 AS id, name FROM t) "
+        "SELECT id, name FROM orders) UNION ALL SELECT id, name FROM orders"
+    ),
+    "subqueries": (
+        "SELECT id, (SELECT max(name) FROM items) AS name FROM orders o WHERE id IN (SELECT id FROM items) "
+        "AND EXISTS (SELECT 1 FROM orders i WHERE i.id = o.id) ORDER BY (SELECT max(id) FROM items), id"
+    ),
+    "TABLE t": "TABLE orders",
+    "TABLE t in brackets": "SELECT id, name FROM (TABLE /* all */ orders) AS t",
+    "a set operation": "SELECT id, name FROM orders UNION SELECT id, name FROM items",
+    "pipe syntax": "FROM orders |> WHERE id > 1 |> SELECT id, name",
+    "a lateral join": "SELECT o.id, l.name FROM orders o, LATERAL (SELECT name FROM items i WHERE i.id = o.id) l",
+    "a hint and an alias": "SELECT /*+ BROADCAST(i) */ o.id, i.name FROM orders o JOIN items i USING (id)",
+    "a view": "SELECT id, name FROM big_orders",
+    "a view qualified by its name": "SELECT big_orders.id, name FROM lake.pins.big_orders",
+    "a view with an alias": "SELECT v.x AS id, v.y AS name FROM big_orders AS v(x, y)",
+    "a nested view": "SELECT n, m FROM nested",
+    "TABLE view": "TABLE big_orders",
+    "a view of the session catalog": "SELECT id, name FROM spark_catalog.default.pins_view",
+    "a name in the spelling of Spark's own catalog": "SELECT id, name FROM spark_catalog.Default.PINS_view",
+    "a view below a CTE of the same name as its table": (
+        "WITH orders AS (SELECT 7 AS id, 'cte' AS name) SELECT id, name FROM big_orders UNION ALL SELECT id, name FROM orders"
+    ),
+}
+
+
+class Pins:
+    """Tables, views and runs over them."""
+
+    def __init__(self, driver: SparkDriver) -> None:
+        self.session, self.engine = driver.session, SparkEngine(driver)
+        self.zone = driver.settings.zone
+
+    def sql(self, text: str) -> None:
+        self.session.sql(text)
+
+    def query(self, text: str) -> Query:
+        return Query(text=text, catalog="lake", namespace="pins", zone=self.zone)
+
+    def vector(self, text: str) -> SourceVector:
+        return self.engine.read_vector(self.query(text))
+
+    def plain(self, text: str) -> list[tuple[object, ...]]:
+        self.sql("USE lake.pins")
+        return sorted(tuple(row) for row in self.session.sql(text).collect())
+
+    def written(self, text: str, vector: SourceVector) -> list[tuple[object, ...]]:
+        """Return the rows of a run at *vector*."""
+        query, table_id = self.query(text), str(uuid4())
+        columns = self.engine.check_columns(_TARGET, self.engine.analyse(query).columns)
+        identifier = TableIdentifier("lake", "pins", f"mt_{next(_numbers)}")
+        self.engine.create_storage(StorageSpec(identifier=identifier, table_id=table_id, columns=columns))
+        self.engine.swap(identifier, self.engine.load(identifier), MetadataChange(branch="run_1"))
+        summary = {"freshtable.run-id": "1", "freshtable.partitions": "null"}
+        write = Write(
+            job_id=uuid4().hex,
+            table=identifier,
+            branch="run_1",
+            query=query,
+            columns=columns,
+            vector=vector,
+            scope=WHOLE,
+            summary=summary,
+        )
+        self.engine.write(write)
+        rows = self.session.sql(f"SELECT * FROM {identifier.sql} VERSION AS OF 'run_1'").collect()
+        self.engine.drop_storage(identifier, table_id, "")
+        return sorted(tuple(row) for row in rows)
+
+
+_TARGET = TableIdentifier("lake", "pins", "target")
+
+
+@pytest.fixture
+def pins(spark_driver: SparkDriver) -> Iterator[Pins]:
+    pins = Pins(spark_driver)
+    pins.sql("CREATE NAMESPACE IF NOT EXISTS lake.pins")
+    for name in ("orders", "items", "`odd.table x`"):
+        pins.sql(f"CREATE TABLE lake.pins.{name} (id INT, name STRING) USING iceberg")
+        pins.sql(f"INSERT INTO lake.pins.{name} VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    pins.sql("USE lake.pins")
+    pins.sql("CREATE VIEW lake.pins.big_orders AS SELECT id, name FROM orders WHERE id > 1 -- only big ones")
+    pins.sql("CREATE VIEW lake.pins.nested (n, m) AS WITH orders AS (SELECT * FROM big_orders) SELECT id, name FROM orders")
+    pins.sql("CREATE VIEW spark_catalog.default.pins_view AS SELECT * FROM lake.pins.orders")
+    yield pins
+    pins.sql("DROP VIEW spark_catalog.default.pins_view")
+    for view in ("nested", "big_orders"):
+        pins.sql(f"DROP VIEW IF EXISTS lake.pins.{view}")
+    for name in ("orders", "items", "`odd.table x`"):
+        pins.sql(f"DROP TABLE IF EXISTS lake.pins.{name}")
+    pins.sql("USE lake.default")
+
+
+@pytest.mark.parametrize("text", list(QUERIES.values()), ids=list(QUERIES))
+def test_a_run_reads_what_its_vector_says(pins: Pins, text: str) -> None:
+    expected, vector = pins.plain(text), pins.vector(text)
+    for name in ("orders", "items", "`odd.table x`"):
+        pins.sql(f"INSERT INTO lake.pins.{name} VALUES (2, 'zz'), (9, 'new')")
+
+    rows = pins.written(text, vector)
+
+    assert vector.unpinnable is None
+    assert rows == expected
+    assert pins.plain(text) != expected
+
+
+def test_a_version_written_by_the_user_stays(pins: Pins) -> None:
+    old = pins.vector("SELECT * FROM orders").sources[0].version
+    assert old is not None
+    pins.sql("INSERT INTO lake.pins.orders VALUES (4, 'd')")
+    text = f"SELECT coalesce(a.id, 0) AS id, b.name FROM orders VERSION AS OF {old['at']} a RIGHT JOIN orders b ON a.id + 1 = b.id"
+    expected, vector = pins.plain(text), pins.vector(text)
+    pins.sql("INSERT INTO lake.pins.orders VALUES (5, 'e')")
+
+    rows = pins.written(text, vector)
+
+    assert vector.unpinnable is None
+    assert rows == expected
+
+
+def test_a_new_column_without_a_commit_cannot_be_pinned(pins: Pins) -> None:
+    before = pins.vector("SELECT * FROM orders")
+    pins.sql("ALTER TABLE lake.pins.orders ADD COLUMN note STRING")
+
+    vector = pins.vector("SELECT * FROM orders")
+
+    assert before.unpinnable is None
+    assert vector.unpinnable == "the columns of lake.pins.orders changed after its last commit"
+    assert vector.sources != before.sources
+    assert pins.written("SELECT id, note FROM orders", pins.vector("SELECT id, note FROM orders")) == [
+        (1, None),
+        (2, None),
+        (3, None),
+    ]
+
+
+def test_a_column_dropped_and_added_again_is_another_version(pins: Pins) -> None:
+    text = "SELECT id, name FROM orders"
+    before = pins.vector(text)
+    pins.sql("ALTER TABLE lake.pins.orders DROP COLUMN name")
+    pins.sql("ALTER TABLE lake.pins.orders ADD COLUMN name STRING")
+
+    vector = pins.vector(text)
+
+    assert vector.sources != before.sources
+    assert vector.unpinnable is not None
+    assert pins.written(text, vector) == [(1, None), (2, None), (3, None)]
+
+
+def test_a_commit_after_a_new_column_makes_the_source_pinnable_again(pins: Pins) -> None:
+    pins.sql("ALTER TABLE lake.pins.orders ADD COLUMN note STRING")
+    pins.sql("INSERT INTO lake.pins.orders VALUES (4, 'd', 'n')")
+
+    assert pins.vector("SELECT id, note FROM orders").unpinnable is None
+    assert pins.vector("SELECT * FROM nested").unpinnable is None
+    # The view of `SELECT *` has the columns it was created with.
+    assert pins.vector("SELECT * FROM spark_catalog.default.pins_view").unpinnable is None
+
+
+def test_a_session_view_made_in_another_zone_is_not_expanded(pins: Pins) -> None:
+    text = "SELECT * FROM spark_catalog.default.pins_view"
+
+    vector = pins.engine.read_vector(Query(text=text, zone="Asia/Tokyo"))
+
+    assert "pins_view was created with spark.sql.session.timeZone" in (vector.unpinnable or "")
+    assert pins.vector(text).unpinnable is None
+
+
+def test_a_replaced_view_is_another_version(pins: Pins) -> None:
+    text = "SELECT * FROM big_orders"
+    before = pins.vector(text)
+    pins.sql("CREATE OR REPLACE VIEW lake.pins.big_orders AS SELECT id, name FROM lake.pins.items WHERE id = 1")
+
+    vector = pins.vector(text)
+
+    assert [source.name for source in before.sources] == ["lake.pins.orders", "lake.pins.big_orders"]
+    assert [source.name for source in vector.sources] == ["lake.pins.items", "lake.pins.big_orders"]
+    assert vector.sources[1] != before.sources[1]
+    assert pins.written(text, vector) == [(1, "a")]
+
+
+def test_a_source_made_again_under_its_name_is_another_version(pins: Pins) -> None:
+    before = pins.vector("SELECT id FROM orders")
+    pins.sql("DROP TABLE lake.pins.orders")
+    pins.sql("CREATE TABLE lake.pins.orders (id INT, name STRING) USING iceberg")
+    pins.sql("INSERT INTO lake.pins.orders VALUES (8, 'h')")
+
+    vector = pins.vector("SELECT id FROM orders")
+
+    assert vector.sources != before.sources
+    assert pins.written("SELECT id FROM orders", vector) == [(8,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("SELECT * FROM IDENTIFIER('lake.pins.orders')", "IDENTIFIER() names what it reads only when it runs"),
+        ("SELECT snapshot_id FROM lake.pins.orders.snapshots", "lake.pins.orders.snapshots is not a table at one version"),
+        ("SELECT * FROM lake.pins.orders.branch_main", "lake.pins.orders.branch_main is not a table at one version"),
+        ("SELECT * FROM orders VERSION AS OF 'main'", "lake.pins.orders AS OF main is not a table at one version"),
+        ("SELECT * FROM big_orders TABLESAMPLE (100 PERCENT)", "its relations cannot be replaced in the text"),
+    ],
+)
+def test_what_cannot_be_pinned_says_why_and_has_versions_all_the_same(pins: Pins, text: str, reason: str) -> None:
+    vector = pins.vector(text)
+    pins.sql("INSERT INTO lake.pins.orders VALUES (4, 'd')")
+
+    assert vector.unpinnable == reason
+    assert vector.sources[0].version is not None
+    assert pins.vector(text).sources != vector.sources
+    assert pins.written(text, vector) == pins.plain(text)
+
+
+def test_an_empty_source_is_read_as_it_is(pins: Pins) -> None:
+    pins.sql("DROP TABLE lake.pins.items")
+    pins.sql("CREATE TABLE lake.pins.items (id INT, name STRING) USING iceberg")
+
+    vector = pins.vector("SELECT * FROM items")
+
+    assert vector.unpinnable == "source lake.pins.items is empty"
+    assert pins.written("SELECT * FROM items", vector) == []

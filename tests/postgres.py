@@ -1,0 +1,106 @@
+"""A PostgreSQL server of our own for tests: on a free port of this machine, gone at the end."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+START_S = 30
+FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=32MB", "max_connections=40")
+
+
+def find_binaries() -> Path | None:
+    """Return the folder with initdb and postgres: the system's, else those of the package pgserver, else None."""
+    initdb = shutil.which("initdb")
+    candidates = [Path(initdb).resolve().parent] if initdb else []
+    candidates += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    spec = find_spec("pgserver")
+    if spec is not None and spec.origin is not None:
+        candidates.append(Path(spec.origin).parent / "pginstall" / "bin")
+    return next((each for each in candidates if (each / "initdb").exists() and (each / "postgres").exists()), None)
+
+
+@contextmanager
+def start_postgres(folder: Path) -> Iterator[str]:
+    """Run a server with its files in *folder* and yield the URL of its database `postgres`.
+
+    PostgreSQL refuses to be root: root runs it as nobody, who must be able to reach *folder*. Raises FileNotFoundError when
+    there are no binaries.
+    """
+    binaries = find_binaries()
+    if binaries is None:
+        raise FileNotFoundError("no PostgreSQL server: install postgresql or pip install pgserver")
+    account = _account(folder)
+    port, log = _free_port(), folder / "postgres.log"
+    initdb = [binaries / "initdb", "-D", folder / "data", "-U", "freshtable", "-A", "trust", "-E", "UTF8"]
+    subprocess.run([*initdb, "--locale=C.UTF-8", "--no-sync"], check=True, capture_output=True, cwd=folder, **account)
+    settings = [*FAST, f"port={port}", "listen_addresses=127.0.0.1", "unix_socket_directories="]
+    command = [binaries / "postgres", "-D", folder / "data", *(part for each in settings for part in ("-c", each))]
+    with log.open("wb") as output:
+        server = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder, **account)
+        try:
+            url = f"postgresql://freshtable@127.0.0.1:{port}/postgres"
+            _wait(url, server, log)
+            yield url
+        finally:
+            _stop(server)
+
+
+@contextmanager
+def fresh_database(server_url: str, name: str) -> Iterator[str]:
+    """Make the database *name*, yield its URL, and drop it with whoever is still connected."""
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+        try:
+            yield server_url.rpartition("/")[0] + "/" + name
+        finally:
+            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def _account(folder: Path) -> dict[str, Any]:
+    if os.getuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_S
+    while True:
+        try:
+            psycopg.connect(url, connect_timeout=5).close()
+            return
+        except psycopg.OperationalError as cause:
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"PostgreSQL did not start: {log.read_text()[-2000:]}") from cause
+            time.sleep(0.05)
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    # SIGQUIT ends every process of the server at once; nothing of its data is wanted any more.
+    server.send_signal(signal.SIGQUIT)
+    try:
+        server.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import httpx
+import pytest
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mt_core.gateway.application import build_app
+from mt_core.gateway.server import serve
+from mt_core.gateway.services import GatewayServices, ProductInfo
+from mt_core.sessions.executor import StatementExecutor, StatementPorts
+from mt_core.sessions.refreshes import OperationFinder
+from mt_core.sessions.sessions import SessionManager
+from mt_core.testing.fake_clock import FakeClock
+from mt_core.testing.fake_commands import FakeRuns, FakeTableCommands
+from mt_core.testing.fake_statements import FakeStatementEngine
+from tests.scenario.running_gateway import CLUSTER, NOW, Gateway
+
+
+class Switch:
+    """An application that is the one of the present test: starting a server for each test takes too long."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
+
+
+@pytest.fixture(scope="session")
+def switch() -> Switch:
+    return Switch()
+
+
+@pytest.fixture(scope="session")
+def http(switch: Switch) -> Iterator[httpx.Client]:
+    server = serve(switch, "127.0.0.1", 0)
+    with httpx.Client(base_url=server.url) as client:
+        yield client
+    server.stop()
+
+
+@pytest.fixture
+def gateway(switch: Switch, http: httpx.Client) -> Iterator[Gateway]:
+    clock, engine, commands = FakeClock(NOW), FakeStatementEngine(), FakeTableCommands()
+    runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock, max_sessions=3)
+    ports = StatementPorts(engine=engine, commands=commands, runs=runs, clock=clock, cluster_info=lambda: CLUSTER)
+    executor = StatementExecutor(ports, max_workers=4)
+    services = GatewayServices(
+        sessions=sessions,
+        executor=executor,
+        operations=OperationFinder(sessions, runs, lambda: CLUSTER),
+        runs=runs,
+        info=ProductInfo(version="0.1.0"),
+    )
+    switch.app = build_app(services)
+    yield Gateway(http, engine, commands, runs, clock, sessions, services)
+    sessions.close_all()
+    executor.close()
+
+
+@pytest.fixture
+def guarded_gateway(gateway: Gateway, switch: Switch) -> Gateway:
+    """The same gateway, asking for one of two tokens."""
+    switch.app = build_app(replace(gateway.services, tokens=("first", "second")))
+    return gateway

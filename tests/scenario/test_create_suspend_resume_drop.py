@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+from tests.scenario.whole_gateway import DAILY, EVERY_10_S, NOTHING, WholeGateway, root_cause
+from tests.scenario.whole_gateway import whole_gateway as whole_gateway
+
+
+def test_a_created_table_is_there_with_its_first_rows_when_create_ends(whole: WholeGateway) -> None:
+    answer = whole.sql(DAILY)
+
+    assert answer == [{"result": "OK"}]
+    assert whole.amounts() == [("2026-02-28", 1), ("2026-03-01", 2)]
+    assert whole.show("kind", "status", "partitions", "attempt", "rows") == [
+        ("INITIAL", "SUCCEEDED", "whole table", 1, 2)
+    ]
+    assert whole.sql("SHOW MATERIALIZED TABLES") == [
+        {
+            "materialized table": "daily",
+            "refresh mode": "FULL",
+            "freshness": "INTERVAL '1' DAY",
+            "status": "ACTIVATED",
+            "last refresh": "2026-03-01 12:00:00",
+            "stale for": "0 s",
+        }
+    ]
+
+
+def test_describe_tells_columns_and_the_life_of_a_table(whole: WholeGateway) -> None:
+    whole.sql(DAILY)
+
+    columns, facts = whole.sql("DESCRIBE daily"), whole.facts()
+
+    assert [(row["name"], row["type"], row["extras"]) for row in columns] == [
+        ("ds", "STRING", "PARTITION KEY"),
+        ("amount", "INT", None),
+    ]
+    assert {key: facts[key] for key in ("identifier", "status", "schedule", "next run", "workflow", "decision")} == {
+        "identifier": "lake.default.daily",
+        "status": "ACTIVATED, by CREATE at 2026-03-01 12:00:00",
+        "schedule": "every INTERVAL '1' DAY in UTC",
+        "next run": "2026-03-02 00:00:00",
+        "workflow": "ACTIVE in memory",
+        "decision": "refresh: never refreshed before",
+    }
+
+
+def test_what_show_create_prints_makes_the_same_table_again(whole: WholeGateway) -> None:
+    whole.sql(DAILY)
+    [shown] = whole.sql("SHOW CREATE MATERIALIZED TABLE daily")
+    whole.sql("DROP MATERIALIZED TABLE daily")
+
+    whole.sql(shown["result"])
+
+    assert whole.sql("SHOW CREATE MATERIALIZED TABLE daily") == [shown]
+    assert whole.amounts() == [("2026-02-28", 1), ("2026-03-01", 2)]
+
+
+def test_a_suspended_table_gets_no_ticks(whole: WholeGateway) -> None:
+    whole.sql(DAILY)
+
+    whole.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
+    whole.pass_time(days=3)
+
+    assert whole.show("kind") == ["INITIAL"]
+    facts = whole.facts()
+    assert (facts["workflow"], facts["next run"]) == ("PAUSED in memory", "none")
+    assert facts["status"] == "SUSPENDED, by SQL at 2026-03-01 12:00:00"
+
+
+def test_a_tick_that_comes_to_a_suspended_table_all_the_same_is_skipped(whole: WholeGateway) -> None:
+    whole.sql(DAILY)
+    whole.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
+    body = {"isPeriodic": True, "scheduleTime": "2026-03-02 00:00:00"}
+
+    answer = whole.refresh("lake.default.daily", body)
+
+    assert answer.status_code == 200
+    page = whole.page(answer.json()["operationHandle"])
+    assert page.run is not None
+    assert (page.run["decision"], page.run["reason"]) == ("suspended", "lake.default.daily is suspended")
+    assert whole.show("kind", "status", "decision")[1:] == [("PERIODIC", "SKIPPED", "suspended")]
+    assert whole.amounts() == [("2026-02-28", 1), ("2026-03-01", 2)]
+
+
+def test_a_suspended_table_can_be_refreshed_by_hand(whole: WholeGateway) -> None:
+    whole.sql(DAILY)
+    whole.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
+    whole.engine.commit("lake.default.orders", [{"ds": "2026-02-28", "amount": 10}, {"ds": "2026-03-01", "amount": 20}])
+
+    whole.sql("ALTER MATERIALIZED TABLE daily REFRESH PARTITION (ds = '2026-02-28')")
+
+    assert whole.amounts() == [("2026-02-28", 10), ("2026-03-01", 2)]
+    assert whole.show("kind", "status", "partitions", "reason")[1:] == [
+        ("MANUAL", "SUCCEEDED", "ds=2026-02-28", "asked for by hand")
+    ]
+
+
+def test_resume_makes_up_at_most_the_latest_missed_tick(whole: WholeGateway) -> None:
+    whole.sql(EVERY_10_S.format("often", "orders"))
+    whole.sql("ALTER MATERIALIZED TABLE often SUSPEND")
+    whole.pass_time(minutes=5)
+    whole.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": 7}])
+
+    whole.sql("ALTER MATERIALIZED TABLE often RESUME")
+    whole.wait_quiet()
+
+    assert whole.show("kind", "status", "schedule time", name="often")[1:] == [
+        ("PERIODIC", "SUCCEEDED", "2026-03-01 12:05:00")
+    ]
+    assert whole.amounts("often") == [("2026-03-01", 7)]
+
+
+def test_resume_without_a_missed_tick_starts_nothing(whole: WholeGateway) -> None:
+    whole.sql(EVERY_10_S.format("often", "orders"))
+    whole.pass_time(seconds=10)
+    whole.sql("ALTER MATERIALIZED TABLE often SUSPEND")
+    whole.pass_time(seconds=5)
+
+    whole.sql("ALTER MATERIALIZED TABLE often RESUME")
+    whole.wait_quiet()
+
+    assert whole.show("schedule time", name="often") == [None, "2026-03-01 12:00:10"]
+    assert whole.facts("often")["next run"] == "2026-03-01 12:00:20"
+
+
+def test_the_options_of_resume_go_with_the_ticks_that_follow(whole: WholeGateway) -> None:
+    whole.sql(EVERY_10_S.format("often", "orders"))
+    whole.sql("ALTER MATERIALIZED TABLE often SUSPEND")
+
+    whole.sql("ALTER MATERIALIZED TABLE often RESUME WITH ('write.format' = 'orc')")
+    whole.wait_quiet()
+    whole.pass_time(seconds=10)
+
+    assert whole.facts("often")["dynamic options"] == '{"write.format": "orc"}'
+    assert whole.show("kind", "status", "reason", name="often")[1:] == [
+        ("REBUILD", "SUCCEEDED", "the definition or its options changed"),
+        ("PERIODIC", "SKIPPED", "sources unchanged"),
+    ]
+
+
+def test_another_freshness_moves_the_grid(whole: WholeGateway) -> None:
+    whole.sql(EVERY_10_S.format("often", "orders"))
+
+    whole.sql("ALTER MATERIALIZED TABLE often SET FRESHNESS = INTERVAL '1' MINUTE")
+    whole.pass_time(seconds=50)
+    before = whole.show("kind", name="often")
+    whole.pass_time(seconds=10)
+
+    assert before == ["INITIAL"]
+    assert whole.show("kind", "schedule time", name="often")[1:] == [("PERIODIC", "2026-03-01 12:01:00")]
+    assert whole.sql("SHOW MATERIALIZED TABLES")[0]["freshness"] == "INTERVAL '1' MINUTE"
+
+
+def test_a_changed_query_rebuilds_the_table(whole: WholeGateway) -> None:
+    whole.engine.create_source("lake.default.more", [{"ds": "2026-03-01", "amount": 5, "city": "Rome"}])
+    whole.sql(DAILY)
+
+    whole.sql("ALTER MATERIALIZED TABLE daily AS SELECT * FROM more")
+    whole.wait_quiet()
+
+    assert whole.show("kind", "status", "partitions")[1:] == [("REBUILD", "SUCCEEDED", "whole table")]
+    assert whole.sql("SELECT * FROM daily") == [{"ds": "2026-03-01", "amount": 5, "city": "Rome"}]
+    assert whole.facts()["rebuild due"] == "no"
+
+
+def test_drop_leaves_nothing_anywhere_but_the_ledger(whole: WholeGateway) -> None:
+    whole.sql(DAILY)
+    runs = whole.state()["runs"]
+
+    answer = whole.sql("DROP MATERIALIZED TABLE daily")
+    whole.pass_time(days=2)
+
+    assert answer == [{"result": "OK"}]
+    assert whole.state() == {**NOTHING, "runs": runs}
+    assert whole.sql("SHOW MATERIALIZED TABLES") == []
+    assert "daily does not exist" in whole.refused("DROP MATERIALIZED TABLE daily")
+    assert whole.sql("DROP MATERIALIZED TABLE IF EXISTS daily") == [{"result": "OK"}]
+
+
+def test_a_stale_tick_of_a_dropped_or_created_again_table_is_gone(whole: WholeGateway) -> None:
+    whole.sql(DAILY)
+    tick = {"isPeriodic": True, "scheduleTime": "2026-03-02 00:00:00"}
+    stale = {"Freshtable-Table": whole.facts()["table id"]}
+    whole.sql("DROP MATERIALIZED TABLE daily")
+
+    dropped = whole.refresh("lake.default.daily", tick, stale)
+    whole.sql(DAILY)
+    created_again = whole.refresh("lake.default.daily", tick, stale)
+
+    assert [(a.status_code, a.headers["freshtable-error"]) for a in (dropped, created_again)] == [
+        (410, "TABLE_GONE"),
+        (410, "TABLE_GONE"),
+    ]
+    assert "was dropped" in root_cause(dropped)
+    assert "was dropped and created again" in root_cause(created_again)
+    assert whole.show("kind") == ["INITIAL"]
+
+
+def test_a_run_under_way_does_not_outlive_its_table(whole: WholeGateway) -> None:
+    whole.sql(EVERY_10_S.format("often", "orders"))
+    whole.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": 7}])
+    hold = whole.hold_write("often")
+    whole.tick(seconds=10)
+    hold.wait_entered()
+    drop = whole.client.execute("DROP MATERIALIZED TABLE often")
+    assert whole.process.signal.wait(lambda: whole.state()["tables"] == [], 5)
+
+    hold.release()
+
+    assert whole.rows(drop) == [{"result": "OK"}]
+    whole.wait_quiet()
+    assert [run["status"] for run in whole.refreshes()] == ["SUCCEEDED", "CANCELED"]
+    assert {**whole.state(), "runs": []} == NOTHING

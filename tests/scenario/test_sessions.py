@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from mt_core.errors import PortInUse
+from mt_core.gateway.application import build_app
+from mt_core.gateway.server import listen, serve
+from tests.scenario.running_gateway import Gateway, root_cause
+
+
+def test_a_session_shows_its_properties_over_the_defaults_with_secrets_masked(gateway: Gateway) -> None:
+    session = gateway.open(**{"table.local-time-zone": "Europe/Rome", "jdbc.password": "hunter2"})
+
+    answer = gateway.http.get(session)
+
+    assert answer.json() == {
+        "properties": {
+            "execution.runtime-mode": "batch",
+            "jdbc.password": "***",
+            "table.local-time-zone": "Europe/Rome",
+        }
+    }
+
+
+def test_a_session_opens_without_a_body_and_with_unknown_fields(gateway: Gateway) -> None:
+    without = gateway.http.post("/sessions")
+    unknown = gateway.http.post("/v3/sessions", json={"sessionName": None, "planner": "blink", "properties": None})
+
+    assert [answer.status_code for answer in (without, unknown)] == [200, 200]
+    assert [list(answer.json()) for answer in (without, unknown)] == [["sessionHandle"], ["sessionHandle"]]
+    assert dict(without.headers) | {
+        "content-type": "application/json; charset=UTF-8",
+        "access-control-allow-origin": "*",
+    } == dict(without.headers)
+
+
+def test_a_closed_session_is_gone_and_its_running_query_is_cancelled(gateway: Gateway) -> None:
+    session, hold = gateway.open(), gateway.engine.hold("SELECT 1")
+    gateway.begin(session, "SELECT 1")
+    hold.wait_entered()
+
+    first, second = gateway.http.delete(session), gateway.http.delete(session)
+
+    assert (first.status_code, first.json()) == (200, {"status": "CLOSED"})
+    assert second.status_code == 500
+    assert second.headers["freshtable-error"] == "SESSION_NOT_FOUND"
+    assert len(gateway.engine.canceled) == 1
+    assert gateway.engine.closed_sessions == [session.rpartition("/")[2]]
+
+
+def test_one_session_more_than_allowed_is_refused_naming_the_setting(gateway: Gateway) -> None:
+    for _ in range(3):
+        gateway.open()
+
+    refused = gateway.http.post("/v3/sessions")
+
+    assert refused.status_code == 500
+    assert root_cause(refused) == (
+        "SessionLimit: 3 sessions are open, which is the limit; close one, or raise sql-gateway.session.max-num."
+    )
+
+
+def test_a_heartbeat_keeps_a_session_that_would_expire(gateway: Gateway) -> None:
+    kept, forgotten = gateway.open(), gateway.open()
+    gateway.clock.advance(timedelta(minutes=9))
+    heartbeat = gateway.http.post(f"{kept}/heartbeat")
+    gateway.clock.advance(timedelta(minutes=1))
+
+    expired = gateway.sessions.expire_idle()
+
+    assert heartbeat.json() == {}
+    assert expired == [forgotten.rpartition("/")[2]]
+    assert [gateway.http.get(session).status_code for session in (kept, forgotten)] == [200, 500]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v9/info"),
+        ("GET", "/nowhere"),
+        ("PUT", "/v3/sessions"),
+        ("GET", "/v1/info"),
+        ("GET", "/docs"),
+        ("GET", "/v3/sessions/"),
+    ],
+)
+def test_an_unknown_path_version_or_method_is_not_found(gateway: Gateway, method: str, path: str) -> None:
+    answer = gateway.http.request(method, path)
+
+    assert (answer.status_code, answer.json()) == (404, {"errors": [f"Not found: {path}"]})
+
+
+@pytest.mark.parametrize("path", ["/v3/sessions/abc", "/v3/sessions/abc/operations/1/status"])
+def test_a_handle_that_is_no_uuid_is_a_bad_request(gateway: Gateway, path: str) -> None:
+    answer = gateway.http.get(path)
+
+    assert (answer.status_code, answer.headers["freshtable-error"]) == (400, "REQUEST_INVALID")
+    assert 'Cannot resolve path parameter (session_handle) from value "abc".' in answer.json()["errors"][0]
+
+
+@pytest.mark.parametrize("body", ["{", "[]", '{"properties": 3}', '{"sessionName": 7}'])
+def test_a_body_that_does_not_fit_is_a_bad_request(gateway: Gateway, body: str) -> None:
+    answer = gateway.http.post("/v3/sessions", content=body)
+
+    assert (answer.status_code, list(answer.json()), len(gateway.sessions)) == (400, ["errors"], 0)
+
+
+def test_every_call_on_an_unknown_session_is_an_error_naming_it(gateway: Gateway) -> None:
+    handle, operation = str(uuid4()), str(uuid4())
+    base = f"/v3/sessions/{handle}"
+    calls = [
+        ("GET", base),
+        ("POST", f"{base}/heartbeat"),
+        ("POST", f"{base}/statements"),
+        ("GET", f"{base}/operations/{operation}/status"),
+        ("GET", f"{base}/operations/{operation}/result/0"),
+        ("POST", f"{base}/operations/{operation}/cancel"),
+        ("DELETE", f"{base}/operations/{operation}/close"),
+    ]
+
+    answers = [gateway.http.request(method, path) for method, path in calls]
+
+    assert [answer.status_code for answer in answers] == [500] * len(calls)
+    assert {answer.headers["freshtable-error"] for answer in answers} == {"SESSION_NOT_FOUND"}
+    assert all(
+        root_cause(answer).startswith(f"SessionNotFound: Session '{handle}' does not exist") for answer in answers
+    )
+
+
+def test_the_api_versions_are_told_on_v1_too(gateway: Gateway) -> None:
+    answers = [gateway.http.get(path).json() for path in ("/v1/api_versions", "/v3/api_versions", "/api_versions")]
+
+    assert answers == [{"versions": ["V3"]}] * 3
+    assert gateway.http.get("/v3/info").json() == {"productName": "Freshtable", "version": "0.1.0"}
+
+
+@pytest.mark.parametrize("header", [None, "Bearer wrong", "Basic first", "Bearer", "Bearer firstt"])
+def test_without_one_of_the_tokens_nothing_is_answered(guarded_gateway: Gateway, header: str | None) -> None:
+    headers = {} if header is None else {"Authorization": header}
+
+    answer = guarded_gateway.http.post("/v3/sessions", headers=headers)
+
+    assert answer.status_code == 401
+    assert (answer.headers["www-authenticate"], answer.headers["freshtable-error"]) == ("Bearer", "UNAUTHORIZED")
+    assert [list(answer.json()), answer.json()["errors"][0][:13]] == [["errors"], "Unauthorized:"]
+    assert len(guarded_gateway.sessions) == 0
+
+
+@pytest.mark.parametrize("header", ["Bearer first", "bearer second"])
+def test_any_of_the_tokens_lets_in(guarded_gateway: Gateway, header: str) -> None:
+    answer = guarded_gateway.http.post("/v3/sessions", headers={"Authorization": header})
+
+    assert answer.status_code == 200
+
+
+def test_a_port_in_use_is_named_with_the_setting_to_choose_another() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+
+        with pytest.raises(PortInUse, match=rf"127\.0\.0\.1:{port} is in use.*-D sql-gateway\.endpoint\.rest\.port="):
+            listen("127.0.0.1", port)
+
+
+def test_a_stopped_gateway_frees_its_port(gateway: Gateway) -> None:
+    server = serve(build_app(gateway.services), "127.0.0.1", 0)
+    host, port = server.address
+    answer = httpx.get(f"{server.url}/info")
+
+    server.stop()
+    server.stop()
+
+    assert (answer.status_code, port != 0) == (200, True)
+    with listen(host, port) as again:
+        assert again.getsockname() == (host, port)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from mt_core.cli import app
+from mt_core.sql.statements import SuspendTable
+from mt_core.tables.commands import CommandOutcome
+from tests.scenario.running_gateway import Gateway
+
+
+def freshtable(gateway: Gateway, *arguments: str, text: str = "") -> Result:
+    url = str(gateway.http.base_url)
+    return CliRunner().invoke(app, ["sql", *arguments], input=text, env={"FRESHTABLE_GATEWAY": url})
+
+
+def test_statements_print_their_rows_and_the_session_is_closed(gateway: Gateway) -> None:
+    result = freshtable(gateway, "-e", "USE lake", "-e", "SELECT 1;", "--format", "csv")
+
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "a\n1\n", "")
+    assert len(gateway.sessions) == 0
+
+
+@pytest.mark.parametrize("from_file", [True, False])
+def test_a_script_comes_from_a_file_or_from_standard_input(gateway: Gateway, tmp_path: Path, from_file: bool) -> None:
+    script, file = "SET a = 1; -- one; statement\nSELECT 1;\n", tmp_path / "script.sql"
+    file.write_text(script)
+
+    result = (
+        freshtable(gateway, "-f", str(file), "--format", "json")
+        if from_file
+        else freshtable(gateway, "--format", "json", text=script)
+    )
+
+    assert (result.exit_code, result.stdout) == (0, '{"a": 1}\n')
+    assert [(dict(context.properties), sql) for context, sql in gateway.engine.executed] == [({"a": "1"}, "SELECT 1")]
+
+
+def test_the_first_error_stops_the_script_and_names_the_statement(gateway: Gateway) -> None:
+    result = freshtable(gateway, "--format", "csv", text="SELECT 1;\nSELECT\n  wrong;\nSELECT 1")
+
+    assert (result.exit_code, result.stdout) == (1, "a\n1\n")
+    assert result.stderr.startswith("Error: Statement 2 (SELECT) failed: [PARSE_SYNTAX_ERROR] Syntax error")
+    assert len(gateway.engine.executed) == 2
+
+
+def test_a_warning_goes_to_standard_error(gateway: Gateway) -> None:
+    gateway.commands.outcomes[SuspendTable] = CommandOutcome(warnings=("Airflow [is] away.",))
+
+    result = freshtable(gateway, "-e", "ALTER MATERIALIZED TABLE daily SUSPEND")
+
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "OK\n", "Warning: Airflow [is] away.\n")
+
+
+def test_an_interrupt_cancels_the_statement(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mt_core.client.http import GatewayClient
+
+    def interrupted(self: GatewayClient, operation: str, on_progress: object = None) -> None:
+        hold.wait_entered()
+        raise KeyboardInterrupt
+
+    hold = gateway.engine.hold("SELECT 1")
+    monkeypatch.setattr(GatewayClient, "pages", interrupted)
+
+    result = freshtable(gateway, "-e", "SELECT 1")
+
+    assert hold.ended.wait(5)
+    assert (result.exit_code, result.stderr, len(gateway.engine.canceled)) == (130, "Cancelled.\n", 1)
+
+
+def test_a_token_is_sent(guarded_gateway: Gateway) -> None:
+    refused = freshtable(guarded_gateway, "-e", "SELECT 1")
+    answered = freshtable(guarded_gateway, "-e", "SELECT 1", "--token", "first", "--format", "csv")
+
+    assert (refused.exit_code, answered.exit_code, answered.stdout) == (1, 0, "a\n1\n")
+    assert "Unauthorized: this gateway asks for a token" in refused.stderr
+
+
+def test_a_gateway_that_is_away_and_a_file_that_is_missing_are_named(tmp_path: Path) -> None:
+    away = CliRunner().invoke(app, ["sql", "-e", "SELECT 1", "--gateway", "http://127.0.0.1:1"])
+    missing = CliRunner().invoke(app, ["sql", "-f", str(tmp_path / "no.sql")])
+
+    assert (away.exit_code, missing.exit_code) == (1, 1)
+    assert "Is the gateway running? Start it with: freshtable gateway" in away.stderr
+    assert "no.sql cannot be read" in missing.stderr

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from io import StringIO
+from typing import Any
+
+import pytest
+
+from mt_core.client.http import ResultPage
+from mt_core.client.table import Format, print_result
+from mt_core.rowset import INT, STRING_MAP, Column
+
+COLUMNS = (Column(name="n", type=INT), Column(name="na,me"), Column(name="[m]", type=STRING_MAP))
+
+
+def page(*rows: list[Any], columns: tuple[Column, ...] = COLUMNS, has_content: bool = True) -> ResultPage:
+    return ResultPage(columns=columns, rows=list(rows), is_query=has_content, has_content=has_content)
+
+
+def printed(form: Format, *pages: ResultPage) -> str:
+    out = StringIO()
+    print_result(pages, form, out)
+    return out.getvalue()
+
+
+def test_a_table_shows_all_pages_with_numbers_to_the_right_and_nulls() -> None:
+    shown = printed(Format.TABLE, page([1, "[bold]x", {"k": "è"}]), page([20, None, None]), page())
+
+    assert [line.strip() for line in shown.splitlines()] == [
+        "┏━━━━┳━━━━━━━━━┳━━━━━━━━━━━━┓",
+        "┃  n ┃ na,me   ┃ [m]        ┃",
+        "┡━━━━╇━━━━━━━━━╇━━━━━━━━━━━━┩",
+        '│  1 │ [bold]x │ {"k": "è"} │',
+        "│ 20 │ NULL    │ NULL       │",
+        "└────┴─────────┴────────────┘",
+        "2 rows",
+    ]
+
+
+def test_csv_has_a_header_and_empty_nulls() -> None:
+    shown = printed(Format.CSV, page([1, 'a "b"', {"k": "v"}]), page([2, None, None]), page())
+
+    assert shown == 'n,"na,me",[m]\n1,"a ""b""","{""k"": ""v""}"\n2,,\n'
+
+
+def test_json_is_one_object_per_row() -> None:
+    shown = printed(Format.JSON, page([1, "è", {"k": "v"}]), page([2, None, None]), page())
+
+    assert shown == '{"n": 1, "na,me": "è", "[m]": {"k": "v"}}\n{"n": 2, "na,me": null, "[m]": null}\n'
+
+
+@pytest.mark.parametrize(("form", "text"), [(Format.TABLE, "OK\n"), (Format.CSV, ""), (Format.JSON, "")])
+def test_a_statement_without_content_prints_ok_in_a_table_only(form: Format, text: str) -> None:
+    assert printed(form, page(["OK"], columns=(Column(name="result"),), has_content=False)) == text
+
+
+def test_a_long_text_is_printed_as_it_is() -> None:
+    text = "CREATE MATERIALIZED TABLE t\nAS SELECT " + "x" * 200
+
+    assert printed(Format.TABLE, page([text], columns=(Column(name="result"),))) == text + "\n"

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mt_core.errors import RegistryError
+from mt_core.model.freshness import Freshness
+from mt_core.model.partition import PartitionSpec, Scope
+from mt_core.model.run import RefreshRun, RunKind, RunStatus
+from mt_core.model.table import (
+    Column,
+    Intent,
+    MaterializedTable,
+    RefreshMode,
+    RefreshStatus,
+    TableDefinition,
+    TableIdentifier,
+)
+from mt_core.registry import rows
+from mt_core.tables.ports import Tombstone
+from mt_core.testing.registry_facts import HOUR, NOON, a_run, a_table
+from mt_core.workflow.definitions import WorkflowDefinition
+from mt_core.workflow.operations import Schedule
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "registry_v1.json"
+
+TABLE = MaterializedTable(
+    table_id="0b6f7a52-9a0e-4f5e-9f0e-3f1f5f6f7a01",
+    identifier=TableIdentifier("lake", "sales.eu", "daily"),
+    definition=TableDefinition(
+        columns=(Column(name="ds", type="string"), Column(name="n", type="bigint", nullable=False, comment="how many")),
+        original_query="SELECT ds, count(*) AS n FROM orders GROUP BY ds",
+        expanded_query="SELECT `ds`, count(*) AS `n` FROM `lake`.`sales`.`orders` GROUP BY `ds`",
+        freshness=Freshness(1, "DAY"),
+        refresh_mode=RefreshMode.FULL,
+        logical_refresh_mode="AUTOMATIC",
+        zone="Europe/Rome",
+        comment="orders a day",
+        partition_keys=("ds",),
+        options={"partition.fields.ds.date-formatter": "yyyy-MM-dd"},
+        catalog="lake",
+        namespace="sales",
+        settings={"spark.sql.ansi.enabled": "true"},
+    ),
+    created_at=NOON,
+    status=RefreshStatus.SUSPENDED,
+    status_by="SUSPEND",
+    status_at=NOON + HOUR,
+    location="file:///warehouse/daily-1",
+    covered_until=NOON,
+    scheduler="memory",
+    handler='{"version": 1}',
+    dynamic_options={"read.split": "1"},
+    rebuild_due="f1",
+    intent=Intent(
+        command="ALTER",
+        step="storage",
+        token=3,
+        owner="g1",
+        lease_until=NOON + HOUR,
+        started_at=NOON,
+        detail={"columns": ["n"]},
+    ),
+    revision=7,
+    claim=12,
+)
+RUN = RefreshRun(
+    run_id="0b6f7a52-9a0e-4f5e-9f0e-3f1f5f6f7a02",
+    table_id=TABLE.table_id,
+    kind=RunKind.PERIODIC,
+    scope=Scope.of([PartitionSpec.of({"ds": "2026-02-28"}), PartitionSpec.of({"ds": "2026-02-27"})]),
+    requested_at=NOON + timedelta(microseconds=123),
+    request_key="tick",
+    schedule_time=NOON,
+    points=(NOON - 24 * HOUR, NOON),
+    solo=True,
+    options={"read.split": "1"},
+    status=RunStatus.COALESCED,
+    attempt=2,
+    claim=12,
+    owner="g1",
+    lease_until=NOON + HOUR,
+    cancel_requested=True,
+    covered_by="0b6f7a52-9a0e-4f5e-9f0e-3f1f5f6f7a03",
+    retry_of="0b6f7a52-9a0e-4f5e-9f0e-3f1f5f6f7a04",
+    job_id="a" * 32,
+    vector=({"name": "lake.sales.orders", "kind": "table", "version": {"snapshot": "1", "schema": 0}},),
+    pinned=True,
+    fingerprint="f1",
+    decision="refresh",
+    reason="orders changed",
+    started_at=NOON,
+    finished_at=NOON + HOUR,
+    rows=0,
+    snapshot_id="77",
+    error="it broke",
+    cause="because",
+)
+TOMBSTONE = Tombstone(
+    table_id=TABLE.table_id,
+    identifier=TABLE.identifier,
+    location=TABLE.location,
+    handler='{"version": 1}',
+    dropped_at=NOON,
+)
+DEFINITION = WorkflowDefinition(
+    workflow_id=TABLE.table_id,
+    identifier="lake.`sales.eu`.daily",
+    description="Refresh",
+    schedule=Schedule(freshness=Freshness(1, "DAY"), zone="Europe/Rome", since=NOON),
+    paused=True,
+    init_config={"a": "b"},
+    execution_config={"c": "d"},
+    dynamic_options={"read.split": "1"},
+    token=3,
+)
+
+FACTS: list[tuple[str, Any, Callable[[Any], dict[str, Any]], Callable[[Any], Any]]] = [
+    ("materialized_tables", TABLE, rows.table_row, rows.table_of),
+    ("runs", RUN, rows.run_row, rows.run_of),
+    ("tombstones", TOMBSTONE, rows.tombstone_row, rows.tombstone_of),
+    ("workflow_definitions", DEFINITION, rows.definition_row, rows.definition_of),
+]
+
+
+@pytest.mark.parametrize(("kind", "fact", "row_of", "fact_of"), FACTS, ids=[kind for kind, *_ in FACTS])
+def test_a_row_of_version_1_can_still_be_read(kind: str, fact: Any, row_of: Any, fact_of: Any) -> None:
+    golden = json.loads(GOLDEN.read_text())[kind]
+
+    assert fact_of(golden) == fact
+
+
+@pytest.mark.parametrize(("kind", "fact", "row_of", "fact_of"), FACTS, ids=[kind for kind, *_ in FACTS])
+def test_a_row_is_written_as_version_1_has_it(kind: str, fact: Any, row_of: Any, fact_of: Any) -> None:
+    golden = json.loads(GOLDEN.read_text())[kind]
+
+    assert row_of(fact) == golden
+
+
+def test_facts_without_the_optional_parts_come_back_as_they_were() -> None:
+    table, run, tombstone = a_table(), a_run(), replace(TOMBSTONE, handler=None)
+
+    assert rows.table_of(rows.table_row(table)) == table
+    assert rows.run_of(rows.run_row(run)) == run
+    assert rows.tombstone_of(rows.tombstone_row(tombstone)) == tombstone
+
+
+def test_the_latest_point_of_a_run_is_a_column() -> None:
+    assert rows.run_row(RUN)["last_point"] == "2026-03-01T12:00:00.000000Z"
+    assert rows.run_row(a_run())["last_point"] is None
+
+
+@pytest.mark.parametrize(("command", "exclusive"), [("ALTER", True), ("SUSPEND", False)])
+def test_an_intent_that_runs_wait_for_is_a_column(command: str, exclusive: bool) -> None:
+    assert TABLE.intent is not None
+    table = replace(TABLE, intent=replace(TABLE.intent, command=command))
+
+    assert rows.table_row(table)["exclusive"] is exclusive
+    assert rows.table_row(a_table())["exclusive"] is False
+
+
+def test_texts_of_instants_sort_as_the_instants_do() -> None:
+    rome = timezone(timedelta(hours=1))
+    instants = [
+        datetime(999, 1, 1, tzinfo=UTC),
+        datetime(2026, 1, 1, tzinfo=rome),
+        datetime(2026, 1, 1, tzinfo=UTC),
+        datetime(2026, 1, 1, microsecond=1, tzinfo=UTC),
+        datetime(2026, 1, 1, 1, 0, 1, tzinfo=rome),
+    ]
+
+    texts = [rows.instant_text(instant) for instant in instants]
+
+    assert sorted(texts) == texts
+    assert [rows.instant_of(text) for text in texts] == instants
+    assert {len(text) for text in texts} == {27}
+
+
+def test_a_body_of_another_version_is_refused_by_name() -> None:
+    row = rows.run_row(RUN) | {"body": '{"version": 2}'}
+
+    with pytest.raises(RegistryError, match=f"refresh {RUN.run_id} has version 2, this release reads version 1"):
+        rows.run_of(row)

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from mt_core.errors import OperationNotFound, SessionLimit, SessionNotFound
+from mt_core.sessions.operation import Operation, OperationStatus
+from mt_core.sessions.secrets import masked
+from mt_core.sessions.session import Session, Turn
+from mt_core.sessions.sessions import IdleSessionChecker, SessionManager
+from mt_core.testing.fake_clock import FakeClock
+from mt_core.testing.fake_statements import FakeStatementEngine
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(NOW)
+
+
+@pytest.fixture
+def engine() -> FakeStatementEngine:
+    return FakeStatementEngine()
+
+
+@pytest.fixture
+def sessions(engine: FakeStatementEngine, clock: FakeClock) -> SessionManager:
+    return SessionManager(engine=engine, clock=clock, defaults={"zone": "UTC"}, idle_timeout_s=600, max_sessions=2)
+
+
+def begin(session: Session, handle: str = "o") -> Operation:
+    operation = Operation(handle, "SELECT 1", NOW)
+    session.add(operation)
+    operation.advance(OperationStatus.PENDING)
+    operation.advance(OperationStatus.RUNNING)
+    return operation
+
+
+def test_properties_lie_over_the_defaults_and_only_they_go_to_the_engine(sessions: SessionManager) -> None:
+    session = sessions.open("mine", {"zone": "Europe/Rome", "any.key": "1"})
+
+    context = session.context({"any.key": "2"})
+
+    assert session.properties == {"execution.runtime-mode": "batch", "zone": "Europe/Rome", "any.key": "1"}
+    assert (session.name, context.session_id) == ("mine", session.handle)
+    assert context.properties == {"zone": "Europe/Rome", "any.key": "2"}
+
+
+def test_reset_of_one_key_or_of_all_goes_back_to_the_defaults(sessions: SessionManager) -> None:
+    session = sessions.open(properties={"zone": "Europe/Rome", "a": "1", "b": "2"})
+
+    session.reset_property("zone")
+    one = session.properties
+    session.reset_property(None)
+
+    assert one == {"execution.runtime-mode": "batch", "zone": "UTC", "a": "1", "b": "2"}
+    assert session.properties == {"execution.runtime-mode": "batch", "zone": "UTC"}
+
+
+def test_one_session_too_many_is_refused_and_a_closed_one_makes_room(sessions: SessionManager) -> None:
+    first = sessions.open()
+    sessions.open()
+
+    with pytest.raises(SessionLimit, match="2 sessions are open"):
+        sessions.open()
+    sessions.close(first.handle)
+    sessions.open()
+
+    assert len(sessions) == 2
+
+
+def test_close_ends_the_operations_and_the_engine_session_and_is_named_the_second_time(
+    sessions: SessionManager, engine: FakeStatementEngine
+) -> None:
+    session = sessions.open()
+    operation = begin(session)
+
+    sessions.close(session.handle)
+
+    assert (operation.status, engine.closed_sessions) == (OperationStatus.CLOSED, [session.handle])
+    with pytest.raises(SessionNotFound, match=f"Session '{session.handle}' does not exist"):
+        sessions.close(session.handle)
+    with pytest.raises(SessionNotFound, match=f"Session '{session.handle}' does not exist"):
+        sessions.get(session.handle)
+    with pytest.raises(SessionNotFound, match="was closed"):
+        session.add(Operation("p", "SELECT 1", NOW))
+    with pytest.raises(OperationNotFound, match="Operation o is not known"):
+        session.operation("o")
+
+
+def test_close_all_leaves_no_session(sessions: SessionManager, engine: FakeStatementEngine) -> None:
+    handles = [sessions.open().handle, sessions.open().handle]
+
+    sessions.close_all()
+
+    assert (len(sessions), engine.closed_sessions) == (0, handles)
+
+
+def test_a_session_expires_when_idle_but_not_when_used_or_at_work(sessions: SessionManager, clock: FakeClock) -> None:
+    idle, busy = sessions.open(), sessions.open()
+    operation = begin(busy)
+    clock.advance(timedelta(seconds=599))
+    before = sessions.expire_idle()
+    clock.advance(timedelta(seconds=1))
+
+    expired = sessions.expire_idle()
+
+    assert (before, expired) == ([], [idle.handle])
+    operation.cancel()
+    clock.advance(timedelta(seconds=599))
+    assert sessions.expire_idle() == []
+    clock.advance(timedelta(seconds=1))
+    assert sessions.expire_idle() == [busy.handle]
+
+
+def test_sessions_never_expire_with_a_timeout_of_zero(engine: FakeStatementEngine, clock: FakeClock) -> None:
+    sessions = SessionManager(engine=engine, clock=clock, idle_timeout_s=0)
+    sessions.open()
+    clock.advance(timedelta(days=365))
+
+    assert sessions.expire_idle() == []
+
+
+def test_the_checker_expires_sessions_until_it_is_stopped(sessions: SessionManager, clock: FakeClock) -> None:
+    sessions.open()
+    checker = IdleSessionChecker(sessions, clock, interval_s=60)
+    checker.start()
+
+    for _ in range(11):
+        clock.settle(threads="idle-sessions")
+        clock.advance(timedelta(seconds=60))
+    clock.settle(threads="idle-sessions")
+    checker.stop()
+
+    assert len(sessions) == 0
+    assert "idle-sessions" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_turns_are_given_one_at_a_time_in_the_order_of_arrival(sessions: SessionManager) -> None:
+    session, submitted, done = sessions.open(), list[Turn](), list[int]()
+    for number in range(3):
+        session.take_turn(lambda number=number: done.append(number), submitted.append)  # type: ignore[misc]
+
+    waiting = len(submitted)
+    while submitted:
+        submitted.pop()()
+        session.give_back(submitted.append)
+
+    assert (waiting, done) == (1, [0, 1, 2])
+
+
+def test_secrets_are_masked_by_their_key() -> None:
+    shown = masked({"b.password": "x", "a": "1", "fs.s3a.access.key": "y", "apiToken": "z"})
+
+    assert list(shown.items()) == [("a", "1"), ("apiToken", "***"), ("b.password", "***"), ("fs.s3a.access.key", "***")]

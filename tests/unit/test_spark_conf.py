@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from mt_core.errors import JavaMissing
+from mt_core.spark.conf import DriverSettings, launch_conf, prepare_files, spark_conf
+from mt_core.spark.jars import PACKAGES, default_jars_dir, jar_conf, local_jars
+from mt_core.spark.java import check_java, java_version
+
+
+def settings(tmp_path: Path, **spark: str) -> DriverSettings:
+    return DriverSettings(
+        catalog_url=f"jdbc:sqlite:file:{tmp_path}/db/catalog.db",
+        warehouse=str(tmp_path / "warehouse"),
+        jars_dir=tmp_path / "jars",
+        log_dir=tmp_path / "log",
+        zone="Europe/Berlin",
+        spark_conf=spark,
+    )
+
+
+def jar(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("META-INF/MANIFEST.MF", "")
+    return path
+
+
+def test_the_users_settings_win_and_java_options_are_joined(tmp_path: Path) -> None:
+    conf = spark_conf(settings(tmp_path, **{"spark.driver.memory": "8g", "spark.driver.extraJavaOptions": "-Xss4m"}))
+
+    assert conf["spark.driver.memory"] == "8g"
+    assert conf["spark.sql.session.timeZone"] == "Europe/Berlin"
+    assert conf["spark.driver.extraJavaOptions"].startswith("-Dlog4j2.configurationFile=file:///")
+    assert conf["spark.driver.extraJavaOptions"].endswith(" -Xss4m")
+
+
+def test_a_sqlite_catalog_waits_for_its_lock(tmp_path: Path) -> None:
+    conf = spark_conf(settings(tmp_path))
+
+    assert conf["spark.sql.catalog.lake.uri"] == f"jdbc:sqlite:file:{tmp_path}/db/catalog.db?busy_timeout=30000"
+
+
+def test_a_postgresql_url_becomes_jdbc_with_user_and_password_apart() -> None:
+    conf = spark_conf(
+        DriverSettings(
+            catalog_url="postgresql+psycopg://me:p%40ss@db.example/lake?sslmode=require",
+            warehouse="s3://bucket/warehouse",
+            jars_dir=Path("/jars"),
+            log_dir=Path("/log"),
+        )
+    )
+
+    prefix = "spark.sql.catalog.lake."
+    assert conf[f"{prefix}uri"] == "jdbc:postgresql://db.example:5432/lake?sslmode=require"
+    assert (conf[f"{prefix}jdbc.user"], conf[f"{prefix}jdbc.password"]) == ("me", "p@ss")
+
+
+def test_no_secret_is_on_the_command_line_of_the_jvm(tmp_path: Path) -> None:
+    conf = spark_conf(settings(tmp_path, **{"spark.hadoop.fs.s3a.secret.key": "hush", "spark.jars.repositories": "r"}))
+
+    launched = launch_conf(conf)
+
+    assert launched["spark.jars.repositories"] == "r"
+    assert "hush" not in launched.values()
+    assert not [key for key in launched if key.startswith("spark.sql.")]
+
+
+def test_the_files_the_configuration_names_are_written(tmp_path: Path) -> None:
+    prepare_files(settings(tmp_path))
+
+    assert sorted(path.name for path in (tmp_path / "log").iterdir()) == ["log4j2.properties", "pools.xml"]
+    assert (tmp_path / "db").is_dir()
+
+
+def test_jars_put_there_by_hand_or_by_ivy_need_no_network(tmp_path: Path) -> None:
+    by_hand = jar(tmp_path / "iceberg-spark-runtime-4.1_2.13-1.11.0.jar")
+    sqlite = jar(tmp_path / "jars" / "org.xerial_sqlite-jdbc-3.50.3.0.jar")
+    postgresql = jar(tmp_path / "jars" / "org.postgresql_postgresql-42.7.7.jar")
+
+    conf = jar_conf(tmp_path, {"spark.jars": "/mine.jar"})
+
+    assert local_jars(tmp_path) == [by_hand, sqlite, postgresql]
+    assert conf == {"spark.jars": f"{by_hand},{sqlite},{postgresql},/mine.jar"}
+
+
+def test_a_jar_whose_download_was_cut_off_is_fetched_again(tmp_path: Path) -> None:
+    jar(tmp_path / "iceberg-spark-runtime-4.1_2.13-1.11.0.jar")
+    jar(tmp_path / "sqlite-jdbc-3.50.3.0.jar")
+    (tmp_path / "postgresql-42.7.7.jar").write_bytes(b"PK half")
+
+    conf = jar_conf(tmp_path, {"spark.jars.packages": "a:b:1"})
+
+    assert local_jars(tmp_path) is None
+    assert conf == {"spark.jars.packages": ",".join([*PACKAGES, "a:b:1"]), "spark.jars.ivy": str(tmp_path)}
+
+
+def test_the_jars_folder_can_be_chosen(tmp_path: Path) -> None:
+    assert default_jars_dir({"FRESHTABLE_SPARK_JARS": str(tmp_path)}) == tmp_path
+    assert default_jars_dir({"XDG_CACHE_HOME": "/cache"}) == Path("/cache/freshtable/jars")
+    assert default_jars_dir({}) == Path.home() / ".cache/freshtable/jars"
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('java version "1.8.0_292"', 8),
+        ('openjdk version "21" 2023-09-19', 21),
+        ("gibberish", None),
+    ],
+)
+def test_the_version_of_java_is_read_in_both_spellings(text: str, version: int | None) -> None:
+    assert java_version(text) == version
+
+
+def test_a_missing_java_says_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(JavaMissing, match=r"no Java on this machine.*openjdk-17.*brew install.*JAVA_HOME"):
+        check_java({"PATH": str(tmp_path)})
+    with pytest.raises(JavaMissing, match=f"JAVA_HOME is {tmp_path}, and there is no bin/java"):
+        check_java({"JAVA_HOME": str(tmp_path)})
+
+
+def test_an_old_java_is_refused_by_its_version(tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    java.chmod(0o755)
+
+    with pytest.raises(JavaMissing, match=r"is Java 11; Spark needs 17 or newer"):
+        check_java({"JAVA_HOME": str(tmp_path)})

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+
+from mt_core.errors import Canceled, EngineError, EngineUnavailable, MtError, QueryFailed
+from mt_core.spark.failures import Thrown, plain_message, position_in, told, translate
+
+SPARK_EXCEPTION = "org.apache.spark.SparkException"
+ANALYSIS = "org.apache.spark.sql.AnalysisException"
+
+
+def thrown(message: str, condition: str | None = None, java_class: str = SPARK_EXCEPTION) -> Thrown:
+    return Thrown(java_class=java_class, message=message, condition=condition)
+
+
+def test_a_message_loses_plan_statement_and_java() -> None:
+    texts = [
+        "[X] no `a`. SQLSTATE: 42703; line 1 pos 7;\n'Project ['a]\n+- OneRowRelation\n",
+        "\n[X] no `a`. SQLSTATE: 42703 (line 1, pos 0)\n\n== SQL ==\nselec 1\n^^^\n",
+        "[X] no `a`. SQLSTATE: 42703\n== SQL (line 1, position 8) ==\nselect 1/0\n       ^^^\n",
+        "[X] no `a`. SQLSTATE: 42703\n\tat org.apache.spark.Foo.bar(Foo.scala:1)",
+        "org.apache.spark.SparkException: [X] no `a`. SQLSTATE: 42703",
+    ]
+
+    assert {plain_message(text) for text in texts} == {"[X] no `a`. SQLSTATE: 42703"}
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("x; line 2 pos 6;\nplan", (2, 7)),
+        ("x (line 2, pos 6)\n\n== SQL ==", (2, 7)),
+        ("x\n== SQL (line 2, position 7) ==\n", (2, 7)),
+        ("x\n== SQL of VIEW v (line 2, position 7) ==\n", None),
+        ("x", None),
+    ],
+)
+def test_positions_count_from_one_and_point_into_the_statement_only(
+    text: str, position: tuple[int, int] | None
+) -> None:
+    assert position_in(text) == position
+
+
+def test_the_innermost_condition_is_the_reason() -> None:
+    error = told(
+        [
+            thrown("[TASK_WRITE_FAILED] Task failed.", "TASK_WRITE_FAILED"),
+            thrown("[DIVIDE_BY_ZERO] Division by zero.\n== SQL (line 1, position 8) ==\n1/0", "DIVIDE_BY_ZERO"),
+        ]
+    )
+
+    assert isinstance(error, QueryFailed)
+    assert error.message == "[DIVIDE_BY_ZERO] Division by zero. (line 1, position 8)"
+    assert (error.error_class, error.line, error.position) == ("DIVIDE_BY_ZERO", 1, 8)
+
+
+def test_what_a_condition_was_caused_by_is_told_too() -> None:
+    error = told(
+        [
+            thrown("[FAILED_TO_LOAD_ROUTINE] Failed to load x.", "FAILED_TO_LOAD_ROUTINE", ANALYSIS),
+            thrown("Procedure x not found", java_class="java.lang.RuntimeException"),
+        ]
+    )
+
+    assert error.message == "[FAILED_TO_LOAD_ROUTINE] Failed to load x. Caused by: Procedure x not found"
+
+
+@pytest.mark.parametrize(
+    ("chain", "kind"),
+    [
+        ([thrown("awaitResult"), thrown("[SPARK_JOB_CANCELLED] Job 1 cancelled", "SPARK_JOB_CANCELLED")], Canceled),
+        ([thrown("Cannot call methods on a stopped SparkContext.", java_class="x")], EngineUnavailable),
+        ([thrown("Job 3 cancelled because SparkContext was shut down")], EngineUnavailable),
+        ([thrown("Job aborted due to stage failure")], QueryFailed),
+        ([thrown("[INTERNAL_ERROR] bug", "INTERNAL_ERROR")], EngineError),
+        ([thrown("cannot reach s3", java_class="java.io.IOException")], EngineError),
+        ([thrown("bad value", java_class="java.lang.IllegalArgumentException")], QueryFailed),
+    ],
+)
+def test_causes_decide_the_kind_of_error(chain: list[Thrown], kind: type[MtError]) -> None:
+    assert type(told(chain)) is kind
+
+
+def test_a_connection_that_broke_means_that_spark_is_away_and_our_errors_pass() -> None:
+    ours = Canceled("stop")
+
+    assert isinstance(translate(ConnectionRefusedError()), EngineUnavailable)
+    assert translate(ours) is ours

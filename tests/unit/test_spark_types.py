@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+from datetime import date, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as spark
+
+from mt_core.errors import Unsupported
+from mt_core.rowset import STRING_LENGTH, Column, LogicalType
+from mt_core.spark.encoding import casts_for_arrow, encoder
+from mt_core.spark.results import ArrowRows
+from mt_core.spark.types import logical_type, result_columns
+
+POINT = spark.StructType([spark.StructField("x", spark.IntegerType()), spark.StructField("y", spark.StringType())])
+
+
+def moments(*texts: str | None) -> pa.Array:
+    return pa.array(texts, pa.string()).cast(pa.timestamp("us"))
+
+
+@pytest.mark.parametrize(
+    ("data_type", "root", "extras"),
+    [
+        (spark.CharType(4), "CHAR", {"length": 4}),
+        (spark.VarcharType(9), "VARCHAR", {"length": 9}),
+        (spark.StringType(), "VARCHAR", {"length": STRING_LENGTH}),
+        (spark.DecimalType(38, 18), "DECIMAL", {"precision": 38, "scale": 18}),
+        (spark.YearMonthIntervalType(0, 0), "INTERVAL_YEAR_MONTH", {"precision": 4, "resolution": "YEAR"}),
+        (
+            spark.DayTimeIntervalType(1, 2),
+            "INTERVAL_DAY_TIME",
+            {"precision": 6, "fractionalPrecision": 6, "resolution": "HOUR_TO_MINUTE"},
+        ),
+        (spark.CalendarIntervalType(), "VARCHAR", {"length": STRING_LENGTH}),
+        (
+            spark.ArrayType(spark.LongType(), containsNull=False),
+            "ARRAY",
+            {"elementType": {"type": "BIGINT", "nullable": False}},
+        ),
+    ],
+)
+def test_a_spark_type_has_one_logical_type(data_type: spark.DataType, root: str, extras: dict[str, Any]) -> None:
+    found = logical_type(data_type, nullable=False)
+
+    assert found == LogicalType(root=root, nullable=False, extras=extras)
+
+
+def test_fields_of_a_row_keep_their_comments_and_null_has_no_nullability() -> None:
+    row = spark.StructType(
+        [
+            spark.StructField("a", spark.NullType()),
+            spark.StructField("b", spark.DateType(), nullable=False, metadata={"comment": "a day"}),
+        ]
+    )
+
+    found = logical_type(row).extras
+
+    assert found == {
+        "fields": [
+            {"name": "a", "fieldType": {"type": "NULL"}},
+            {"name": "b", "fieldType": {"type": "DATE", "nullable": False}, "description": "a day"},
+        ]
+    }
+
+
+def test_result_columns_keep_name_nullability_and_comment() -> None:
+    schema = spark.StructType([spark.StructField("a", spark.IntegerType(), False, {"comment": "an a"})])
+
+    assert result_columns(schema) == (
+        Column(name="a", type=LogicalType(root="INTEGER", nullable=False), comment="an a"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("data_type", "array", "values"),
+    [
+        (spark.LongType(), pa.array([1, None, -(2**63)], pa.int64()), [1, None, -(2**63)]),
+        (spark.BooleanType(), pa.array([True, None, False]), [True, None, False]),
+        (spark.FloatType(), pa.array([1.1, None, 1e20], pa.float32()), [1.1, None, 1e20]),
+        (
+            spark.DoubleType(),
+            pa.array([float("nan"), None, float("inf"), float("-inf"), 0.1]),
+            ["NaN", None, "Infinity", "-Infinity", 0.1],
+        ),
+        (spark.FloatType(), pa.array([float("nan"), float("-inf")], pa.float32()), ["NaN", "-Infinity"]),
+        (
+            spark.DecimalType(38, 2),
+            pa.array([Decimal("100.00"), None, Decimal("0.00"), Decimal("9" * 36 + ".99")]),
+            [Decimal("1E+2"), None, Decimal(0), Decimal("9" * 36 + ".99")],
+        ),
+        (spark.StringType(), pa.array(["", None, "ü"]), ["", None, "ü"]),
+        (spark.BinaryType(), pa.array([b"\n\xff", None, b""]), ["Cv8=", None, ""]),
+        (spark.DateType(), pa.array([date(2024, 2, 29), None, date(1, 1, 1)]), ["2024-02-29", None, "0001-01-01"]),
+        (
+            spark.TimestampNTZType(),
+            moments("2024-01-02 03:04:00", None, "9999-12-31 23:59:59.999999"),
+            ["2024-01-02T03:04:00", None, "9999-12-31T23:59:59.999999"],
+        ),
+        (
+            spark.TimestampType(),
+            moments("2024-01-02 03:04:05.120000", None),
+            ["2024-01-02T03:04:05.12Z", None],
+        ),
+        (
+            spark.TimeType(),
+            pa.array([time(1, 2, 30), None, time(0, 0, 0, 500)], pa.time64("ns")),
+            ["01:02:30", None, "00:00:00.0005"],
+        ),
+        (spark.DayTimeIntervalType(), pa.array([timedelta(seconds=1.5), None], pa.duration("us")), [1500, None]),
+        (spark.NullType(), pa.nulls(2), [None, None]),
+        (
+            POINT,
+            pa.array([{"x": 1, "y": None}, None], pa.struct([("x", pa.int32()), ("y", pa.string())])),
+            [{"x": 1, "y": None}, None],
+        ),
+    ],
+)
+def test_values_are_encoded_as_flink_does(data_type: spark.DataType, array: pa.Array, values: list[Any]) -> None:
+    assert encoder(data_type, "c")(array) == values
+
+
+def test_a_slice_of_nested_values_is_encoded_like_the_whole() -> None:
+    data_type = spark.ArrayType(spark.MapType(spark.StringType(), POINT))
+    rows = [[[("k", {"x": n, "y": str(n)})], None] if n % 3 else None for n in range(10)]
+    arrow_type = pa.list_(pa.map_(pa.string(), pa.struct([("x", pa.int32()), ("y", pa.string())])))
+    array = pa.array(rows, arrow_type)
+    encode = encoder(data_type, "c")
+
+    pieces = [value for start in range(0, 10, 4) for value in encode(array.slice(start, 4))]
+
+    assert pieces == encode(array)
+    assert pieces[:3] == [None, [{"k": {"x": 1, "y": "1"}}, None], [{"k": {"x": 2, "y": "2"}}, None]]
+
+
+def test_pages_are_the_same_however_arrow_cut_the_table() -> None:
+    columns = (Column(name="a"), Column(name="b"))
+    encoders = [encoder(spark.LongType(), "a"), encoder(spark.ArrayType(spark.LongType()), "b")]
+    batches = [pa.table({"a": range(n, n + 3), "b": [[m] * m for m in range(3)]}) for n in (0, 3, 6)]
+    rows = ArrowRows(columns, encoders, pa.concat_tables(batches))
+
+    pages = [rows.page(start, 2) for start in (0, 2, 8, 10)]
+
+    assert pages == [[[0, []], [1, [1]]], [[2, [2, 2]], [3, []]], [[8, [2, 2]]], []]
+    assert rows.count == 9
+
+
+def test_a_map_needs_keys_that_are_text() -> None:
+    by_number = spark.StructType([spark.StructField("m", spark.MapType(spark.IntegerType(), spark.StringType()))])
+
+    with pytest.raises(Unsupported, match=r"Column c has a map<int,string>"):
+        encoder(by_number, "c")
+
+
+@pytest.mark.parametrize(
+    ("data_type", "casts"),
+    [
+        (spark.StringType(), []),
+        (POINT, []),
+        (spark.TimestampType(), [spark.TimestampNTZType()]),
+        (spark.ArrayType(spark.CalendarIntervalType()), [spark.ArrayType(spark.StringType())]),
+        (spark.YearMonthIntervalType(), [spark.YearMonthIntervalType(1, 1), spark.IntegerType()]),
+        (spark.YearMonthIntervalType(1, 1), [spark.YearMonthIntervalType(1, 1), spark.IntegerType()]),
+    ],
+)
+def test_spark_casts_what_arrow_cannot_carry(data_type: spark.DataType, casts: list[spark.DataType]) -> None:
+    assert casts_for_arrow(data_type) == casts

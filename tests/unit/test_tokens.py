@@ -1,0 +1,299 @@
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mt_core.errors import SqlSyntaxError
+from mt_core.tokens import Statement, Token, TokenKind, split_statements, tokenize
+
+T = TypeVar("T")
+SQLISH = st.lists(
+    st.one_of(
+        st.sampled_from(
+            ["'", '"', "`", ";", "--", "/*", "*/", "/*+", "\n", "\\", "$$", "BEGIN", "END", "CASE", "r'", "."]
+        ),
+        st.text(max_size=3),
+    ),
+    max_size=20,
+).map("".join)
+
+
+def texts(sql: str) -> list[str]:
+    return [token.text for token in tokenize(sql)]
+
+
+def kinds(sql: str) -> list[TokenKind]:
+    return [token.kind for token in tokenize(sql)]
+
+
+def statements(sql: str) -> list[str]:
+    return [statement.text for statement in split_statements(sql)]
+
+
+def or_error(attempt: Callable[[], T]) -> T | str:
+    try:
+        return attempt()
+    except SqlSyntaxError as error:
+        return error.message
+
+
+# --------------------------------------------------------------------------------------------------------------- tokens
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind"),
+    [
+        ("select", TokenKind.WORD),
+        ("_x1", TokenKind.WORD),
+        ("1abc", TokenKind.WORD),
+        ("größe", TokenKind.WORD),
+        ("`a b`", TokenKind.IDENTIFIER),
+        ("`a``b`", TokenKind.IDENTIFIER),
+        ("``", TokenKind.IDENTIFIER),
+        ("'a'", TokenKind.STRING),
+        ("''", TokenKind.STRING),
+        ("'it''s'", TokenKind.STRING),
+        (r"'it\'s'", TokenKind.STRING),
+        (r"'a\\'", TokenKind.STRING),
+        ("'two\nlines'", TokenKind.STRING),
+        ('"a"', TokenKind.STRING),
+        ('"a""b"', TokenKind.STRING),
+        (r"r'a\'", TokenKind.STRING),
+        (r'R"a\"', TokenKind.STRING),
+        ("$$ a ' b $$", TokenKind.STRING),
+        ("$x$ $$ $x$", TokenKind.STRING),
+        ("1", TokenKind.NUMBER),
+        ("1.5", TokenKind.NUMBER),
+        (".5", TokenKind.NUMBER),
+        ("1e10", TokenKind.NUMBER),
+        ("1.5E-3", TokenKind.NUMBER),
+        ("10L", TokenKind.NUMBER),
+        ("2.5BD", TokenKind.NUMBER),
+        ("=", TokenKind.SYMBOL),
+        ("{", TokenKind.SYMBOL),
+        ("-- a ' b", TokenKind.COMMENT),
+        ("-- a\\\nb", TokenKind.COMMENT),
+        ("/* a ' ; */", TokenKind.COMMENT),
+        ("/**/", TokenKind.COMMENT),
+        ("/* a /* b */ c */", TokenKind.COMMENT),
+        ("/* a /*+ b */", TokenKind.COMMENT),
+        ("/*+ BROADCAST(t) */", TokenKind.HINT),
+    ],
+)
+def test_one_token(sql: str, kind: TokenKind) -> None:
+    assert list(tokenize(sql)) == [Token(kind=kind, text=sql, start=0, end=len(sql), line=1, column=1)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("select a.b,c", ["select", "a", ".", "b", ",", "c"]),
+        ("a--b\nc", ["a", "--b", "c"]),
+        ("db.1t", ["db", ".", "1t"]),
+        ("1-1", ["1", "-", "1"]),
+        ("a/b*c", ["a", "/", "b", "*", "c"]),
+        ("'a''b''c' 'd'", ["'a''b''c'", "'d'"]),
+        ("a$b", ["a", "$", "b"]),
+        ("${x}", ["$", "{", "x", "}"]),
+        ("  \t\n", []),
+        ("x::int", ["x", ":", ":", "int"]),
+        ("r 'a'", ["r", "'a'"]),
+    ],
+)
+def test_several_tokens(sql: str, expected: list[str]) -> None:
+    assert texts(sql) == expected
+
+
+def test_tokens_know_where_they_are() -> None:
+    found = [(token.text, token.line, token.column) for token in tokenize("a 'x\ny'\n  /* c\n */ b")]
+
+    assert found == [("a", 1, 1), ("'x\ny'", 1, 3), ("/* c\n */", 3, 3), ("b", 4, 5)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("`a``b`", "a`b"),
+        ("'it''s'", "it's"),
+        ("'a\"\"b'", 'a""b'),
+        ('"a""b"', 'a"b'),
+        ("\"it''s\"", "it''s"),
+        (r"'it\'s'", "it's"),
+        (r"'a\\b'", "a\\b"),
+        (r"'a\nb\tc'", "a\nb\tc"),
+        (r"'\u00e9\U0001F600\101'", "é😀A"),
+        (r"'100\%'", "100\\%"),
+        (r"'a\_b'", "a\\_b"),
+        (r"'\q'", "q"),
+        (r"r'a\nb'", r"a\nb"),
+        ("$$a'b$$", "a'b"),
+        ("$tag$a$$b$tag$", "a$$b"),
+        ("word", "word"),
+    ],
+)
+def test_a_token_has_the_value_spark_gives_it(sql: str, value: str) -> None:
+    assert [token.value for token in tokenize(sql)] == [value]
+
+
+def test_only_words_are_keywords() -> None:
+    assert [token.keyword for token in tokenize("select `select` 'select' 1")] == ["SELECT", "", "", ""]
+
+
+def test_tokens_are_cut_as_they_are_asked_for() -> None:
+    tokens = tokenize("select 1 'never closed")
+
+    assert [next(tokens).text, next(tokens).text] == ["select", "1"]
+    with pytest.raises(SqlSyntaxError):
+        next(tokens)
+
+
+@pytest.mark.parametrize(
+    ("sql", "what", "column"),
+    [
+        ("a 'b", "unterminated string; the ' here has no closing '", 3),
+        ("'a''b", "unterminated string", 1),
+        ("'a\\", "unterminated string", 1),
+        (r"'a\'", "unterminated string", 1),
+        ('x "b', 'unterminated string; the " here has no closing "', 3),
+        ("r'b", "unterminated string; the r' here has no closing '", 1),
+        ("$$ b", "unterminated string; the $$ here has no closing $$", 1),
+        ("a.`b", "unterminated quoted identifier; the ` here has no closing `", 3),
+        ("a /* b", r"unterminated comment; the /\* here has no closing \*/", 3),
+        ("a /* /* */", "unterminated comment", 3),
+        ("a /*+ b", "unterminated hint", 3),
+    ],
+)
+def test_what_stays_open_is_named_where_it_begins(sql: str, what: str, column: int) -> None:
+    with pytest.raises(SqlSyntaxError, match=what.replace("$", r"\$")) as refused:
+        split_statements(sql)
+
+    assert 'Encountered "<EOF>"' in refused.value.message
+    assert (refused.value.line, refused.value.column) == (1, column)
+
+
+@given(SQLISH)
+def test_tokens_and_the_space_between_them_are_the_text(sql: str) -> None:
+    tokens = or_error(lambda: list(tokenize(sql)))
+    if isinstance(tokens, str):
+        assert 'Encountered "<EOF>": unterminated' in tokens
+        return
+
+    rest = 0
+    for token in tokens:
+        assert sql[rest : token.start].strip() == ""
+        assert sql[token.start : token.end] == token.text
+        rest = token.end
+    assert sql[rest:].strip() == ""
+
+
+@given(st.text())
+def test_any_text_survives_being_quoted(text: str) -> None:
+    string = "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+    identifier = "`" + text.replace("`", "``") + "`"
+
+    assert [token.value for token in tokenize(f"{string} {identifier}")] == [text, text]
+
+
+# ----------------------------------------------------------------------------------------------------------- statements
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("", []),
+        (" ;; \n; -- only a comment\n/* ; */", []),
+        ("select 1", ["select 1"]),
+        ("select 1;", ["select 1"]),
+        ("select 1; select 2", ["select 1", "select 2"]),
+        ("select ';'; select \";\"; select `;`", ["select ';'", 'select ";"', "select `;`"]),
+        ("select 1 -- a;b\n, 2; select 3", ["select 1 -- a;b\n, 2", "select 3"]),
+        ("select /* ; */ 1; select 2", ["select /* ; */ 1", "select 2"]),
+        ("-- first\nselect 1; -- last", ["select 1"]),
+        ("select /*+ a(';') */ 1; select 2", ["select /*+ a(';') */ 1", "select 2"]),
+        ("select r'\\'; select 2", ["select r'\\'", "select 2"]),
+        ("create f as $$ a; b $$; select 2", ["create f as $$ a; b $$", "select 2"]),
+    ],
+)
+def test_statements_end_at_semicolons_outside_of_quotes_and_comments(script: str, expected: list[str]) -> None:
+    assert statements(script) == expected
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "BEGIN SELECT 1; SELECT 2; END",
+        "begin select 1; end",
+        "lbl: BEGIN SELECT 1; END lbl",
+        "BEGIN BEGIN SELECT 1; END; SELECT 2; END",
+        "BEGIN IF a THEN SELECT 1; ELSE SELECT 2; END IF; END",
+        "BEGIN WHILE a DO SELECT 1; END WHILE; END",
+        "BEGIN LOOP SELECT 1; LEAVE x; END LOOP; END",
+        "BEGIN REPEAT SELECT 1; UNTIL a END REPEAT; END",
+        "BEGIN FOR r AS SELECT 1 DO SELECT 2; END FOR; END",
+        "BEGIN CASE a WHEN 1 THEN SELECT 1; END CASE; END",
+        "BEGIN SELECT CASE WHEN a THEN 1 END; SELECT 2; END",
+        "BEGIN SELECT CASE WHEN a THEN CASE b WHEN 1 THEN 2 END END AS end, t.begin; END",
+        "BEGIN DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN SELECT 1; END; SELECT 2; END",
+        "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END",
+        "COMPILE PLAN 'p' FOR STATEMENT SET BEGIN INSERT INTO a SELECT 1; END",
+    ],
+)
+def test_semicolons_in_a_block_do_not_end_it(block: str) -> None:
+    assert statements(f"SELECT 0; {block}; SELECT 3") == ["SELECT 0", block, "SELECT 3"]
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("BEGIN STATEMENT SET; INSERT INTO a SELECT 1; END;", ["BEGIN STATEMENT SET", "INSERT INTO a SELECT 1", "END"]),
+        ("SELECT begin; SELECT 2", ["SELECT begin", "SELECT 2"]),
+        ("SELECT CASE WHEN a THEN 1 END; SELECT 2", ["SELECT CASE WHEN a THEN 1 END", "SELECT 2"]),
+        ("SELECT case; SELECT 2", ["SELECT case", "SELECT 2"]),
+    ],
+)
+def test_words_of_blocks_outside_of_blocks_mean_nothing(script: str, expected: list[str]) -> None:
+    assert statements(script) == expected
+
+
+def test_a_block_without_end_is_incomplete() -> None:
+    with pytest.raises(
+        SqlSyntaxError, match='Encountered "<EOF>": unterminated block; the BEGIN here has no END'
+    ) as refused:
+        split_statements("SELECT 1;\n BEGIN SELECT 1;")
+
+    assert (refused.value.line, refused.value.column) == (2, 2)
+
+
+def test_a_statement_knows_where_it_is_and_whether_it_ended() -> None:
+    assert split_statements("-- c\n  select\n1 ;\n select 2") == [
+        Statement(text="select\n1", start=7, line=2, column=3, terminated=True),
+        Statement(text="select 2", start=19, line=4, column=2, terminated=False),
+    ]
+
+
+@given(SQLISH)
+def test_splitting_never_crashes_and_loses_nothing(script: str) -> None:
+    found = or_error(lambda: split_statements(script))
+    if isinstance(found, str):
+        assert 'Encountered "<EOF>": unterminated' in found
+        return
+
+    significant = [
+        token.text for token in tokenize(script) if token.kind is not TokenKind.COMMENT and token.text != ";"
+    ]
+    kept = [
+        token.text
+        for statement in found
+        for token in tokenize(statement.text)
+        if token.kind is not TokenKind.COMMENT and token.text != ";"
+    ]
+    assert kept == significant
+    assert all(script[one.start :].startswith(one.text) for one in found)
+
+
+def test_a_long_text_is_split_in_one_pass() -> None:
+    script = "select 'a;b', `c;d` /* ; */ from t -- ;\n;" * 5_000
+
+    assert len(split_statements(script)) == 5_000

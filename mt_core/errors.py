@@ -25,7 +25,8 @@
     ├── EngineError               Spark or the table format failed otherwise
     │   ├── StorageMissing        the storage table is not there
     │   ├── CommitConflict        a compare-and-set lost against another commit
-    │   └── CommitUnknown         a commit was sent and its outcome is not known
+    │   ├── CommitUnknown         a commit was sent and its outcome is not known
+    │   └── SourcesChanged        a source changed between looking at it and reading it
     ├── WorkflowError             the workflow scheduler failed (FLIP-448 WorkflowException)
     ├── RegistryError             the registry failed
     │   └── RevisionConflict      a row changed between reading and writing
@@ -225,6 +226,12 @@ class CommitUnknown(EngineError):
     """A commit was sent and nobody knows whether it landed: read again, never assume."""
 
     code = "COMMIT_UNKNOWN"
+
+
+class SourcesChanged(EngineError):
+    """A view or the schema of a source changed between looking at it and reading it: look again."""
+
+    code = "SOURCES_CHANGED"
 
 
 class WorkflowError(MtError):

@@ -1,16 +1,27 @@
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.postgres import find_binaries, fresh_database, start_postgres
 
+if TYPE_CHECKING:
+    from mt_core.spark.driver import SparkDriver
+
+START_TIMEOUT_S = 180
+FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _databases = count(1)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--catalog-url", default="", help="Database of the Spark catalog; empty: SQLite in a new folder.")
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +43,35 @@ def postgres_database(postgres_url: str) -> Iterator[str]:
     """The URL of an empty database of the test's own."""
     with fresh_database(postgres_url, f"test_{next(_databases)}") as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def started_driver(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkDriver]:
+    """One real Spark for the whole test session."""
+    from mt_core.spark.conf import DriverSettings
+    from mt_core.spark.driver import SparkDriver
+    from mt_core.spark.jars import default_jars_dir
+
+    home = tmp_path_factory.mktemp("spark")
+    driver = SparkDriver(
+        DriverSettings(
+            catalog_url=pytestconfig.getoption("--catalog-url") or f"jdbc:sqlite:file:{home}/catalog.db",
+            warehouse=str(home / "warehouse"),
+            jars_dir=default_jars_dir(os.environ),
+            log_dir=home / "log",
+            zone="Europe/Berlin",
+            spark_conf={"spark.driver.extraJavaOptions": FAST_JVM, "spark.sql.shuffle.partitions": "2"},
+            environ=dict(os.environ),
+        )
+    )
+    driver.start()
+    assert driver.wait_ready(START_TIMEOUT_S)
+    yield driver
+    driver.stop()
+
+
+@pytest.fixture
+def spark_driver(started_driver: SparkDriver) -> SparkDriver:
+    """The driver, ready again if a test before has killed its JVM."""
+    assert started_driver.wait_ready(START_TIMEOUT_S)
+    return started_driver

@@ -33,6 +33,7 @@ from mt_core.spark.java import check_java
 from mt_core.spark.statements import SparkStatements
 from mt_core.tables.intents import Intents
 from mt_core.tables.ledger import Claimed, Ledger
+from mt_core.tables.maintenance import maintain
 from mt_core.tables.manager import TableManager
 from mt_core.tables.reconcile import reconcile
 from mt_core.tables.services import TableServices
@@ -44,6 +45,7 @@ from mt_core.workflow.scheduler import SchedulerContext
 
 log = logging.getLogger(__name__)
 RECONCILE_EVERY_S = 30.0
+MAINTAIN_EVERY = timedelta(hours=1)
 DRAIN_S = 30.0
 SPARK_START_S = 300.0
 Watch = Callable[[Claimed, str], None]
@@ -98,7 +100,8 @@ class Gateway:
 
     def wait_ready(self) -> None:
         """Block until Spark runs, then settle what the last process left, and let workers and scheduler begin."""
-        self._driver.wait_ready(SPARK_START_S)
+        while not self._driver.wait_ready(SPARK_START_S):
+            log.warning("spark is not ready yet", extra={"action": "spark_late"})
         self._home.note(url=self.url, jvm_pid=self._driver.pid)
         context = SchedulerContext(
             options=self._scheduler_options,
@@ -111,6 +114,7 @@ class Gateway:
         self._reconcile()
         self._workers.start()
         self._loop("reconciler", timedelta(seconds=RECONCILE_EVERY_S), self._reconcile)
+        self._loop("maintenance", MAINTAIN_EVERY, self._maintain)
 
     def stop(self) -> None:
         """Take no new work, let publishes under way finish, release everything; harmless at any stage of the start."""
@@ -183,6 +187,13 @@ class Gateway:
 
     def _expire_sessions(self) -> None:
         self._sessions.expire(self._clock.now())
+
+    def _maintain(self) -> None:
+        try:
+            for line in maintain(self._tables):
+                log.info("%s", line, extra={"action": "maintained"})
+        except MtError as error:
+            log.warning("maintenance failed: %s", error, extra={"action": "maintenance_failed"})
 
     def _reconcile(self) -> None:
         try:

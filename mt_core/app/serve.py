@@ -37,10 +37,12 @@ def serve(
             gateway.start()
             failed = _say_when_ready(gateway, say, stop)
             stop.wait()
+            # Taken before the stop: a start that is broken off by it has failed as well, and that is nobody's error.
+            reasons = failed[:1]
         finally:
             gateway.stop()
-        if failed:
-            raise failed[0]
+        for reason in reasons:
+            raise reason
     finally:
         home.release()
     return 0

@@ -8,7 +8,7 @@ from mt_core.gateway import errors
 from mt_core.gateway.info import info_router, versions_router
 from mt_core.gateway.refresh import refresh_router
 from mt_core.gateway.results import results_router
-from mt_core.gateway.security import bearer_check
+from mt_core.gateway.security import bearer_check, origin_check
 from mt_core.gateway.services import GatewayServices
 from mt_core.gateway.sessions import sessions_router
 from mt_core.gateway.statements import statements_router
@@ -19,7 +19,7 @@ def build_app(services: GatewayServices) -> FastAPI:
     app = FastAPI(
         openapi_url=None,
         redirect_slashes=False,
-        dependencies=[Depends(bearer_check(services.tokens))],
+        dependencies=[Depends(origin_check), Depends(bearer_check(services.tokens))],
     )
     errors.install(app)
     v3 = _v3(services)

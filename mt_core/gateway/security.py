@@ -1,9 +1,10 @@
-"""Bearer tokens: who is let in."""
+"""Who is let in: holders of a bearer token, and no web page of another site."""
 
 from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from fastapi import HTTPException, Request
 
@@ -13,6 +14,19 @@ MESSAGE = (
     "Unauthorized: this gateway asks for a token. Send the header `Authorization: Bearer <token>` with one of "
     "sql-gateway.security.tokens."
 )
+
+
+FOREIGN = (
+    "Forbidden: this request comes from a web page of another site ({origin}), which could run SQL here without its user "
+    "knowing. Call the gateway from a program, or from a page that the gateway serves."
+)
+
+
+def origin_check(request: Request) -> None:
+    """Answer 403 to a browser's request on behalf of another site: a gateway on loopback is open to every page otherwise."""
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        raise HTTPException(403, FOREIGN.format(origin=origin), {CODE_HEADER: "FORBIDDEN"})
 
 
 def bearer_check(tokens: tuple[str, ...]) -> Callable[[Request], None]:

@@ -137,7 +137,7 @@ class Intent:
     @property
     def exclusive(self) -> bool:
         """Whether runs of the table have to wait for it."""
-        return self.command in {"ALTER", "CREATE", "DROP"}
+        return self.command in {"ALTER", "CREATE", "MAINTENANCE"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,10 @@ from mt_core.spark.relations import ParsedQuery, base_relations, parse
 from mt_core.spark.views import Names
 from mt_core.tables.ports import AnalysedQuery, Query
 
-_OWN_SESSION = "Refreshes run in a session of their own and do not see temporary views, functions or variables; create permanent ones."
+_OWN_SESSION = (
+    "Refreshes run in a session of their own and do not see temporary views, functions or variables; "
+    "create permanent ones."
+)
 _SESSION_BOUND = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_VARIABLE"})
 
 

@@ -220,15 +220,21 @@ class SparkDriver:
         try:
             incarnation = launch(self.settings, self._generation + 1)
         except MtError as error:
-            log.error("spark did not start: %s", error.message, extra={"action": "spark_start_failed"})
-            with self._changed:
-                self._failure = error
-                # What another try cannot mend ends here; a database that is away may come back.
-                if isinstance(error, ConfigError) and self._generation == 0:
-                    self._state = DriverState.FAILED
-                self._changed.notify_all()
+            self._note_failure(error)
             return None
         return self._adopt(incarnation)
+
+    def _note_failure(self, error: MtError) -> None:
+        """What another try cannot mend ends here, and is told by who waits; a database that is away may come back."""
+        final = isinstance(error, ConfigError) and self._generation == 0
+        if not final and not self._stopping.is_set():
+            text = "%s Another try follows in %g s."
+            log.error(text, error.message, RETRY_S, extra={"action": "spark_start_failed"})
+        with self._changed:
+            self._failure = error
+            if final:
+                self._state = DriverState.FAILED
+            self._changed.notify_all()
 
     def _adopt(self, incarnation: Incarnation) -> Incarnation | None:
         with self._changed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.analysis import QueryAnalysis
@@ -12,6 +13,7 @@ from mt_core.spark.catalogs import Catalogs, Driver, active
 from mt_core.spark.columns import stored_type
 from mt_core.spark.contexts import QueryContexts
 from mt_core.spark.driver import DriverState
+from mt_core.spark.housekeeping import Housekeeping
 from mt_core.spark.metadata import MetadataStore, ancestors
 from mt_core.spark.sources import SourceVersions
 from mt_core.spark.storage import StorageTables
@@ -43,6 +45,7 @@ class SparkEngine(RefreshEngine):
         self._versions = SourceVersions(driver, contexts)
         self._metadata = MetadataStore(self._catalogs)
         self._storage = StorageTables(self._catalogs)
+        self._housekeeping = Housekeeping(self._catalogs)
         self._writes = StagedWrites(driver, self._catalogs, contexts, self._versions)
 
     @contextmanager
@@ -85,6 +88,18 @@ class SparkEngine(RefreshEngine):
     def add_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> None:
         with self._working():
             self._storage.add_columns(identifier, columns)
+
+    def has_expired(self, identifier: TableIdentifier, older_than: datetime) -> bool:
+        with self._working():
+            return self._housekeeping.has_expired(identifier, older_than)
+
+    def expire(self, identifier: TableIdentifier, older_than: datetime) -> None:
+        with self._working():
+            self._housekeeping.expire(identifier, older_than)
+
+    def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
+        with self._working():
+            self._housekeeping.remove_orphans(identifier, older_than)
 
     def load(self, identifier: TableIdentifier) -> StorageMetadata:
         with self._working():

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from mt_core.errors import EngineError
+from mt_core.errors import ConfigError, EngineError, EngineUnavailable, MtError
 from mt_core.spark import conf, jars
 from mt_core.spark.failures import SPARK_ERRORS, translate
 from mt_core.spark.process import end_process, launch_process, spark_conf
@@ -50,21 +50,32 @@ class Incarnation:
 
 
 def launch(settings: conf.DriverSettings, generation: int) -> Incarnation:
-    """Start a JVM with Spark in it; raises ConfigError when jars cannot be fetched, EngineError with Spark's reason."""
+    """Start a JVM with Spark in it; raises ConfigError with Spark's reason, EngineError for what another try may mend."""
     conf.prepare_files(settings)
     wanted = conf.spark_conf(settings)
     wanted.update(jars.jar_conf(settings.jars_dir, wanted))
     gateway = _launch_process(settings, wanted)
     try:
         context = SparkContext(gateway=gateway, conf=spark_conf(wanted))
+    except SPARK_ERRORS as cause:
+        error = _give_up(gateway, cause)
+        lost = isinstance(error, EngineUnavailable)
+        raise (EngineError if lost else ConfigError)(_start_failure(settings, error.message)) from cause
+    try:
         session = SparkSession(context)
         session.sql(f"CREATE NAMESPACE IF NOT EXISTS {conf.CATALOG}.{conf.NAMESPACE}")
     except SPARK_ERRORS as cause:
-        error = translate(cause)
-        _forget()
-        end_process(gateway)
-        raise _start_failure(settings, error.message) from cause
+        # The catalog's database may be away for a while.
+        raise EngineError(_start_failure(settings, _give_up(gateway, cause).message)) from cause
     return Incarnation(generation=generation, session=session, gateway=gateway)
+
+
+def _give_up(gateway: Any, cause: BaseException) -> MtError:
+    """End a JVM that is of no use, and return why."""
+    error = translate(cause)
+    _forget()
+    end_process(gateway)
+    return error
 
 
 def _launch_process(settings: conf.DriverSettings, wanted: Mapping[str, str]) -> Any:
@@ -73,11 +84,11 @@ def _launch_process(settings: conf.DriverSettings, wanted: Mapping[str, str]) ->
     except EngineError as cause:
         if jars.local_jars(settings.jars_dir) is None and jars.unresolved(cause.message):
             raise jars.missing(settings.jars_dir, cause.message) from cause
-        raise _start_failure(settings, cause.message) from cause
+        raise ConfigError(_start_failure(settings, cause.message)) from cause
 
 
-def _start_failure(settings: conf.DriverSettings, reason: str) -> EngineError:
-    return EngineError(f"Spark did not start: {reason.rstrip('.')}. Its log is {settings.log_file}.")
+def _start_failure(settings: conf.DriverSettings, reason: str) -> str:
+    return f"Spark did not start: {reason.rstrip('.')}. Its log is {settings.log_file}."
 
 
 def _forget() -> None:

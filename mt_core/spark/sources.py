@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from mt_core.errors import EngineError
+from mt_core.errors import EngineError, SourcesChanged
 from mt_core.spark.catalogs import Driver, active, display_name, jvm_of
 from mt_core.spark.contexts import QueryContexts
 from mt_core.spark.failures import SPARK_ERRORS, java_classes, translate
@@ -64,7 +64,7 @@ class SourceVersions:
         found = {source.name: source.version or {} for source in vector.sources}
         if not self._reads(lineage, found):
             # A view or a schema changed after the vector was read: the text has to be that of the vector.
-            raise EngineError("A view or table of the query changed while the refresh was starting; run it again.")
+            raise SourcesChanged("A view or table of the query changed while the refresh was starting; run it again.")
         return lineage.text({name: str(version[PIN]) for name, version in found.items() if PIN in version})
 
     def lineage(self, query: Query) -> Lineage:

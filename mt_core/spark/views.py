@@ -52,7 +52,9 @@ class Names:
 
     def current(self) -> tuple[str, tuple[str, ...]]:
         """Return the current catalog and namespace."""
-        return str(self._manager.currentCatalog().name()), tuple(str(level) for level in self._manager.currentNamespace())
+        return str(self._manager.currentCatalog().name()), tuple(
+            str(level) for level in self._manager.currentNamespace()
+        )
 
     def qualify(self, parts: tuple[str, ...], catalog: str, namespace: tuple[str, ...]) -> tuple[str, ...]:
         """Return the full name which *parts* means where *catalog* and *namespace* are current."""

@@ -63,7 +63,9 @@ class StagedWrites:
 
     def _require_branch(self, write: Write) -> None:
         if self._catalogs.load(write.table).refs().get(write.branch) is None:
-            raise EngineError(f"{write.table} has no branch {write.branch} any more: another owner took the table over.")
+            raise EngineError(
+                f"{write.table} has no branch {write.branch} any more: another owner took the table over."
+            )
 
     def _found(self, write: Write) -> Staged:
         table = self._catalogs.load(write.table)
@@ -141,9 +143,7 @@ def _literal(column: Column, value: str) -> SparkColumn:
 
 
 def _write_options(options: Mapping[str, str]) -> dict[str, str]:
-    return {
-        key.removeprefix(_OPTION_PREFIX): value for key, value in options.items() if key.startswith(_OPTION_PREFIX)
-    }
+    return {key.removeprefix(_OPTION_PREFIX): value for key, value in options.items() if key.startswith(_OPTION_PREFIX)}
 
 
 def _snapshot_properties(summary: Mapping[str, str]) -> dict[str, str]:

@@ -6,27 +6,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mt_core.errors import (
-    CommitConflict,
-    CommitUnknown,
     DefinitionInvalid,
-    EngineError,
     MtError,
     TableBusy,
     Unsupported,
 )
 from mt_core.model.freshness import Freshness
-from mt_core.model.run import RunKind, RunStatus
+from mt_core.model.run import RunKind
 from mt_core.model.table import Column, MaterializedTable, RefreshMode, RefreshStatus, TableDefinition, TableIdentifier
 from mt_core.sql.statements import CreateMaterializedTable
-from mt_core.tables.attempt import BRANCH_PREFIX, MAX_CONFLICTS
 from mt_core.tables.commands import CommandContext, CommandOutcome
 from mt_core.tables.create import declared
 from mt_core.tables.definition import check_appended, derive
+from mt_core.tables.exclusive import claim_exclusively
 from mt_core.tables.fingerprint import fingerprint_of
-from mt_core.tables.ledger import in_transaction
-from mt_core.tables.lifecycle import handler_of
-from mt_core.tables.ports import MetadataChange, Transaction
-from mt_core.tables.services import TableServices, query_of, schedule_of, workflow_of
+from mt_core.tables.ports import Transaction
+from mt_core.tables.services import TableServices, handler_of, query_of, schedule_of, workflow_of
 from mt_core.workflow.operations import ModifyRefreshWorkflowSchedule
 from mt_core.workflow.scheduler import WorkflowState
 
@@ -68,11 +63,12 @@ def create_or_alter(
 def _redefine(
     services: TableServices, seen: MaterializedTable, new: TableDefinition, appended: Sequence[Column]
 ) -> CommandOutcome:
-    table = services.intents.take(seen.identifier, "ALTER", check=lambda now: _refuse_changed(now, seen))
+    detail = {"reschedules": new.freshness != seen.definition.freshness}
+    table = services.intents.take(seen.identifier, "ALTER", check=lambda now: _refuse_changed(now, seen), detail=detail)
     try:
         if appended:
             _append_columns(services, table, appended)
-        if new.freshness != table.definition.freshness:
+        if detail["reschedules"]:
             _reschedule(services, table, new.freshness)
     except MtError:
         services.intents.clear(table)
@@ -100,36 +96,8 @@ def _refuse_changed(now: MaterializedTable, seen: MaterializedTable) -> None:
 
 def _append_columns(services: TableServices, table: MaterializedTable, appended: Sequence[Column]) -> None:
     """Change the storage schema under a claim of its own: no run is RUNNING, and no older commit can land any more."""
-    claims: list[int] = []
-
-    def claim(tx: Transaction) -> None:
-        if not tx.runs(table_id=table.table_id, statuses=[RunStatus.RUNNING], limit=1):
-            claims.append(tx.next_claim(table.table_id))
-
-    def claimed() -> bool:
-        in_transaction(services.registry, claim)
-        return bool(claims)
-
-    if not services.signal.wait(claimed, services.settings.alter_wait_s):
-        raise TableBusy(
-            f"A refresh of {table.identifier} is still running after {services.settings.alter_wait_s:.0f} s; wait for it"
-            " or cancel it, then ALTER."
-        )
-    fence(services, table, claims[-1])
+    claim_exclusively(services, table, wait_s=services.settings.alter_wait_s)
     services.engine.add_columns(table.identifier, appended)
-
-
-def fence(services: TableServices, table: MaterializedTable, claim: int) -> None:
-    """Raise the storage's epoch to *claim* and drop the branches of runs."""
-    for _ in range(MAX_CONFLICTS):
-        metadata = services.engine.load(table.identifier)
-        branches = tuple(name for name in metadata.branches if name.startswith(BRANCH_PREFIX))
-        try:
-            services.engine.swap(table.identifier, metadata, MetadataChange(epoch=claim, drop=branches))
-        except (CommitConflict, CommitUnknown):
-            continue
-        return
-    raise EngineError(f"{table.identifier} is committed to so often that {MAX_CONFLICTS} tries to change it lost.")
 
 
 def set_freshness(services: TableServices, identifier: TableIdentifier, freshness: Freshness) -> CommandOutcome:
@@ -142,7 +110,8 @@ def set_freshness(services: TableServices, identifier: TableIdentifier, freshnes
             f"FRESHNESS = {freshness} would make {identifier} refresh in {mode} mode; create it with REFRESH_MODE = "
             f"{current.definition.refresh_mode} to keep its mode at any freshness."
         )
-    table = services.intents.take(identifier, "SET FRESHNESS", check=lambda _table: None)
+    detail = {"reschedules": True}
+    table = services.intents.take(identifier, "SET FRESHNESS", check=lambda _table: None, detail=detail)
     try:
         _reschedule(services, table, freshness)
     except MtError:

@@ -18,6 +18,7 @@ from mt_core.errors import (
     EngineError,
     EngineUnavailable,
     MtError,
+    SourcesChanged,
     StorageMissing,
 )
 from mt_core.model.partition import Scope
@@ -30,6 +31,7 @@ from mt_core.tables.ports import (
     RefreshEngine,
     Snapshot,
     SourceVector,
+    Staged,
     StorageMetadata,
     Write,
 )
@@ -166,15 +168,18 @@ class Attempt:
 
     def _write(self) -> Generator[str, None, str]:
         yield "write"
-        summary = {
-            "freshtable.run-id": self._run.run_id,
-            "freshtable.partitions": json.dumps(self._scope.to_json()),
-            "freshtable.sources": json.dumps(self._vector.to_json()),
-            "freshtable.fingerprint": self._run.fingerprint or "",
-            "freshtable.schedule-time": self._run.schedule_time.isoformat() if self._run.schedule_time else "",
-        }
+        staged = self._stage()
+        pinned = self._check_unpinned()
+        yield "staged"
+        if not self._ledger.note(
+            self.claimed, {"rows": staged.rows, "pinned": pinned, "vector": self._vector.to_json()}
+        ):
+            raise _GivenUp
+        return staged.snapshot_id
+
+    def _stage(self) -> Staged:
         try:
-            staged = self._engine.write(
+            return self._engine.write(
                 Write(
                     job_id=self._run.job_id or "",
                     table=self._identifier,
@@ -183,7 +188,7 @@ class Attempt:
                     columns=self._table.definition.columns,
                     vector=self._vector,
                     scope=self._scope,
-                    summary=summary,
+                    summary=self._summary(),
                     options={**self._table.dynamic_options, **self._run.options},
                 )
             )
@@ -191,13 +196,21 @@ class Attempt:
             if self._ledger.withdrawn(self._run.run_id):
                 raise _Ended(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"}) from error
             raise
-        pinned = self._check_unpinned()
-        yield "staged"
-        if not self._ledger.note(
-            self.claimed, {"rows": staged.rows, "pinned": pinned, "vector": self._vector.to_json()}
-        ):
-            raise _GivenUp
-        return staged.snapshot_id
+        except SourcesChanged as error:
+            if self._restarts >= MAX_RESTARTS:
+                raise
+            self._vector = self._engine.read_vector(self.query)
+            raise _Restart from error
+
+    def _summary(self) -> dict[str, str]:
+        """What the snapshot says of its run."""
+        return {
+            "freshtable.run-id": self._run.run_id,
+            "freshtable.partitions": json.dumps(self._scope.to_json()),
+            "freshtable.sources": json.dumps(self._vector.to_json()),
+            "freshtable.fingerprint": self._run.fingerprint or "",
+            "freshtable.schedule-time": self._run.schedule_time.isoformat() if self._run.schedule_time else "",
+        }
 
     def _check_unpinned(self) -> bool:
         """Where versions could not be pinned, look whether they stood still; return whether the vector is certain."""

@@ -9,7 +9,8 @@ from mt_core.model.run import RunKind
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableDefinition, TableIdentifier
 from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.commands import CommandContext, CommandOutcome
-from mt_core.tables.definition import ZONE_KEY, define
+from mt_core.tables.definition import ZONE_KEY, define, formatter_warnings
+from mt_core.tables.drop import sweep
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.ports import Query, Transaction
 from mt_core.tables.services import TableServices, storage_spec, workflow_of
@@ -28,6 +29,7 @@ def create(
 ) -> CommandOutcome:
     """Create the table, its storage and its workflow, and queue its first refresh."""
     definition = declared(services, statement, identifier, context)
+    _sweep_leftovers(services, identifier)
     _refuse_taken(services, identifier)
     table = in_transaction(services.registry, lambda tx: _announce(services, tx, identifier, definition))
     try:
@@ -39,7 +41,8 @@ def create(
     except MtError as error:
         run_id = _undone_unless_active(services, table, error)
     services.signal.set()
-    return CommandOutcome(wait_for=run_id, created=identifier if run_id else None)
+    warnings = formatter_warnings(identifier, definition)
+    return CommandOutcome(wait_for=run_id, created=identifier if run_id else None, warnings=warnings)
 
 
 def declared(
@@ -57,6 +60,13 @@ def declared(
     analysed = services.engine.analyse(query)
     definition = define(statement, analysed, identifier=identifier, context=context, settings=services.settings)
     return replace(definition, columns=services.engine.check_columns(identifier, definition.columns))
+
+
+def _sweep_leftovers(services: TableServices, identifier: TableIdentifier) -> None:
+    """Remove what a dropped table of this name has left, so that its name can be used again at once."""
+    for tombstone in in_transaction(services.registry, lambda tx: tx.tombstones()):
+        if tombstone.identifier == identifier:
+            sweep(services, tombstone)
 
 
 def _refuse_taken(services: TableServices, identifier: TableIdentifier) -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 from mt_core.errors import DefinitionInvalid, Unsupported
-from mt_core.model.formatter import check_pattern
+from mt_core.model.formatter import check_pattern, format_instant, partitions_of
 from mt_core.model.freshness import Freshness, derive_refresh_mode, grid_of
+from mt_core.model.partition import PartitionSpec
 from mt_core.model.table import FORMATTER_PREFIX, Column, RefreshMode, TableDefinition, TableIdentifier, quoted
 from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable
 from mt_core.tables.commands import CommandContext
 from mt_core.tables.ports import AnalysedQuery
-from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.settings import THRESHOLD_KEY, ManagerSettings
 
 ZONE_KEY = "table.local-time-zone"
-THRESHOLD_KEY = "materialized-table.refresh-mode.freshness-threshold"
+_SOME_DAY = datetime(2026, 6, 3, 12, tzinfo=UTC)
+_MOMENT = timedelta(seconds=1)
 
 
 def define(
@@ -27,6 +30,7 @@ def define(
     settings: ManagerSettings,
 ) -> TableDefinition:
     """Return what the statement declares; raises DefinitionInvalid or Unsupported naming the object and the way out."""
+    settings = settings.in_session(context.properties)
     freshness, mode = derive(statement.freshness, statement.refresh_mode, settings)
     if mode is RefreshMode.CONTINUOUS:
         raise _continuous(identifier, freshness, statement.refresh_mode, settings)
@@ -158,7 +162,9 @@ def _checked_formatters(definition: TableDefinition, identifier: TableIdentifier
                 f"{types[column].upper()}; CAST it to STRING in the query."
             )
         check_pattern(column, pattern)
-        options[f"{FORMATTER_PREFIX}{column}.date-formatter"] = options.pop(option)
+        del options[option]
+        if options.setdefault(f"{FORMATTER_PREFIX}{column}.date-formatter", pattern) != pattern:
+            raise DefinitionInvalid(f"Option {option}: column {column} of {identifier} has a date-formatter twice.")
     return options
 
 
@@ -166,6 +172,24 @@ def is_string(type_name: str) -> bool:
     """Whether a Spark type is one whose partitions are named by text."""
     lowered = type_name.lower()
     return lowered == "string" or lowered.startswith(("char", "varchar", "string collate"))
+
+
+def formatter_warnings(identifier: TableIdentifier, definition: TableDefinition) -> tuple[str, ...]:
+    """Warn when the schedule refreshes one partition a point, and several partitions lie between two points."""
+    formatters = definition.date_formatters
+    if not formatters:
+        return ()
+    grid = grid_of(definition.freshness, definition.zone)
+    point = grid.at_or_before(_SOME_DAY)
+    first = partitions_of(point, definition.freshness, definition.zone, formatters)
+    last = {key: format_instant(point - _MOMENT, pattern, definition.zone) for key, pattern in formatters.items()}
+    if first == PartitionSpec.of(last):
+        return ()
+    return (
+        f"Each schedule time of {identifier} refreshes one partition ({first}), but with FRESHNESS = {definition.freshness} "
+        f"its data lie in several (up to {PartitionSpec.of(last)}): use a coarser date-formatter or a shorter freshness, "
+        "or the others are refreshed by hand only.",
+    )
 
 
 def check_appended(table: TableIdentifier, old: Sequence[Column], new: Sequence[Column]) -> tuple[Column, ...]:
@@ -181,6 +205,11 @@ def check_appended(table: TableIdentifier, old: Sequence[Column], new: Sequence[
                 f"Column {number} of the new query of {table} is {after.name} {after.type.upper()}, in the table it is "
                 f"{before.name} {before.type.upper()}; a new query may only append columns at the end."
             )
+    names = [column.name for column in new]
+    if len({name.lower() for name in names}) != len(names):
+        raise DefinitionInvalid(
+            f"The new query of {table} gives two columns of one name ({', '.join(names)}); rename one with AS."
+        )
     return tuple(replace(column, nullable=True) for column in new[len(old) :])
 
 
@@ -204,5 +233,6 @@ def check_partition_spec(
                 f"PARTITION ({key} = '{value}'): only string partition columns can be named, {column} of {identifier} is "
                 f"{types[column].upper()}; refresh the whole table instead."
             )
-        checked[column] = value
+        if checked.setdefault(column, value) != value:
+            raise DefinitionInvalid(f"PARTITION ({key} = '{value}'): {column} of {identifier} is given twice.")
     return checked

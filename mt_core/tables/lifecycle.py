@@ -1,4 +1,4 @@
-"""SUSPEND, RESUME and DROP: the scheduler is asked, then the registry is changed by compare-and-set."""
+"""SUSPEND and RESUME: the scheduler is asked, then the registry is changed by compare-and-set."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ from datetime import datetime
 
 from mt_core.errors import IllegalStatus, MtError, StorageMissing
 from mt_core.model.freshness import grid_of
-from mt_core.model.run import OPEN, RunKind, RunStatus
+from mt_core.model.run import RunKind
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifier
 from mt_core.tables.commands import CommandOutcome
 from mt_core.tables.fingerprint import fingerprint_of
-from mt_core.tables.intents import found
-from mt_core.tables.ledger import in_transaction
-from mt_core.tables.ports import Tombstone, Transaction
-from mt_core.tables.services import TableServices, storage_spec, workflow_of
+from mt_core.tables.ports import Transaction
+from mt_core.tables.services import TableServices, handler_of, storage_spec, workflow_of
 from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import (
-    DeleteRefreshWorkflow,
     ResumeRefreshWorkflow,
     SuspendRefreshWorkflow,
 )
@@ -138,81 +135,6 @@ def _with_rebuild(
 def latest_point(table: MaterializedTable, now: datetime) -> datetime:
     """Return the latest schedule time of *table* that has passed."""
     return grid_of(table.definition.freshness, table.definition.zone).at_or_before(now)
-
-
-def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: bool) -> CommandOutcome:
-    """Forget the table at once, then remove what belongs to it; what cannot be removed now is removed later."""
-
-    def bury(tx: Transaction) -> Tombstone | None:
-        if if_exists and tx.table_named(identifier) is None:
-            return None
-        return _bury(tx, found(tx, identifier))
-
-    tombstone = in_transaction(services.registry, bury)
-    if tombstone is None:
-        return CommandOutcome()
-    services.signal.set()
-    _end_runs(services, tombstone)
-    try:
-        sweep(services, tombstone)
-    except MtError as error:
-        log.warning("leftovers of %s remain: %s", identifier, error, extra={"action": "drop_incomplete"})
-        warning = f"{identifier} is dropped; what it left is removed as soon as that is possible ({error})"
-        return CommandOutcome(warnings=(warning,))
-    return CommandOutcome()
-
-
-def _bury(tx: Transaction, table: MaterializedTable) -> Tombstone:
-    tombstone = Tombstone(
-        table_id=table.table_id,
-        identifier=table.identifier,
-        location=table.location,
-        handler=handler_of(table).serialize(),
-        dropped_at=tx.now(),
-    )
-    tx.put_tombstone(tombstone)
-    tx.delete_definition(table.table_id)
-    for run in tx.runs(table_id=table.table_id, statuses=OPEN):
-        if run.status is RunStatus.QUEUED:
-            ended = run.advance(RunStatus.CANCELED, finished_at=tx.now(), reason="its table was dropped")
-        else:
-            ended = replace(run, cancel_requested=True)
-            for covered in tx.covered_runs(run.run_id):
-                tx.replace_run(replace(covered, cancel_requested=True), expected=covered)
-        tx.replace_run(ended, expected=run)
-    tx.delete_table(table.table_id)
-    return tombstone
-
-
-def _end_runs(services: TableServices, tombstone: Tombstone) -> None:
-    """Cancel Spark work on the table and give it a moment to end, so that it leaves no files behind."""
-
-    def ended() -> bool:
-        running = in_transaction(
-            services.registry,
-            lambda tx: tx.runs(table_id=tombstone.table_id, statuses=[RunStatus.RUNNING], limit=1),
-        )
-        if running:
-            services.engine.cancel(running[0].job_id or "")
-        return not running
-
-    services.signal.wait(ended, services.settings.drop_wait_s)
-
-
-def sweep(services: TableServices, tombstone: Tombstone) -> None:
-    """Remove workflow, storage and files of a dropped table; harmless to repeat."""
-    if tombstone.handler is not None:
-        handler = RefreshHandler.deserialize(tombstone.handler)
-        services.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
-    services.engine.drop_storage(tombstone.identifier, tombstone.table_id, tombstone.location)
-    in_transaction(services.registry, lambda tx: tx.delete_tombstone(tombstone.table_id))
-
-
-def handler_of(table: MaterializedTable) -> RefreshHandler:
-    """Return the refresh handler of *table*, or the one its workflow will have."""
-    if table.handler is not None:
-        return RefreshHandler.deserialize(table.handler)
-    return RefreshHandler(scheduler=table.scheduler, workflow_id=table.table_id)
 
 
 def _workflow_state(services: TableServices, handler: RefreshHandler) -> WorkflowState:

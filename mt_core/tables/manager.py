@@ -9,8 +9,9 @@ from mt_core.sql import statements as sql
 from mt_core.tables.alter import alter_query, create_or_alter, set_freshness
 from mt_core.tables.commands import CommandContext, CommandOutcome
 from mt_core.tables.create import create
+from mt_core.tables.drop import drop
 from mt_core.tables.ledger import in_transaction
-from mt_core.tables.lifecycle import drop, resume, suspend
+from mt_core.tables.lifecycle import resume, suspend
 from mt_core.tables.reports import Reports
 from mt_core.tables.requests import RefreshRequests
 from mt_core.tables.services import TableServices

@@ -288,6 +288,15 @@ class RefreshEngine(Protocol):
     def add_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> None:
         """Append nullable columns; those that are there already stay."""
 
+    def has_expired(self, identifier: TableIdentifier, older_than: datetime) -> bool:
+        """Return whether main has ancestors committed before *older_than*, which no branch or tag needs."""
+
+    def expire(self, identifier: TableIdentifier, older_than: datetime) -> None:
+        """Forget snapshots committed before *older_than*, with their files; main and what refs name stay."""
+
+    def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
+        """Remove files written before *older_than* that no snapshot refers to."""
+
     def load(self, identifier: TableIdentifier) -> StorageMetadata:
         """Read the metadata; raises StorageMissing."""
 

@@ -10,10 +10,11 @@ from functools import partial
 from mt_core.errors import MtError
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.create import undo_create
+from mt_core.tables.drop import sweep
 from mt_core.tables.ledger import in_transaction
-from mt_core.tables.lifecycle import CATCH_UP, handler_of, resume, suspend, sweep
+from mt_core.tables.lifecycle import CATCH_UP, resume, suspend
 from mt_core.tables.ports import Transaction
-from mt_core.tables.services import TableServices, schedule_of, workflow_of
+from mt_core.tables.services import TableServices, handler_of, schedule_of, workflow_of
 from mt_core.workflow.operations import ModifyRefreshWorkflowSchedule
 from mt_core.workflow.scheduler import WorkflowState
 
@@ -64,8 +65,9 @@ def _settle(services: TableServices, table: MaterializedTable) -> None:
     if table.status is RefreshStatus.INITIALIZING:
         undo_create(services, table)
         return
-    command, options = _command(table), (table.intent.detail.get("options", {}) if table.intent else {})
-    if command == "SET FRESHNESS" or command == "ALTER":
+    command, detail = _command(table), table.intent.detail if table.intent else {}
+    options = detail.get("options", {})
+    if detail.get("reschedules"):
         _reschedule(services, table)
     in_transaction(services.registry, lambda tx: _clear(tx, table))
     if command == "SUSPEND" and table.status is RefreshStatus.ACTIVATED:

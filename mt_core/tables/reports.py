@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from fnmatch import fnmatchcase
 
 from mt_core.errors import MtError, StorageMissing, WorkflowError
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.freshness import grid_of
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
-from mt_core.model.run import RefreshRun, RunKind, RunStatus
+from mt_core.model.run import DONE, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.rowset import BIGINT, BOOLEAN, INT, STRING, Column, RowSet
 from mt_core.sql.statements import ShowMaterializedTables
 from mt_core.tables.commands import CommandContext
-from mt_core.tables.decide import decide
+from mt_core.tables.decide import SUSPENDED, decide
 from mt_core.tables.definition import check_partition_spec
 from mt_core.tables.due import due_share, scope_of
 from mt_core.tables.fingerprint import fingerprint_of
 from mt_core.tables.intents import found
 from mt_core.tables.ledger import in_transaction
-from mt_core.tables.lifecycle import handler_of
 from mt_core.tables.ports import Transaction
 from mt_core.tables.requests import refuse_initializing
-from mt_core.tables.services import TableServices, query_of
-from mt_core.tables.show_create import masked
-from mt_core.workflow.scheduler import WorkflowDescription, WorkflowState
+from mt_core.tables.services import TableServices, handler_of, query_of
+from mt_core.tables.show_create import masked, type_text
+from mt_core.workflow.scheduler import WorkflowDescription
 
 LEDGER_LIMIT = 20
+_WILDCARDS = {"%": ".*", "_": "."}
 _TEXT = tuple[str, ...]
 TABLE_COLUMNS: _TEXT = ("materialized table", "refresh mode", "freshness", "status", "last refresh", "stale for")
 
@@ -74,7 +74,7 @@ class Reports:
         rows: list[list[object]] = [
             [
                 column.name,
-                column.type.upper(),
+                type_text(column.type),
                 column.nullable,
                 None,
                 "PARTITION KEY" if column.name in keys else None,
@@ -104,7 +104,7 @@ class Reports:
     def _facts(self, table: MaterializedTable) -> list[tuple[str, str]]:
         definition, zone = table.definition, table.definition.zone
         runs = in_transaction(self._services.registry, lambda tx: tx.runs(table_id=table.table_id, limit=50))
-        workflow = self.workflow(table)
+        workflow, next_run = self._workflow(table)
         last = next((run for run in runs if run.status is not RunStatus.QUEUED), None)
         facts = {
             "identifier": str(table.identifier),
@@ -113,8 +113,8 @@ class Reports:
             "refresh mode": f"{definition.refresh_mode} ({definition.logical_refresh_mode})",
             "freshness": str(definition.freshness),
             "schedule": f"every {definition.freshness} in {zone}",
-            "next run": show_schedule_time(workflow.next_run, zone) if workflow.next_run else "none",
-            "workflow": _workflow_text(workflow, table.scheduler),
+            "next run": show_schedule_time(next_run, zone) if next_run else "none",
+            "workflow": workflow,
             "last run": _run_text(last, zone) if last else "none",
             "decision": f"{last.decision}: {last.reason}" if last and last.decision else "none",
             "sources": _sources_text(last),
@@ -130,13 +130,14 @@ class Reports:
             )
         return list(facts.items())
 
-    def workflow(self, table: MaterializedTable) -> WorkflowDescription:
-        """Return what the scheduler says of the table's workflow; MISSING with the reason when it cannot be asked."""
+    def _workflow(self, table: MaterializedTable) -> tuple[str, datetime | None]:
+        """Return what the scheduler says of the table's workflow, or why it cannot be asked, and its next run."""
         handler = handler_of(table)
         try:
-            return self._services.scheduler.describe_refresh_workflows([handler])[handler.workflow_id]
+            seen = self._services.scheduler.describe_refresh_workflows([handler])[handler.workflow_id]
         except WorkflowError as error:
-            return WorkflowDescription(state=WorkflowState.MISSING, changed_by=f"unknown: {error}")
+            return f"unknown: {error}", None
+        return _workflow_text(seen, table.scheduler), seen.next_run
 
     def _storage_text(self, table: MaterializedTable) -> str:
         try:
@@ -248,8 +249,15 @@ def _ledger_row(run: RefreshRun, table: MaterializedTable | None) -> list[object
 
 
 def _last_done(tx: Transaction, table: MaterializedTable) -> RefreshRun | None:
-    runs = tx.runs(table_id=table.table_id, statuses=[RunStatus.SUCCEEDED, RunStatus.SKIPPED], limit=10)
-    return next((run for run in runs if run.decision != "suspended"), None)
+    """The newest refresh that is done; those skipped as suspended, of which there may be many, are none."""
+    for limit in (10, None):
+        runs = tx.runs(table_id=table.table_id, statuses=DONE, limit=limit)
+        for run in runs:
+            if run.decision != SUSPENDED:
+                return run
+        if len(runs) < 10:
+            break
+    return None
 
 
 def fresh_as_of(run: RefreshRun) -> datetime:
@@ -281,8 +289,8 @@ def _in(table: MaterializedTable, catalog: str, namespace: str) -> bool:
 def _like(table: MaterializedTable, statement: ShowMaterializedTables) -> bool:
     if statement.like is None:
         return True
-    pattern = statement.like.replace("[", "[[]").replace("%", "*").replace("_", "?")
-    return fnmatchcase(table.identifier.name, pattern) is not statement.negated
+    pattern = "".join(_WILDCARDS.get(letter, re.escape(letter)) for letter in statement.like)
+    return bool(re.fullmatch(pattern, table.identifier.name, re.DOTALL)) is not statement.negated
 
 
 def _workflow_text(workflow: WorkflowDescription, scheduler: str) -> str:

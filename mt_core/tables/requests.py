@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from mt_core.errors import OperationNotFound, RequestInvalid, SqlSyntaxError, TableGone, TableInitializing
+from mt_core.errors import (
+    EngineUnavailable,
+    OperationNotFound,
+    RequestInvalid,
+    SqlSyntaxError,
+    TableGone,
+    TableInitializing,
+)
 from mt_core.model.formatter import parse_schedule_time
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import TERMINAL, RefreshRun, RunKind, RunStatus
@@ -34,14 +42,24 @@ class RefreshRequests:
     def request_refresh(self, request: RefreshRequest) -> RefreshRun:
         """Accept a call of the refresh endpoint (FLIP-448; flink.md §5.7)."""
         identifier = identifier_of(request.identifier_text)
+        accepted: list[RefreshRun] = []
 
-        def work(tx: Transaction) -> RefreshRun:
+        def work(tx: Transaction) -> RefreshRun | None:
             table = _addressee(tx, identifier, request)
+            if request.is_periodic and _is_being_resumed(table):
+                return None
             return self._services.ledger.request_in(tx, table, self._run_of(table, request, tx.now()))
 
-        run = in_transaction(self._services.registry, work)
+        def accept() -> bool:
+            run = in_transaction(self._services.registry, work)
+            accepted.extend([run] if run is not None else [])
+            return run is not None
+
+        # The tick that makes up for missed ones can overtake its RESUME: skipped as suspended, it would be lost.
+        if not self._services.signal.wait(accept, self._services.settings.intent_wait_s):
+            raise TableInitializing(f"Materialized table {identifier} is being resumed; try again soon.")
         self._services.signal.set()
-        return run
+        return accepted[0]
 
     def request_manual(
         self, identifier: TableIdentifier, partitions: Mapping[str, str], options: Mapping[str, str]
@@ -116,7 +134,9 @@ class RefreshRequests:
     def cancel_run(self, run_id: str) -> RefreshRun:
         host = self._services.ledger.cancel(run_id)
         if host.status is RunStatus.RUNNING and host.job_id and self._services.ledger.withdrawn(host.run_id):
-            self._services.engine.cancel(host.job_id)
+            # An engine that is away does no work any more, and the next claim of the run ends it.
+            with suppress(EngineUnavailable):
+                self._services.engine.cancel(host.job_id)
         self._services.signal.set()
         return self._services.ledger.shown(run_id) or host
 
@@ -151,6 +171,11 @@ def _addressee(tx: Transaction, identifier: TableIdentifier, request: RefreshReq
         )
     refuse_initializing(table)
     return table
+
+
+def _is_being_resumed(table: MaterializedTable) -> bool:
+    suspended = table.status is RefreshStatus.SUSPENDED
+    return suspended and table.intent is not None and table.intent.command == "RESUME"
 
 
 def refuse_initializing(table: MaterializedTable) -> None:

@@ -15,6 +15,7 @@ from mt_core.tables.ledger import Ledger
 from mt_core.tables.ports import Query, RefreshEngine, Registry, StorageSpec
 from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.signal import Signal
+from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import CreatePeriodicRefreshWorkflow, Schedule
 from mt_core.workflow.scheduler import WorkflowScheduler
 
@@ -83,3 +84,10 @@ def query_of(definition: TableDefinition, text: str | None = None) -> Query:
         zone=definition.zone,
         settings=definition.settings,
     )
+
+
+def handler_of(table: MaterializedTable) -> RefreshHandler:
+    """Return the refresh handler of *table*, or the one its workflow will have."""
+    if table.handler is not None:
+        return RefreshHandler.deserialize(table.handler)
+    return RefreshHandler(scheduler=table.scheduler, workflow_id=table.table_id)

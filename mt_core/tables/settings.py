@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from mt_core.config import SETTINGS, value_of
 from mt_core.model.freshness import Freshness
+
+THRESHOLD_KEY = "materialized-table.refresh-mode.freshness-threshold"
+DEFAULT_FULL_KEY = "materialized-table.default-freshness.full"
+DEFAULT_CONTINUOUS_KEY = "materialized-table.default-freshness.continuous"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,3 +33,25 @@ class ManagerSettings:
     alter_wait_s: float = 60.0
     drop_wait_s: float = 10.0
     history: timedelta = timedelta(days=7)
+
+    def in_session(self, properties: Mapping[str, str]) -> ManagerSettings:
+        """Return the settings as a session sees them, whose own values count (flink.md §5.2); raises ConfigError."""
+        threshold = _duration(THRESHOLD_KEY, properties)
+        full, continuous = _duration(DEFAULT_FULL_KEY, properties), _duration(DEFAULT_CONTINUOUS_KEY, properties)
+        return replace(
+            self,
+            freshness_threshold_s=self.freshness_threshold_s if threshold is None else threshold,
+            default_freshness_full=self.default_freshness_full if full is None else Freshness.of_seconds(full),
+            default_freshness_continuous=(
+                self.default_freshness_continuous if continuous is None else Freshness.of_seconds(continuous)
+            ),
+        )
+
+
+def _duration(key: str, properties: Mapping[str, str]) -> int | None:
+    """Return the seconds a session gives for *key*; None if it does not say."""
+    if key not in properties:
+        return None
+    setting = next(setting for setting in SETTINGS if setting.key == key)
+    length = value_of(setting, properties[key], f"SET '{key}'")
+    return int(length.total_seconds()) if isinstance(length, timedelta) else None

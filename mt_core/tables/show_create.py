@@ -32,12 +32,17 @@ def _clauses(table: MaterializedTable, or_alter: bool) -> Iterator[str]:
 
 
 def _column(column: Column) -> str:
-    parts = [quoted(column.name), column.type.upper()]
+    parts = [quoted(column.name), type_text(column.type)]
     if not column.nullable:
         parts.append("NOT NULL")
     if column.comment is not None:
         parts.append(f"COMMENT {literal(column.comment)}")
     return " ".join(parts)
+
+
+def type_text(type_name: str) -> str:
+    """Return a type in capitals, unless it may hold names of fields."""
+    return type_name if "<" in type_name else type_name.upper()
 
 
 def _option(key: str, value: str) -> str:

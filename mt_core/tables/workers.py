@@ -44,11 +44,15 @@ class Workers:
             thread.start()
 
     def stop(self, timeout_s: float) -> None:
-        """Take no new run, let running ones finish for *timeout_s*; what is left over is found again at the next start."""
+        """Take no new run, let running ones finish for *timeout_s*; what is left over is found again at the next start.
+
+        Harmless when they were never started.
+        """
         self._stopping.set()
         self._signal.set()
         for thread in self._threads:
-            thread.join(timeout_s / len(self._threads))
+            if thread.ident is not None:
+                thread.join(timeout_s / len(self._threads))
 
     def run_next(self) -> bool:
         """Claim one run and carry it out in this thread; False if there was none."""

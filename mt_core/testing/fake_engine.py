@@ -12,6 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from mt_core.errors import (
@@ -94,6 +95,7 @@ class FakeEngine:
         self.sources: dict[str, FakeSource] = {}
         self.storages: dict[TableIdentifier, FakeStorage] = {}
         self.unstable: str | None = None
+        self.history_is_old = False
         self.poisoned: set[PartitionSpec] = set()
         self.failing: dict[str, BaseException] = {}
         self.away = False
@@ -150,7 +152,7 @@ class FakeEngine:
             if flight is None or flight[0] not in self.storages:
                 return False
             identifier, base, change = flight
-            current = self.storages[identifier].generation == base
+            current = bool(self.storages[identifier].generation == base)
             if current:
                 self._apply(self.storages[identifier], change)
             return current
@@ -249,6 +251,19 @@ class FakeEngine:
         known = {column.name for column in storage.columns}
         storage.columns = (*storage.columns, *(column for column in columns if column.name not in known))
 
+    def has_expired(self, identifier: TableIdentifier, older_than: datetime) -> bool:
+        return self.history_is_old and self._storage(identifier).snapshots[self._storage(identifier).main].parent is not None
+
+    def expire(self, identifier: TableIdentifier, older_than: datetime) -> None:
+        self._check("expire")
+        with self._lock:
+            storage = self._storage(identifier)
+            storage.snapshots[storage.main].parent = None
+            storage.generation += 1
+
+    def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
+        self._check("remove_orphans")
+
     def load(self, identifier: TableIdentifier) -> StorageMetadata:
         self._check("load")
         with self._lock:
@@ -338,6 +353,7 @@ class FakeEngine:
                 raise QueryFailed(f"division by zero in {spec}", error_class="DIVIDE_BY_ZERO", line=1, position=7)
 
     def cancel(self, job_id: str) -> None:
+        self._check("cancel")
         self._canceled.add(job_id)
 
     def progress(self, job_id: str) -> Progress | None:

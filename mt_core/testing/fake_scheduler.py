@@ -19,7 +19,10 @@ from mt_core.workflow.scheduler import SchedulerContext, WorkflowDescription, Wo
 
 
 class FakeScheduler(WorkflowScheduler):
-    """`workflows` is what a scheduler's own users could change behind our back; `failing` operations raise once, a BaseException as it is."""
+    """`workflows` is what a scheduler's own users could change behind our back.
+
+    `failing` operations raise once, inside a WorkflowError; a BaseException as it is.
+    """
 
     identifier = "fake"
 

@@ -1,0 +1,87 @@
+"""DROP MATERIALIZED TABLE: the table is forgotten at once, and a tombstone remembers what is left to remove."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from mt_core.errors import MtError
+from mt_core.model.run import OPEN, RunStatus
+from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.tables.commands import CommandOutcome
+from mt_core.tables.intents import found
+from mt_core.tables.ledger import in_transaction
+from mt_core.tables.ports import Tombstone, Transaction
+from mt_core.tables.services import TableServices, handler_of
+from mt_core.workflow.handlers import RefreshHandler
+from mt_core.workflow.operations import DeleteRefreshWorkflow
+
+log = logging.getLogger(__name__)
+
+
+def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: bool) -> CommandOutcome:
+    """Forget the table at once, then remove what belongs to it; what cannot be removed now is removed later."""
+
+    def bury(tx: Transaction) -> Tombstone | None:
+        if if_exists and tx.table_named(identifier) is None:
+            return None
+        return _bury(tx, found(tx, identifier))
+
+    tombstone = in_transaction(services.registry, bury)
+    if tombstone is None:
+        return CommandOutcome()
+    services.signal.set()
+    try:
+        _end_runs(services, tombstone)
+        sweep(services, tombstone)
+    except MtError as error:
+        log.warning("leftovers of %s remain: %s", identifier, error, extra={"action": "drop_incomplete"})
+        warning = f"{identifier} is dropped; what it left is removed as soon as that is possible ({error})"
+        return CommandOutcome(warnings=(warning,))
+    return CommandOutcome()
+
+
+def _bury(tx: Transaction, table: MaterializedTable) -> Tombstone:
+    tombstone = Tombstone(
+        table_id=table.table_id,
+        identifier=table.identifier,
+        location=table.location,
+        handler=handler_of(table).serialize(),
+        dropped_at=tx.now(),
+    )
+    tx.put_tombstone(tombstone)
+    tx.delete_definition(table.table_id)
+    for run in tx.runs(table_id=table.table_id, statuses=OPEN):
+        if run.status is RunStatus.QUEUED:
+            ended = run.advance(RunStatus.CANCELED, finished_at=tx.now(), reason="its table was dropped")
+        else:
+            ended = replace(run, cancel_requested=True)
+            for covered in tx.covered_runs(run.run_id):
+                tx.replace_run(replace(covered, cancel_requested=True), expected=covered)
+        tx.replace_run(ended, expected=run)
+    tx.delete_table(table.table_id)
+    return tombstone
+
+
+def _end_runs(services: TableServices, tombstone: Tombstone) -> None:
+    """Cancel Spark work on the table and give it a moment to end, so that it leaves no files behind."""
+
+    def ended() -> bool:
+        running = in_transaction(
+            services.registry,
+            lambda tx: tx.runs(table_id=tombstone.table_id, statuses=[RunStatus.RUNNING], limit=1),
+        )
+        if running:
+            services.engine.cancel(running[0].job_id or "")
+        return not running
+
+    services.signal.wait(ended, services.settings.drop_wait_s)
+
+
+def sweep(services: TableServices, tombstone: Tombstone) -> None:
+    """Remove workflow, storage and files of a dropped table; harmless to repeat."""
+    if tombstone.handler is not None:
+        handler = RefreshHandler.deserialize(tombstone.handler)
+        services.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
+    services.engine.drop_storage(tombstone.identifier, tombstone.table_id, tombstone.location)
+    in_transaction(services.registry, lambda tx: tx.delete_tombstone(tombstone.table_id))

@@ -1,0 +1,52 @@
+"""Housekeeping of storage: snapshots older than `materialized-table.history` expire, and files nobody refers to go."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from mt_core.errors import IllegalStatus, MtError, StorageMissing, TableBusy
+from mt_core.model.run import OPEN
+from mt_core.model.table import MaterializedTable, RefreshStatus
+from mt_core.tables.exclusive import claim_exclusively
+from mt_core.tables.ledger import in_transaction
+from mt_core.tables.ports import Transaction
+from mt_core.tables.services import TableServices
+
+log = logging.getLogger(__name__)
+ORPHAN_AGE = timedelta(days=1)
+
+
+def maintain(services: TableServices) -> list[str]:
+    """Look after every table that has something to expire and nothing to do; return what was done, in words."""
+    done: list[str] = []
+    for table in in_transaction(services.registry, _idle):
+        try:
+            if _maintain(services, table):
+                done.append(f"expired old snapshots of {table.identifier}")
+        except (IllegalStatus, StorageMissing, TableBusy):
+            continue
+        except MtError as error:
+            log.warning("maintenance of %s failed: %s", table.identifier, error, extra={"action": "maintenance_failed"})
+    return done
+
+
+def _idle(tx: Transaction) -> list[MaterializedTable]:
+    tables = [table for table in tx.tables() if table.intent is None and table.status is not RefreshStatus.INITIALIZING]
+    return [table for table in tables if not tx.runs(table_id=table.table_id, statuses=OPEN, limit=1)]
+
+
+def _maintain(services: TableServices, table: MaterializedTable) -> bool:
+    older_than = services.clock.now() - services.settings.history
+    if not services.engine.has_expired(table.identifier, older_than):
+        return False
+    held = services.intents.take(table.identifier, "MAINTENANCE", check=lambda _table: None)
+    try:
+        claim_exclusively(services, held, wait_s=0.0)
+        services.engine.expire(table.identifier, older_than)
+        services.engine.remove_orphans(
+            table.identifier, services.clock.now() - max(ORPHAN_AGE, services.settings.history)
+        )
+    finally:
+        services.intents.clear(held)
+    return True

@@ -1,0 +1,256 @@
+"""ProtocolWorld: one table, workers that do one step at a time, everything that may happen to them, and an observer.
+
+Whatever happens here is checked by the `Observer` at once; `settle` brings everything to rest and checks that too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from mt_core.errors import MtError
+from mt_core.model.freshness import grid_of
+from mt_core.model.run import OPEN, RefreshRun, RunStatus
+from mt_core.model.table import MaterializedTable, RefreshStatus
+from mt_core.tables.attempt import Steps
+from mt_core.tables.exclusive import fence
+from mt_core.tables.ledger import Claimed, in_transaction
+from mt_core.tables.ports import Transaction
+from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
+from mt_core.testing.observed_engine import ObservedEngine
+from mt_core.testing.observer import Observer
+
+SOURCES = ("lake.default.orders", "lake.default.returns")
+DAYS = tuple(f"2026-03-0{day}" for day in range(1, 7))
+_LAPSE = timedelta(seconds=61)
+
+
+@dataclass(eq=False)
+class Worker:
+    """A worker that stands before the step `at`. Nobody renews the lease of a zombie."""
+
+    claimed: Claimed
+    steps: Steps
+    at: str
+    zombie: bool = False
+
+
+class ProtocolWorld:
+    """A table `daily` (partitioned by day, with a date-formatter) or `totals` (not partitioned) over two sources."""
+
+    def __init__(self, *, partitioned: bool = True, initial_refresh: bool = False) -> None:
+        self.engine = ObservedEngine(DAYS, SOURCES)
+        self.world = ManagerWorld(engine=self.engine, initial_refresh=initial_refresh)
+        self.name = "daily" if partitioned else "totals"
+        self.partitioned = partitioned
+        self.world.sql(DAILY if partitioned else WHOLE_TABLE)
+        self.observer = Observer(self.world.registry, self.engine)
+        self.workers: list[Worker] = []
+        self.points: dict[datetime, int] = {}
+        self._keys = 0
+
+    # ------------------------------------------------------------------------------------------------------------ workers
+
+    def claim(self) -> Worker | None:
+        """Let a free worker claim the next run."""
+        claimed = self.world.claim()
+        self.observer.look()
+        if claimed is None:
+            return None
+        steps = self.world.attempt(claimed)
+        worker = Worker(claimed, steps, next(steps))
+        self.workers.append(worker)
+        self.observer.look()
+        return worker
+
+    def advance(self, worker: Worker, *, to: str | None = None) -> bool:
+        """Let a worker do one step, or all before the step *to*; return whether it goes on. An error ends its process."""
+        following: str | None = worker.at
+        while worker in self.workers and following != to:
+            try:
+                following = self.observer.step(worker.claimed, worker.at, worker.steps)
+            except MtError:
+                following = None
+            if following is None:
+                self.workers.remove(worker)
+            else:
+                worker.at = following
+            if to is None:
+                break
+        return worker in self.workers
+
+    def finish(self, worker: Worker) -> RefreshRun:
+        """Let a worker do all that is left; return its run."""
+        while self.advance(worker):
+            pass
+        return self.run(worker.claimed.run.run_id)
+
+    def crash(self, worker: Worker) -> None:
+        """End a worker's process: nothing of it may happen any more, not even while its generator is closed."""
+        before = (self.engine.load(self.table.identifier), self.observer.runs())
+        worker.steps.close()
+        assert (self.engine.load(self.table.identifier), self.observer.runs()) == before, "a dying worker did something"
+        self.workers.remove(worker)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether some run is RUNNING."""
+        return any(run.status is RunStatus.RUNNING for run in self.observer.runs())
+
+    def lapse(self) -> None:
+        """Let the lease of the RUNNING run lapse: it goes back to the queue, and its worker has become a zombie."""
+        for worker in self.workers:
+            worker.zombie = True
+        self.world.clock.advance(_LAPSE)
+        self.world.ledger.recover()
+        self.observer.look()
+
+    def begin_new_process(self, *, zombies: bool = False) -> None:
+        """Restart; the workers of the old process are gone, or (*zombies*) only cut off for a while."""
+        for worker in list(self.workers):
+            worker.zombie = True
+            if not zombies:
+                self.crash(worker)
+        self.world.restart()
+        self.world.recover()
+        self.observer.look()
+
+    # ------------------------------------------------------------------------------------------------------------- faults
+
+    def fail(self, worker: Worker, operation: str) -> bool:
+        """Let a worker do one step in which *operation* of the engine fails once."""
+        self.engine.failing[operation] = RuntimeError("planned")
+        try:
+            return self.advance(worker)
+        finally:
+            self.engine.failing.clear()
+
+    def lose_engine(self, worker: Worker) -> bool:
+        """Let a worker do one step while the engine is away."""
+        self.engine.away = True
+        try:
+            return self.advance(worker)
+        finally:
+            self.engine.away = False
+
+    def lose_answer(self, worker: Worker, fate: str) -> bool:
+        """Let a worker commit without learning that it landed, or will land ("late"), or was lost on its way."""
+        what = worker.at.partition(":")[0]
+        if fate == "late":
+            self.engine.plan_late_landing(what)
+        else:
+            self.engine.plan_lost_answer(what, landed=fate == "landed")
+        try:
+            return self.advance(worker)
+        finally:
+            self.engine.forget_plans()
+
+    def land(self) -> bool:
+        """Let the commit that is on its way land, if it still can."""
+        landed = self.engine.land()
+        self.observer.look()
+        return landed
+
+    # ----------------------------------------------------------------------------------------------------------- requests
+
+    @property
+    def table(self) -> MaterializedTable:
+        """The table as it is."""
+        return self.world.table(self.name)
+
+    def run(self, run_id: str) -> RefreshRun:
+        """Return a run as its requester sees it."""
+        return self.world.run(run_id)
+
+    def pass_point(self) -> datetime:
+        """Move the clock to the next point of the grid; the leases of live workers are renewed."""
+        definition = self.table.definition
+        point = grid_of(definition.freshness, definition.zone).after(self.world.clock.now())
+        self.world.clock.advance(point - self.world.clock.now())
+        for worker in self.workers:
+            if not worker.zombie:
+                self.world.ledger.renew_lease(worker.claimed)
+        self.points[point] = len(self.engine.positions) - 1
+        return point
+
+    def tick(self, point: datetime, *, new_key: bool = False) -> RefreshRun:
+        """Send the tick of a point, with the key a scheduler gives it or another one."""
+        self._keys += 1
+        run = self.world.tick(point, self.name, key=f"again-{self._keys}" if new_key else "")
+        self.observer.look()
+        return run
+
+    def refresh(self, day: str | None = None) -> RefreshRun:
+        """Ask for a day's partition, or the whole table, by hand."""
+        partition = f" PARTITION (ds = '{day}')" if day else ""
+        outcome = self.world.sql(f"ALTER MATERIALIZED TABLE {self.name} REFRESH{partition}")
+        self.observer.look()
+        return self.run(outcome.wait_for or "")
+
+    def cancel(self, run_id: str) -> RefreshRun:
+        """Take a requester away."""
+        run = self.world.manager.requests.cancel_run(run_id)
+        self.observer.look()
+        return run
+
+    def open_runs(self) -> list[RefreshRun]:
+        """Return the runs that their requesters see QUEUED or RUNNING."""
+        return [run for run in self.observer.runs() if self.run(run.run_id).status in OPEN]
+
+    # ----------------------------------------------------------------------------------------------------- everybody else
+
+    def alter(self, source: str) -> None:
+        """Give the table another query."""
+        self.world.sql(f"ALTER MATERIALIZED TABLE {self.name} AS SELECT * FROM {source}")
+        self.observer.look()
+
+    def suspend(self) -> None:
+        """Suspend the table."""
+        self.world.sql(f"ALTER MATERIALIZED TABLE {self.name} SUSPEND")
+        self.observer.look()
+
+    def resume(self, options: str = "") -> None:
+        """Resume the table, with *options* such as WITH ('a' = 'b')."""
+        self.world.sql(f"ALTER MATERIALIZED TABLE {self.name} RESUME {options}")
+        self.observer.look()
+
+    def write_foreign(self, day: str) -> None:
+        """Let somebody else add a row to a day's partition."""
+        self.engine.write_foreign(self.table.identifier, [{"ds": day, "amount": -1}])
+        self.observer.look()
+
+    def maintain(self) -> bool:
+        """Claim and fence as expiry does, which is possible only while nothing is RUNNING."""
+        table = self.table
+
+        def claim(tx: Transaction) -> int | None:
+            busy = tx.runs(table_id=table.table_id, statuses=[RunStatus.RUNNING], limit=1)
+            return None if busy else tx.next_claim(table.table_id)
+
+        number = in_transaction(self.world.registry, claim)
+        if number is not None:
+            fence(self.world.services, table, number)
+        self.observer.look()
+        return number is not None
+
+    # --------------------------------------------------------------------------------------------------------------- rest
+
+    def settle(self) -> None:
+        """End all faults, let one healthy worker do what there is, pass one more point and tick it; then check the rest."""
+        self.engine.forget_faults()
+        self.begin_new_process()
+        self.drain()
+        if self.table.status is RefreshStatus.SUSPENDED:
+            self.resume()
+        self.tick(self.pass_point(), new_key=True)
+        self.drain()
+        self.observer.check_rest(self.points)
+
+    def drain(self, limit: int = 60) -> None:
+        """Carry out queued runs one after the other until there are none."""
+        for _ in range(limit):
+            worker = self.claim()
+            if worker is None:
+                return
+            self.finish(worker)
+        raise AssertionError(f"L1 after {limit} runs there are still more")

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from mt_core.model.table import Column, TableIdentifier
+from mt_core.spark.driver import SparkDriver
+from mt_core.spark.engine import SparkEngine
+from mt_core.tables.ports import StorageSpec
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def engine(spark_driver: SparkDriver) -> SparkEngine:
+    return SparkEngine(spark_driver)
+
+
+@pytest.fixture
+def table(engine: SparkEngine, spark_driver: SparkDriver) -> TableIdentifier:
+    identifier = TableIdentifier("lake", "default", f"kept_{uuid4().hex[:8]}")
+    columns = (Column(name="id", type="int"),)
+    engine.create_storage(StorageSpec(identifier=identifier, table_id=str(uuid4()), columns=columns))
+    for number in (1, 2, 3):
+        spark_driver.session.sql(f"INSERT OVERWRITE {identifier.sql} VALUES ({number})")
+    return identifier
+
+
+def test_old_snapshots_expire_with_their_files_and_the_rows_stay(
+    engine: SparkEngine, spark_driver: SparkDriver, table: TableIdentifier
+) -> None:
+    now = datetime.now(UTC) + timedelta(seconds=1)
+    files = list(Path(engine.load(table).location).rglob("*.parquet"))
+
+    assert not engine.has_expired(table, now - timedelta(days=1))
+    assert engine.has_expired(table, now)
+    engine.expire(table, now)
+
+    assert not engine.has_expired(table, now)
+    assert len(list(engine.ancestors(engine.load(table)))) == 1
+    assert [row.id for row in spark_driver.session.table(table.sql).collect()] == [3]
+    assert len(list(Path(engine.load(table).location).rglob("*.parquet"))) < len(files)
+
+
+def test_files_that_no_snapshot_refers_to_are_removed_once_they_are_old(
+    engine: SparkEngine, spark_driver: SparkDriver, table: TableIdentifier
+) -> None:
+    orphan = Path(engine.load(table).location) / "data" / "orphan.parquet"
+    orphan.write_bytes(b"left by a writer that died")
+    now = datetime.now(UTC) + timedelta(seconds=1)
+
+    engine.remove_orphans(table, now - timedelta(days=1))
+    assert orphan.exists()
+
+    engine.remove_orphans(table, now)
+
+    assert not orphan.exists()
+    assert [row.id for row in spark_driver.session.table(table.sql).collect()] == [3]

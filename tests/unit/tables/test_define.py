@@ -1,0 +1,327 @@
+"""What a CREATE declares, and what it must not declare."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mt_core.errors import ConfigError, DefinitionInvalid, EngineError, MtError, Unsupported
+from mt_core.model.freshness import Freshness
+from mt_core.model.table import Column, RefreshMode, TableDefinition, TableIdentifier
+from mt_core.sql.parser import parse
+from mt_core.sql.statements import CreateMaterializedTable
+from mt_core.tables.commands import CommandContext
+from mt_core.tables.definition import check_appended, check_partition_spec, define
+from mt_core.tables.ports import AnalysedQuery
+from mt_core.tables.settings import ManagerSettings
+from mt_core.testing.manager_world import DAILY, ManagerWorld
+
+DAILY_ID = TableIdentifier("lake", "sales", "daily")
+COLUMNS = (
+    Column(name="Ds", type="string", nullable=False),
+    Column(name="hh", type="varchar(2)"),
+    Column(name="n", type="bigint"),
+)
+ANALYSED = AnalysedQuery(
+    columns=COLUMNS, expanded_query="SELECT * FROM lake.sales.orders", sources=("lake.sales.orders",)
+)
+CONTEXT = CommandContext(catalog="lake", namespace="sales")
+SETTINGS = ManagerSettings(owner="test")
+FULL = "FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL"
+
+
+def defined(
+    clauses: str = FULL,
+    *,
+    columns: str = "",
+    analysed: AnalysedQuery = ANALYSED,
+    context: CommandContext = CONTEXT,
+    settings: ManagerSettings = SETTINGS,
+) -> TableDefinition:
+    statement = parse(f"CREATE MATERIALIZED TABLE daily {columns} {clauses} AS SELECT * FROM orders")
+    assert isinstance(statement, CreateMaterializedTable)
+    return define(statement, analysed, identifier=DAILY_ID, context=context, settings=settings)
+
+
+def refused(error: type[MtError], clauses: str = FULL, **changes) -> str:
+    with pytest.raises(error) as raised:
+        defined(clauses, **changes)
+    return str(raised.value)
+
+
+def test_a_definition_holds_what_the_statement_and_its_session_say() -> None:
+    context = CommandContext(
+        catalog="lake",
+        namespace="sales",
+        properties={"spark.sql.ansi.enabled": "false", "table.local-time-zone": "Asia/Tokyo", "other": "x"},
+    )
+    clauses = f"COMMENT 'it''s' PARTITIONED BY (ds) WITH ('partition.fields.DS.date-formatter' = 'yyyy-MM-dd') {FULL}"
+
+    definition = defined(clauses, context=context)
+
+    assert definition == TableDefinition(
+        columns=tuple(replace(column, nullable=True) for column in COLUMNS),
+        original_query="SELECT * FROM orders",
+        expanded_query="SELECT * FROM lake.sales.orders",
+        freshness=Freshness(1, "DAY"),
+        refresh_mode=RefreshMode.FULL,
+        logical_refresh_mode="FULL",
+        zone="Asia/Tokyo",
+        comment="it's",
+        partition_keys=("Ds",),
+        options={"partition.fields.Ds.date-formatter": "yyyy-MM-dd"},
+        catalog="lake",
+        namespace="sales",
+        settings={"spark.sql.ansi.enabled": "false"},
+    )
+
+
+# ------------------------------------------------------------------------------------------------- mode and freshness
+
+
+@pytest.mark.parametrize(
+    ("clauses", "freshness", "logical"),
+    [
+        ("REFRESH_MODE = FULL", Freshness(1, "HOUR"), "FULL"),
+        ("FRESHNESS = INTERVAL '30' MINUTE", Freshness(30, "MINUTE"), "AUTOMATIC"),
+        ("FRESHNESS = INTERVAL '1800' SECOND", Freshness(1800, "SECOND"), "AUTOMATIC"),
+        ("FRESHNESS = INTERVAL '1' SECOND REFRESH_MODE = FULL", Freshness(1, "SECOND"), "FULL"),
+        ("FRESHNESS = INTERVAL '7' MINUTE REFRESH_MODE = FULL", Freshness(7, "MINUTE"), "FULL"),
+    ],
+)
+def test_mode_and_freshness_have_defaults_and_the_threshold_itself_means_full(
+    clauses: str, freshness: Freshness, logical: str
+) -> None:
+    definition = defined(clauses)
+
+    assert (definition.freshness, definition.refresh_mode, definition.logical_refresh_mode) == (
+        freshness,
+        RefreshMode.FULL,
+        logical,
+    )
+
+
+@pytest.mark.parametrize(
+    ("clauses", "why"),
+    [
+        ("FRESHNESS = INTERVAL '1799' SECOND", "FRESHNESS = INTERVAL '1799' SECOND is under"),
+        ("", "FRESHNESS = INTERVAL '3' MINUTE is under"),
+        ("FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = CONTINUOUS", "REFRESH_MODE = CONTINUOUS was asked for"),
+        ("REFRESH_MODE = CONTINUOUS", "REFRESH_MODE = CONTINUOUS was asked for"),
+    ],
+)
+def test_a_continuous_table_is_refused_naming_why_it_would_be_one_and_the_way_out(clauses: str, why: str) -> None:
+    refusal = refused(Unsupported, clauses)
+
+    assert why in refusal
+    assert "Add REFRESH_MODE = FULL" in refusal
+    assert "lake.sales.daily" in refusal
+
+
+def test_the_threshold_is_a_setting() -> None:
+    settings = replace(SETTINGS, freshness_threshold_s=60)
+
+    assert defined("FRESHNESS = INTERVAL '1' MINUTE", settings=settings).refresh_mode is RefreshMode.FULL
+    assert "(60 s)" in refused(Unsupported, "FRESHNESS = INTERVAL '59' SECOND", settings=settings)
+
+
+def test_the_zone_is_that_of_the_settings_unless_the_session_has_one() -> None:
+    assert defined(settings=replace(SETTINGS, zone="Europe/Berlin")).zone == "Europe/Berlin"
+
+
+def test_an_unknown_zone_of_the_session_is_refused_by_name() -> None:
+    context = replace(CONTEXT, properties={"table.local-time-zone": "Mars/Olympus"})
+
+    refusal = refused(DefinitionInvalid, context=context)
+
+    assert "table.local-time-zone: 'Mars/Olympus'" in refusal
+
+
+# ------------------------------------------------------------------------------------------ partitions and formatters
+
+
+@pytest.mark.parametrize(
+    ("clauses", "words"),
+    [
+        ("PARTITIONED BY (nope)", ["PARTITIONED BY (nope)", "lake.sales.daily", "Ds, hh, n"]),
+        ("PARTITIONED BY (ds, DS)", ["names a column twice"]),
+        (
+            "PARTITIONED BY (ds) WITH ('partition.fields.hh.date-formatter' = 'HH')",
+            ["partition.fields.hh.date-formatter", "hh is not a partition column", "partition columns are Ds"],
+        ),
+        (
+            "WITH ('partition.fields.ds.date-formatter' = 'yyyy')",
+            ["partition.fields.ds.date-formatter", "none: it is not partitioned"],
+        ),
+        (
+            "PARTITIONED BY (n) WITH ('partition.fields.n.date-formatter' = 'yyyy')",
+            ["partition.fields.n.date-formatter", "only string partition columns", "n of lake.sales.daily is BIGINT"],
+        ),
+        (
+            "PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-ww')",
+            ["partition.fields.Ds.date-formatter", "'yyyy-ww'", "letter w"],
+        ),
+        (
+            "PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = '')",
+            ["partition.fields.Ds.date-formatter", "is empty"],
+        ),
+        (
+            "PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy', "
+            "'partition.fields.DS.date-formatter' = 'MM')",
+            ["Ds", "has a date-formatter twice"],
+        ),
+    ],
+)
+def test_partitions_and_formatters_that_do_not_fit_are_refused_naming_column_option_and_way_out(
+    clauses: str, words: list[str]
+) -> None:
+    refusal = refused(DefinitionInvalid, f"{clauses} {FULL}")
+
+    assert all(word in refusal for word in words), refusal
+
+
+def test_a_varchar_partition_column_takes_a_formatter() -> None:
+    clauses = f"PARTITIONED BY (hh) WITH ('partition.fields.hh.date-formatter' = 'HH') {FULL}"
+
+    assert defined(clauses).date_formatters == {"hh": "HH"}
+
+
+# ------------------------------------------------------------------------------------------------------------- columns
+
+
+def test_a_list_of_names_gives_the_columns_in_its_order() -> None:
+    definition = defined(columns="(N, hh, ds)")
+
+    assert [column.name for column in definition.columns] == ["n", "hh", "Ds"]
+    assert definition.expanded_query == "SELECT `n`, `hh`, `Ds` FROM (\nSELECT * FROM lake.sales.orders\n)"
+    assert definition.original_query == "SELECT * FROM orders"
+
+
+def test_a_typed_list_gives_types_comments_and_not_null_and_may_leave_columns_out() -> None:
+    definition = defined(columns="(n DECIMAL(10, 2) NOT NULL COMMENT 'how many')")
+
+    assert definition.columns == (
+        Column(name="Ds", type="string"),
+        Column(name="hh", type="varchar(2)"),
+        Column(name="n", type="DECIMAL(10, 2)", nullable=False, comment="how many"),
+    )
+    assert definition.expanded_query == "SELECT * FROM lake.sales.orders"
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ("(ds, n)", ["names 2 columns, its query gives 3"]),
+        ("(ds, hh, nope)", ["Column nope of lake.sales.daily is not produced by its query", "Ds, hh, n"]),
+        ("(ds STRING, extra INT)", ["Column extra of lake.sales.daily is not produced by its query"]),
+    ],
+)
+def test_a_column_list_that_does_not_fit_the_query_is_refused(columns: str, words: list[str]) -> None:
+    refusal = refused(DefinitionInvalid, columns=columns)
+
+    assert all(word in refusal for word in words), refusal
+
+
+def test_a_query_with_two_columns_of_one_name_is_refused() -> None:
+    analysed = replace(ANALYSED, columns=(*COLUMNS, Column(name="DS", type="int")))
+
+    assert "two columns of one name" in refused(DefinitionInvalid, analysed=analysed)
+
+
+# ------------------------------------------------------------------------------------------------ appending, partitions
+
+
+def test_only_new_columns_at_the_end_are_appended_and_they_are_nullable() -> None:
+    note = Column(name="note", type="string", nullable=False)
+
+    assert check_appended(DAILY_ID, COLUMNS, (*COLUMNS, note)) == (replace(note, nullable=True),)
+    assert check_appended(DAILY_ID, COLUMNS, COLUMNS) == ()
+
+
+def test_an_appended_column_cannot_have_a_name_that_is_taken() -> None:
+    with pytest.raises(DefinitionInvalid, match="two columns of one name"):
+        check_appended(DAILY_ID, COLUMNS, (*COLUMNS, Column(name="DS", type="string")))
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"nope": "1"}, ["nope is not a partition column of lake.sales.daily", "Ds, n"]),
+        ({"n": "1"}, ["only string partition columns can be named", "BIGINT", "refresh the whole table"]),
+    ],
+)
+def test_a_partition_that_cannot_be_named_is_refused(spec: dict[str, str], words: list[str]) -> None:
+    definition = defined(f"PARTITIONED BY (ds, n) {FULL}")
+
+    with pytest.raises(DefinitionInvalid) as raised:
+        check_partition_spec(DAILY_ID, definition, spec)
+
+    assert all(word in str(raised.value) for word in words)
+
+
+def test_a_partition_of_a_table_without_partitions_is_refused() -> None:
+    with pytest.raises(DefinitionInvalid, match="it is not partitioned"):
+        check_partition_spec(DAILY_ID, defined(), {"ds": "1"})
+
+
+def test_a_partition_that_names_one_column_twice_is_refused() -> None:
+    definition = defined(f"PARTITIONED BY (ds) {FULL}")
+
+    with pytest.raises(DefinitionInvalid, match="twice"):
+        check_partition_spec(DAILY_ID, definition, {"ds": "1", "DS": "2"})
+
+
+def test_the_threshold_and_default_freshness_of_the_session_count() -> None:
+    world = ManagerWorld()
+    world.context = replace(
+        world.context,
+        properties={
+            "materialized-table.refresh-mode.freshness-threshold": "10 s",
+            "materialized-table.default-freshness.full": "2 h",
+        },
+    )
+
+    world.sql("CREATE MATERIALIZED TABLE quick FRESHNESS = INTERVAL '1' MINUTE AS SELECT * FROM orders")
+    world.sql("CREATE MATERIALIZED TABLE slow REFRESH_MODE = FULL AS SELECT * FROM orders")
+
+    assert world.table("quick").definition.refresh_mode is RefreshMode.FULL
+    assert world.table("slow").definition.freshness == Freshness(2, "HOUR")
+
+
+def test_a_value_of_the_session_that_cannot_be_read_is_named() -> None:
+    world = ManagerWorld()
+    key = "materialized-table.default-freshness.full"
+    world.context = replace(world.context, properties={key: "soon"})
+    before = world.state()
+
+    refused = world.refused(
+        lambda: world.sql("CREATE MATERIALIZED TABLE slow REFRESH_MODE = FULL AS SELECT * FROM orders"), ConfigError
+    )
+
+    assert key in refused
+    assert "soon" in refused
+    assert world.state() == before
+
+
+def test_a_formatter_finer_than_the_freshness_is_warned_of() -> None:
+    world = ManagerWorld()
+
+    fine = world.sql(DAILY.replace("'1' DAY", "'2' DAY"))
+    fitting = world.sql(DAILY.replace("TABLE daily", "TABLE fitting"))
+
+    assert "refreshes one partition (ds=" in fine.warnings[0]
+    assert fitting.warnings == ()
+
+
+def test_the_name_of_a_dropped_table_can_be_used_at_once_although_it_left_something() -> None:
+    world = ManagerWorld()
+    world.sql(DAILY)
+    world.work()
+    world.engine.failing["drop_storage"] = EngineError("the object store is away")
+    assert world.sql("DROP MATERIALIZED TABLE daily").warnings
+
+    world.sql(DAILY)
+    world.work()
+
+    assert world.rows() == [{"ds": "2026-03-01", "amount": 1}]

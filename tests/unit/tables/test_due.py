@@ -1,0 +1,174 @@
+"""Which grid points are due, which partitions they mean, and how far the watermark goes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mt_core.model.freshness import Freshness, grid_of
+from mt_core.model.partition import WHOLE, PartitionSpec, Scope
+from mt_core.model.run import RefreshRun, RunKind, RunStatus
+from mt_core.model.table import Column, MaterializedTable, RefreshMode, TableDefinition, TableIdentifier
+from mt_core.tables.due import advance_watermark, due_share, is_due, scope_of
+
+START = datetime(2026, 3, 27, 13, 30, tzinfo=UTC)
+
+
+DAILY = Freshness(1, "DAY")
+
+
+def table(
+    *, freshness: Freshness = DAILY, zone: str = "UTC", formatters: dict[str, str] | None = None
+) -> MaterializedTable:
+    patterns = {"ds": "yyyy-MM-dd"} if formatters is None else formatters
+    definition = TableDefinition(
+        columns=(Column(name="ds", type="string"), Column(name="hh", type="string")),
+        original_query="SELECT 1",
+        expanded_query="SELECT 1",
+        freshness=freshness,
+        refresh_mode=RefreshMode.FULL,
+        logical_refresh_mode="FULL",
+        zone=zone,
+        partition_keys=tuple(patterns),
+        options={f"partition.fields.{column}.date-formatter": pattern for column, pattern in patterns.items()},
+    )
+    return MaterializedTable(
+        table_id="t",
+        identifier=TableIdentifier("lake", "default", "t"),
+        definition=definition,
+        created_at=START,
+        status_at=START,
+        location="",
+        covered_until=START,
+    )
+
+
+def run(*points: datetime) -> RefreshRun:
+    return RefreshRun(
+        run_id=f"run-{points}",
+        table_id="t",
+        kind=RunKind.PERIODIC,
+        scope=WHOLE,
+        requested_at=START,
+        points=points,
+        status=RunStatus.SUCCEEDED,
+    )
+
+
+freshnesses = st.sampled_from(
+    [Freshness(1, "DAY"), Freshness(2, "DAY"), Freshness(6, "HOUR"), Freshness(5, "HOUR"), Freshness(1, "HOUR")]
+)
+zones = st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kolkata", "America/Santiago"])
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[MaterializedTable, list[RefreshRun], datetime, list[datetime]]:
+    """A table, the runs that cover some of its points, an instant, and all its points up to that instant."""
+    made = table(freshness=draw(freshnesses), zone=draw(zones))
+    until = START + timedelta(hours=draw(st.integers(min_value=0, max_value=24 * 12)))
+    points = grid_of(made.definition.freshness, made.definition.zone).between(made.covered_until, until)
+    chosen = draw(st.lists(st.sampled_from(points))) if points else []
+    covering = [run(*chosen[index : index + 3]) for index in range(0, len(chosen), 3)]
+    return made, covering, until, points
+
+
+@settings(max_examples=40, deadline=None)
+@given(histories())
+def test_every_point_since_the_watermark_is_covered_or_due_and_never_both(history) -> None:
+    made, covering, until, points = history
+    covered = {point for each in covering for point in each.points}
+
+    share = due_share(made, covering, until, max_partitions=1000)
+
+    assert share.rest is None
+    assert list(share.points) == sorted(set(points) - covered, reverse=True)
+    assert all(is_due(made, covering, point) == (point not in covered) for point in points)
+
+
+@settings(max_examples=40, deadline=None)
+@given(histories(), st.integers(min_value=1, max_value=5))
+def test_shares_taken_one_after_the_other_give_every_due_point_once_and_none_is_too_large(history, limit: int) -> None:
+    made, covering, until, points = history
+    covered = {point for each in covering for point in each.points}
+    taken: list[datetime] = []
+    rest: datetime | None = until
+
+    while rest is not None:
+        share = due_share(made, [*covering, run(*taken)], rest, max_partitions=limit)
+        assert len(scope_of(made, share.points).specs or ()) <= limit
+        taken.extend(share.points)
+        rest = share.rest
+
+    assert taken == sorted(set(points) - covered, reverse=True)
+
+
+@settings(max_examples=40, deadline=None)
+@given(histories())
+def test_the_watermark_passes_no_point_that_is_not_covered_and_every_point_that_is(history) -> None:
+    made, covering, _, points = history
+    covered = {point for each in covering for point in each.points}
+
+    mark = advance_watermark(made, covering).covered_until
+
+    assert {point for point in points if point <= mark} <= covered
+    grid = grid_of(made.definition.freshness, made.definition.zone)
+    assert grid.after(mark) not in covered
+    assert mark >= made.covered_until
+
+
+@settings(max_examples=40, deadline=None)
+@given(histories())
+def test_moving_the_watermark_changes_nothing_about_what_is_due(history) -> None:
+    made, covering, until, _ = history
+    moved = advance_watermark(made, covering)
+
+    before = due_share(made, covering, until, max_partitions=1000)
+    after = due_share(moved, covering, until, max_partitions=1000)
+
+    assert after == before
+
+
+def test_a_watermark_that_does_not_move_gives_the_table_itself() -> None:
+    made = table()
+
+    assert advance_watermark(made, []) is made
+
+
+def test_points_off_the_grid_or_not_after_the_watermark_are_not_due() -> None:
+    made = table()
+    midnight = datetime(2026, 3, 28, tzinfo=UTC)
+
+    due = [is_due(made, [], point) for point in (midnight, midnight - timedelta(days=1), midnight + timedelta(hours=1))]
+
+    assert due == [True, False, False]
+
+
+def test_a_table_without_formatters_has_one_scope_the_whole_table() -> None:
+    assert scope_of(table(formatters={}), [START]) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("zone", "point", "expected"),
+    [
+        ("UTC", datetime(2026, 3, 30, tzinfo=UTC), "2026-03-29"),
+        ("Europe/Berlin", datetime(2026, 3, 29, 22, tzinfo=UTC), "2026-03-29"),
+        ("Asia/Tokyo", datetime(2026, 3, 29, 15, tzinfo=UTC), "2026-03-29"),
+    ],
+)
+def test_a_point_means_the_day_before_it_in_the_zone_of_the_table(zone: str, point: datetime, expected: str) -> None:
+    assert scope_of(table(zone=zone), [point]) == Scope.of([PartitionSpec.of({"ds": expected})])
+
+
+def test_a_long_absence_is_shared_out_by_partitions_not_by_points() -> None:
+    made = table(freshness=Freshness(1, "HOUR"))
+    until = START + timedelta(days=10)
+
+    share = due_share(made, [], until, max_partitions=3)
+
+    assert len(scope_of(made, share.points).specs or ()) == 3
+    assert len(share.points) > 48
+    assert share.rest is not None
+    assert share.rest < min(share.points)

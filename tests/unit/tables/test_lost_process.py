@@ -1,0 +1,289 @@
+"""A command whose process dies is finished or undone by the next one; a command that fails changes nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from mt_core.errors import EngineError, WorkflowError
+from mt_core.model.freshness import Freshness
+from mt_core.model.run import RunStatus
+from mt_core.model.table import Column, RefreshStatus
+from mt_core.testing.manager_world import DAILY, ManagerWorld
+from tests.unit.tables.failing_registry import (
+    Killed,
+    buries,
+    clears_the_intent,
+    failing_world,
+    registry_of,
+    takes_an_intent,
+)
+
+
+@pytest.fixture
+def world() -> ManagerWorld:
+    return failing_world()
+
+
+# --------------------------------------------------------------------------------------- commands on a table that die
+
+SUSPEND = "ALTER MATERIALIZED TABLE daily SUSPEND"
+RESUME = "ALTER MATERIALIZED TABLE daily RESUME WITH ('sink.parallelism' = '4')"
+FRESHNESS = "ALTER MATERIALIZED TABLE daily SET FRESHNESS = INTERVAL '2' DAY"
+ALTER = "ALTER MATERIALIZED TABLE daily AS SELECT * FROM wider"
+DROP = "DROP MATERIALIZED TABLE daily"
+
+
+def die_before(operation: str):
+    def plan(world: ManagerWorld) -> None:
+        in_scheduler = operation in {"modify", "describe", "delete", "create"}
+        (world.scheduler if in_scheduler else world.engine).failing[operation] = Killed()
+
+    plan.__name__ = f"before_{operation}"
+    return plan
+
+
+def die_before_commit(when, *, landed: bool = False):
+    def plan(world: ManagerWorld) -> None:
+        registry = registry_of(world)
+        registry.fail_when, registry.error, registry.landed = when, Killed(), landed
+
+    plan.__name__ = f"{'after' if landed else 'before'}_{when.__name__}"
+    return plan
+
+
+def settled(world: ManagerWorld, statement: str, plan) -> None:
+    world.engine.create_source(
+        "lake.default.wider",
+        [{"ds": "2026-03-01", "amount": 1, "note": "x"}],
+        [Column(name="ds", type="string"), Column(name="amount", type="int"), Column(name="note", type="string")],
+    )
+    plan(world)
+    with pytest.raises(Killed):
+        world.sql(statement)
+    world.restart()
+    world.recover()
+
+
+def assert_consistent(world: ManagerWorld, status: RefreshStatus) -> None:
+    table = world.table()
+    workflow = world.scheduler.workflows[table.table_id]
+    assert table.status is status
+    assert table.intent is None
+    assert workflow.paused is (status is RefreshStatus.SUSPENDED)
+    assert workflow.schedule.freshness == table.definition.freshness
+    assert dict(workflow.dynamic_options) == dict(table.dynamic_options)
+
+
+def assert_usable(world: ManagerWorld) -> None:
+    if world.table().status is RefreshStatus.SUSPENDED:
+        world.sql("ALTER MATERIALIZED TABLE daily RESUME")
+    world.pass_days(2)
+    world.tick(world.latest_point())
+    world.work()
+    assert world.runs()[-1].status in {RunStatus.SUCCEEDED, RunStatus.SKIPPED}
+    world.sql("DROP MATERIALIZED TABLE daily")
+    assert world.engine.storages == {}
+    assert world.scheduler.workflows == {}
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        die_before("describe"),
+        die_before("modify"),
+        die_before_commit(takes_an_intent, landed=True),
+        die_before_commit(clears_the_intent),
+        die_before_commit(clears_the_intent, landed=True),
+    ],
+)
+def test_a_suspend_whose_process_died_is_finished_by_the_next_one(world: ManagerWorld, plan) -> None:
+    world.sql(DAILY)
+    world.work()
+
+    settled(world, SUSPEND, plan)
+
+    assert_consistent(world, RefreshStatus.SUSPENDED)
+    assert_usable(world)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        die_before("describe"),
+        die_before("modify"),
+        die_before_commit(takes_an_intent, landed=True),
+        die_before_commit(clears_the_intent),
+        die_before_commit(clears_the_intent, landed=True),
+    ],
+)
+@pytest.mark.parametrize("before", [[], [SUSPEND]])
+def test_a_resume_with_options_whose_process_died_is_finished_with_them(world: ManagerWorld, plan, before) -> None:
+    world.sql(DAILY)
+    world.work()
+    for statement in before:
+        world.sql(statement)
+
+    settled(world, RESUME, plan)
+
+    assert_consistent(world, RefreshStatus.ACTIVATED)
+    assert dict(world.table().dynamic_options) == {"sink.parallelism": "4"}
+    assert_usable(world)
+
+
+def test_a_resume_that_forgets_still_forgets_after_its_process_died(world: ManagerWorld) -> None:
+    world.sql(DAILY)
+    world.work()
+    world.sql(SUSPEND)
+    world.pass_days(3)
+
+    settled(world, "ALTER MATERIALIZED TABLE daily RESUME WITH ('catch-up' = 'none')", die_before("modify"))
+
+    assert_consistent(world, RefreshStatus.ACTIVATED)
+    assert world.table().covered_until == world.latest_point()
+
+
+@pytest.mark.parametrize("plan", [die_before("create_storage"), die_before("describe"), die_before("modify")])
+def test_lost_storage_is_filled_again_though_the_resume_died(world: ManagerWorld, plan) -> None:
+    world.sql(DAILY)
+    world.work()
+    world.sql(SUSPEND)
+    rows = world.rows()
+    world.engine.storages.clear()
+
+    settled(world, "ALTER MATERIALIZED TABLE daily RESUME", plan)
+    world.work()
+
+    assert_consistent(world, RefreshStatus.ACTIVATED)
+    assert world.rows() == rows
+    assert_usable(world)
+
+
+@pytest.mark.parametrize(
+    ("plan", "freshness"),
+    [
+        (die_before("modify"), 1),
+        (die_before_commit(takes_an_intent, landed=True), 1),
+        (die_before_commit(clears_the_intent), 1),
+        (die_before_commit(clears_the_intent, landed=True), 2),
+    ],
+)
+@pytest.mark.parametrize(
+    "statement", [FRESHNESS, DAILY.replace("CREATE", "CREATE OR ALTER").replace("'1' DAY", "'2' DAY")]
+)
+def test_a_new_freshness_whose_process_died_is_undone_or_complete(
+    world: ManagerWorld, plan, freshness: int, statement: str
+) -> None:
+    world.sql(DAILY)
+    world.work()
+
+    settled(world, statement, plan)
+
+    assert_consistent(world, RefreshStatus.ACTIVATED)
+    assert world.table().definition.freshness == Freshness(freshness, "DAY")
+    assert_usable(world)
+
+
+@pytest.mark.parametrize(
+    ("plan", "columns"),
+    [
+        (die_before("swap"), ("ds", "amount")),
+        (die_before("add_columns"), ("ds", "amount")),
+        (die_before_commit(takes_an_intent, landed=True), ("ds", "amount")),
+        (die_before_commit(clears_the_intent), ("ds", "amount")),
+        (die_before_commit(clears_the_intent, landed=True), ("ds", "amount", "note")),
+    ],
+)
+def test_an_alter_whose_process_died_is_undone_or_complete(world: ManagerWorld, plan, columns) -> None:
+    world.sql(DAILY)
+    world.work()
+
+    settled(world, ALTER, plan)
+
+    assert_consistent(world, RefreshStatus.ACTIVATED)
+    assert tuple(column.name for column in world.table().definition.columns) == columns
+    world.sql(ALTER)
+    world.work()
+    assert world.rows() == [{"ds": "2026-03-01", "amount": 1, "note": "x"}]
+    assert_usable(world)
+
+
+@pytest.mark.parametrize(
+    "plan", [die_before("delete"), die_before("drop_storage"), die_before_commit(buries, landed=True)]
+)
+def test_a_drop_whose_process_died_is_finished_by_the_next_one(world: ManagerWorld, plan) -> None:
+    before = {**world.state(), "runs": []}
+    world.sql(DAILY)
+
+    settled(world, DROP, plan)
+
+    assert {**world.state(), "runs": []} == before
+    world.sql(DAILY)
+    world.work()
+    assert_consistent(world, RefreshStatus.ACTIVATED)
+
+
+@pytest.mark.parametrize("operation", ["delete", "drop_storage"])
+def test_a_drop_that_cannot_remove_everything_succeeds_with_a_warning_and_the_rest_follows(
+    world: ManagerWorld, operation: str
+) -> None:
+    before = {**world.state(), "runs": []}
+    world.sql(DAILY)
+    (world.scheduler if operation == "delete" else world.engine).failing[operation] = ValueError("away")
+
+    outcome = world.sql(DROP)
+    world.recover()
+
+    assert len(outcome.warnings) == 1
+    assert "is removed as soon as that is possible" in outcome.warnings[0]
+    assert [run.status for run in world.state()["runs"]] == [RunStatus.CANCELED]
+    assert {**world.state(), "runs": []} == before
+
+
+# ------------------------------------------------------------------------------------ commands whose scheduler refuses
+
+
+@pytest.mark.parametrize(
+    ("before", "statement"),
+    [
+        ([], SUSPEND),
+        ([SUSPEND], RESUME),
+        ([], RESUME),
+        ([], FRESHNESS),
+        ([], DAILY.replace("CREATE", "CREATE OR ALTER").replace("'1' DAY", "'2' DAY").replace("orders", "wider")),
+    ],
+)
+@pytest.mark.parametrize("operation", ["describe", "modify"])
+def test_a_command_that_the_scheduler_fails_changes_nothing(
+    world: ManagerWorld, before: list[str], statement: str, operation: str
+) -> None:
+    world.engine.create_source("lake.default.wider", [{"ds": "2026-03-01", "amount": 1}])
+    world.sql(DAILY)
+    world.work()
+    for earlier in before:
+        world.sql(earlier)
+    state = world.state()
+    world.scheduler.failing[operation] = ValueError("503")
+
+    refusal = world.refused(lambda: world.sql(statement), WorkflowError)
+
+    assert "503" in refusal
+    assert world.state() == state
+    world.sql(statement)
+
+
+@pytest.mark.parametrize("operation", ["load", "swap", "add_columns"])
+def test_an_alter_whose_columns_cannot_be_appended_keeps_definition_and_columns(
+    world: ManagerWorld, operation: str
+) -> None:
+    world.engine.create_source("lake.default.wider", [{"ds": "2026-03-01", "amount": 1, "note": "x"}])
+    world.sql(DAILY)
+    world.work()
+    definition, columns = world.table().definition, world.engine.storages[world.table().identifier].columns
+    world.engine.failing[operation] = ValueError("503")
+
+    world.refused(lambda: world.sql(ALTER), EngineError)
+
+    table = world.table()
+    assert (table.definition, table.rebuild_due, table.intent) == (definition, None, None)
+    assert world.engine.storages[table.identifier].columns == columns
+    assert len(world.runs()) == 1

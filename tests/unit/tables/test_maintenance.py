@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+from mt_core.errors import EngineError
+from mt_core.tables.maintenance import maintain
+from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
+
+
+def world_with_history() -> ManagerWorld:
+    world = ManagerWorld()
+    world.sql(WHOLE_TABLE)
+    world.work()
+    world.engine.history_is_old = True
+    return world
+
+
+def test_old_snapshots_of_an_idle_table_expire_under_a_claim_and_the_rows_stay() -> None:
+    world = world_with_history()
+    before = world.table("totals")
+
+    done = maintain(world.services)
+
+    assert done == ["expired old snapshots of lake.default.totals"]
+    assert world.table("totals").claim == before.claim + 1
+    assert world.engine.load(before.identifier).epoch == before.claim + 1
+    assert world.table("totals").intent is None
+    assert world.rows("totals") == [{"ds": "2026-03-01", "amount": 1}]
+    assert maintain(world.services) == []
+
+
+def test_a_table_with_an_open_run_is_left_alone() -> None:
+    world = world_with_history()
+    world.sql("ALTER MATERIALIZED TABLE totals REFRESH")
+    before = world.table("totals")
+
+    assert maintain(world.services) == []
+    assert world.table("totals") == before
+
+
+def test_after_an_expiry_that_failed_the_table_can_be_used_at_once() -> None:
+    world = world_with_history()
+    world.engine.failing["expire"] = EngineError("disk full")
+
+    assert maintain(world.services) == []
+
+    assert world.table("totals").intent is None
+    world.clock.advance(timedelta(hours=1))
+    run = world.tick(world.latest_point("totals"), "totals")
+    world.work()
+    assert world.run(run.run_id).status == "SKIPPED"
+
+
+def test_a_partition_whose_last_refresh_has_expired_is_refreshed_again() -> None:
+    world = ManagerWorld()
+    world.sql(DAILY)
+    world.work()
+    world.pass_days(2)
+    for point in (world.latest_point() - timedelta(days=1), world.latest_point()):
+        world.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": point.day}])
+        world.tick(point)
+        world.work()
+    world.engine.history_is_old = True
+
+    maintain(world.services)
+    run = world.tick(world.latest_point() - timedelta(days=1), key=None)
+    world.work()
+
+    assert world.run(run.run_id).reason == "its last refresh is no longer in the table's history"

@@ -1,0 +1,245 @@
+"""What SHOW, DESCRIBE and EXPLAIN tell about materialized tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from mt_core.errors import DefinitionInvalid
+from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
+
+ORDERS = "lake.default.orders"
+
+
+def names(world: ManagerWorld, clause: str = "") -> list[object]:
+    return [row["materialized table"] for row in world.show(f"SHOW MATERIALIZED TABLES {clause}")]
+
+
+def facts(world: ManagerWorld, name: str = "daily") -> dict[object, object]:
+    return {row["name"]: row["type"] for row in world.show(f"DESCRIBE EXTENDED {name}")}
+
+
+def explained(world: ManagerWorld, clause: str = "") -> list[str]:
+    ((text,),) = (tuple(row.values()) for row in world.show(f"EXPLAIN REFRESH daily {clause}"))
+    return [line.strip() for line in str(text).splitlines()]
+
+
+# ---------------------------------------------------------------------------------------------------------------- SHOW
+
+
+def several(world: ManagerWorld) -> None:
+    for name in ("daily", "daily_2", "dailyx2", "da*ly", "other", "[odd]"):
+        world.sql(WHOLE_TABLE.replace("totals", f"`{name}`"))
+    world.sql(WHOLE_TABLE.replace("totals", "sales.totals"))
+
+
+@pytest.mark.parametrize(
+    ("clause", "expected"),
+    [
+        ("", ["[odd]", "da*ly", "daily", "daily_2", "dailyx2", "other"]),
+        ("LIKE 'daily%'", ["daily", "daily_2", "dailyx2"]),
+        ("LIKE 'daily_2'", ["daily_2", "dailyx2"]),
+        ("LIKE 'da*ly'", ["da*ly"]),
+        ("LIKE '[odd]'", ["[odd]"]),
+        ("LIKE 'daily?2'", []),
+        ("LIKE 'DAILY'", []),
+        ("NOT LIKE '%a%'", ["[odd]", "other"]),
+        ("IN sales", ["totals"]),
+        ("FROM lake.sales LIKE 't%'", ["totals"]),
+        ("IN lake.nowhere", []),
+    ],
+)
+def test_show_lists_the_tables_of_a_namespace_whose_names_are_like_the_pattern(
+    world: ManagerWorld, clause: str, expected: list[str]
+) -> None:
+    several(world)
+
+    assert names(world, clause) == expected
+
+
+def test_show_tells_how_stale_each_table_is(world: ManagerWorld) -> None:
+    world.sql(DAILY)
+    (never,) = world.show("SHOW MATERIALIZED TABLES")
+    world.clock.advance(timedelta(seconds=5))
+    world.work()
+    ages = []
+    for hours in (0, 0.02, 1, 2, 50):
+        world.clock.advance(timedelta(hours=hours))
+        ages.append(world.show("SHOW MATERIALIZED TABLES")[0]["stale for"])
+
+    assert never == {
+        "materialized table": "daily",
+        "refresh mode": "FULL",
+        "freshness": "INTERVAL '1' DAY",
+        "status": "ACTIVATED",
+        "last refresh": None,
+        "stale for": None,
+    }
+    assert ages == ["0 s", "72 s", "61 min", "3 h", "2 d"]
+    assert world.show("SHOW MATERIALIZED TABLES")[0]["last refresh"] == "2026-03-01 12:00:05"
+
+
+def test_a_skipped_refresh_makes_a_table_fresh_and_one_skipped_as_suspended_does_not(world: ManagerWorld) -> None:
+    world.sql(DAILY)
+    world.work()
+    world.pass_days(1)
+    world.tick(world.latest_point())
+    world.work()
+    fresh = world.show("SHOW MATERIALIZED TABLES")[0]["stale for"]
+    world.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
+    for _ in range(15):
+        world.pass_days(1)
+        world.tick(world.latest_point())
+
+    (row,) = world.show("SHOW MATERIALIZED TABLES")
+
+    assert fresh == "0 s"
+    assert (row["status"], row["last refresh"], row["stale for"]) == ("SUSPENDED", "2026-03-02 12:00:00", "15 d")
+
+
+def test_show_refreshes_gives_the_ledger_newest_first(world: ManagerWorld) -> None:
+    world.sql(DAILY)
+    world.work()
+    world.pass_days(1)
+    world.engine.failing["write"] = RuntimeError("no executor")
+    world.engine.commit(ORDERS, [{"ds": "2026-03-01", "amount": 2}])
+    world.tick(world.latest_point())
+    world.work()
+
+    rows = world.show("SHOW REFRESHES FOR daily")
+
+    assert [(row["kind"], row["status"], row["partitions"], row["error"]) for row in rows] == [
+        ("PERIODIC", "FAILED", "ds=2026-03-01", "write failed: no executor"),
+        ("INITIAL", "SUCCEEDED", "whole table", None),
+    ]
+    assert rows[0]["schedule time"] == "2026-03-02 00:00:00"
+    assert rows[0]["reason"] == "lake.default.orders changed"
+    assert (rows[1]["decision"], rows[1]["rows"], rows[1]["attempt"]) == ("refresh", 1, 1)
+    assert len(world.show("SHOW REFRESHES LIMIT 1")) == 1
+
+
+def test_show_refreshes_keeps_the_runs_of_a_dropped_table(world: ManagerWorld) -> None:
+    world.sql(DAILY)
+    world.work()
+    table_id = world.table().table_id
+    world.sql("DROP MATERIALIZED TABLE daily")
+
+    (row,) = world.show("SHOW REFRESHES")
+
+    assert row["materialized table"] == f"dropped ({table_id})"
+
+
+# ------------------------------------------------------------------------------------------------------------ DESCRIBE
+
+
+def test_describe_gives_the_columns_of_flink(world: ManagerWorld) -> None:
+    world.sql(DAILY)
+
+    assert world.show("DESCRIBE daily") == [
+        {"name": "ds", "type": "STRING", "null": True, "key": None, "extras": "PARTITION KEY", "watermark": None},
+        {"name": "amount", "type": "INT", "null": True, "key": None, "extras": None, "watermark": None},
+    ]
+
+
+def test_describe_of_a_name_that_is_no_materialized_table_is_left_to_spark(world: ManagerWorld) -> None:
+    assert world.sql("DESCRIBE orders").passthrough
+
+
+def test_describe_extended_tells_status_workflow_sources_and_what_decided(world: ManagerWorld) -> None:
+    world.sql(DAILY)
+    world.work()
+
+    told = facts(world)
+
+    assert told["identifier"] == "lake.default.daily"
+    assert told["status"] == "ACTIVATED, by CREATE at 2026-03-01 12:00:00"
+    assert told["schedule"] == "every INTERVAL '1' DAY in UTC"
+    assert told["workflow"] == "ACTIVE in fake"
+    assert str(told["last run"]).startswith("SUCCEEDED INITIAL whole table at 2026-03-01 12:00:00")
+    assert told["decision"] == "refresh: never refreshed before"
+    assert str(told["sources"]).startswith("lake.default.orders (table, version ")
+    assert (told["rebuild due"], told["query"]) == ("no", "SELECT * FROM orders")
+
+
+def test_describe_extended_works_while_scheduler_and_engine_are_away(world: ManagerWorld) -> None:
+    world.sql(DAILY)
+    world.work()
+    world.scheduler.failing["describe"] = RuntimeError("503")
+    world.engine.away = True
+
+    told = facts(world)
+
+    assert "503" in str(told["workflow"])
+    assert "MISSING" not in str(told["workflow"])
+    assert "away" in str(told["storage"])
+
+
+def test_describe_extended_masks_secrets(world: ManagerWorld) -> None:
+    world.sql(DAILY.replace("WITH (", "WITH ('my.password' = 'hunter2', "))
+    world.sql("ALTER MATERIALIZED TABLE daily RESUME WITH ('my.token' = 'hunter3')")
+
+    assert "hunter" not in str(facts(world))
+
+
+def test_describe_extended_names_lost_storage_and_the_way_out(world: ManagerWorld) -> None:
+    world.sql(DAILY)
+    world.engine.storages.clear()
+
+    assert facts(world)["storage"] == "missing; ALTER MATERIALIZED TABLE lake.default.daily RESUME makes it again"
+
+
+# ------------------------------------------------------------------------------------------------------------- EXPLAIN
+
+
+def test_explain_refresh_tells_what_is_due_and_what_a_refresh_would_write(world: ManagerWorld) -> None:
+    world.sql(DAILY)
+    world.work()
+    world.pass_days(2)
+    unchanged = explained(world)
+    world.engine.commit(ORDERS, [{"ds": "2026-03-02", "amount": 2}])
+    changed = explained(world)
+
+    assert unchanged[:4] == [
+        "Refresh of lake.default.daily",
+        "scope:    ds=2026-03-01, ds=2026-03-02 (2 grid points are due)",
+        "decision: skip: sources unchanged",
+        "writes:   nothing",
+    ]
+    assert changed[2:4] == [
+        "decision: refresh: lake.default.orders changed",
+        "writes:   ds=2026-03-01, ds=2026-03-02",
+    ]
+
+
+def test_explain_refresh_of_a_partition_explains_that_partition(world: ManagerWorld) -> None:
+    world.sql(DAILY)
+    world.work()
+
+    assert explained(world, "PARTITION (ds = '2026-01-01')")[1] == "scope:    ds=2026-01-01 (as asked)"
+    world.refused(lambda: explained(world, "PARTITION (nope = '1')"), DefinitionInvalid)
+
+
+def test_explain_refresh_agrees_with_what_the_next_tick_does(world: ManagerWorld) -> None:
+    world.sql(DAILY)
+    world.work()
+    world.pass_days(3)
+    world.engine.commit(ORDERS, [{"ds": "2026-03-02", "amount": 2}])
+    told = explained(world)
+
+    run = world.tick(world.latest_point())
+    world.work()
+
+    done = world.run(run.run_id)
+    assert told[1].startswith(f"scope:    {done.scope} ")
+    assert told[2] == f"decision: {done.decision}: {done.reason}"
+
+
+def test_times_are_shown_in_the_zone_of_the_table(world: ManagerWorld) -> None:
+    world.context = replace(world.context, properties={"table.local-time-zone": "Asia/Tokyo"})
+    world.sql(DAILY)
+    world.work()
+
+    assert world.show("SHOW MATERIALIZED TABLES")[0]["last refresh"] == "2026-03-01 21:00:00"
+    assert world.show("SHOW REFRESHES FOR daily")[0]["finished at"] == "2026-03-01 21:00:00"

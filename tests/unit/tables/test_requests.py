@@ -1,0 +1,271 @@
+"""Refresh requests: keys, coalescing, cancelling, and what cannot be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from mt_core.errors import (
+    DefinitionInvalid,
+    MtError,
+    OperationNotFound,
+    RequestInvalid,
+    TableGone,
+    TableInitializing,
+    TableNotFound,
+)
+from mt_core.model.partition import WHOLE, PartitionSpec, Scope
+from mt_core.model.run import RefreshRun, RunKind, RunStatus
+from mt_core.tables.commands import RefreshRequest
+from mt_core.testing.manager_world import DAILY, ManagerWorld
+
+ORDERS = "lake.default.orders"
+MARCH_2 = datetime(2026, 3, 2, tzinfo=UTC)
+MARCH_3 = datetime(2026, 3, 3, tzinfo=UTC)
+
+
+@pytest.fixture
+def world() -> ManagerWorld:
+    made = ManagerWorld()
+    made.sql(DAILY)
+    made.work()
+    made.pass_days(2)
+    return made
+
+
+def manual(
+    world: ManagerWorld, partitions: Mapping[str, str] | None = None, *, key: str | None = None, **changes: object
+) -> RefreshRun:
+    request = RefreshRequest(
+        identifier_text="lake.default.daily", is_periodic=False, static_partitions=partitions or {}, request_key=key
+    )
+    return world.manager.requests.request_refresh(replace(request, **changes))
+
+
+def ds(*values: str) -> Scope:
+    return Scope.of(PartitionSpec.of({"ds": value}) for value in values)
+
+
+def statuses(world: ManagerWorld) -> list[RunStatus]:
+    return [run.status for run in world.runs()[1:]]
+
+
+# ---------------------------------------------------------------------------------------------------------------- keys
+
+
+@pytest.mark.parametrize("worked", [False, True])
+def test_a_request_of_the_same_key_attaches_to_the_run_it_has(world: ManagerWorld, worked: bool) -> None:
+    first = world.tick(MARCH_3)
+    if worked:
+        world.work()
+
+    again = world.tick(MARCH_3)
+
+    assert again.run_id == first.run_id
+    assert len(world.runs()) == 2
+
+
+def test_a_request_whose_run_failed_gives_a_new_run_that_says_what_it_retries(world: ManagerWorld) -> None:
+    world.engine.failing["write"] = RuntimeError("no executor")
+    first = manual(world, {"ds": "2026-03-01"}, key="mine")
+    world.work()
+
+    again = manual(world, {"ds": "2026-03-02"}, key="mine")
+    world.work()
+
+    assert world.run(first.run_id).status is RunStatus.FAILED
+    assert again.retry_of == first.run_id
+    assert (world.run(again.run_id).status, again.scope) == (RunStatus.SUCCEEDED, ds("2026-03-01"))
+    assert manual(world, {"ds": "2026-03-01"}, key="mine").run_id == again.run_id
+
+
+def test_a_coalesced_request_whose_host_failed_can_be_asked_again(world: ManagerWorld) -> None:
+    manual(world, {"ds": "2026-03-01"}, key="host")
+    covered = manual(world, {"ds": "2026-03-02"}, key="mine")
+    world.engine.failing["write"] = RuntimeError("no executor")
+    world.work()
+    shown = world.run(covered.run_id)
+
+    again = manual(world, {"ds": "2026-03-02"}, key="mine")
+    world.work()
+
+    assert (shown.status, shown.error) == (RunStatus.FAILED, "write failed: no executor")
+    assert again.retry_of == covered.run_id
+    assert world.run(again.run_id).status is RunStatus.SUCCEEDED
+
+
+def test_a_periodic_request_on_a_suspended_table_is_skipped_and_the_same_key_runs_after_resume(
+    world: ManagerWorld,
+) -> None:
+    world.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
+    world.engine.commit(ORDERS, [{"ds": "2026-03-02", "amount": 2}])
+
+    skipped = world.tick(MARCH_3, key="tick")
+    world.sql("ALTER MATERIALIZED TABLE daily RESUME")
+    run = world.tick(MARCH_3, key="tick")
+    world.work()
+
+    assert (skipped.status, skipped.decision, skipped.points) == (RunStatus.SKIPPED, "suspended", ())
+    assert skipped.reason == "lake.default.daily is suspended"
+    assert run.run_id != skipped.run_id
+    assert (world.run(run.run_id).status, world.run(run.run_id).scope) == (
+        RunStatus.SUCCEEDED,
+        ds("2026-03-01", "2026-03-02"),
+    )
+    assert world.rows() == [{"ds": "2026-03-02", "amount": 2}]
+
+
+def test_a_refresh_by_hand_works_while_the_table_is_suspended(world: ManagerWorld) -> None:
+    world.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
+    world.engine.commit(ORDERS, [{"ds": "2026-03-02", "amount": 2}])
+
+    run = manual(world)
+    world.work()
+
+    assert world.run(run.run_id).status is RunStatus.SUCCEEDED
+    assert world.rows() == [{"ds": "2026-03-02", "amount": 2}]
+
+
+# ---------------------------------------------------------------------------------------------------------- coalescing
+
+
+def test_requests_that_wait_become_one_run_and_each_sees_its_outcome(world: ManagerWorld) -> None:
+    first, second = manual(world, {"ds": "2026-03-01"}), manual(world, {"ds": "2026-03-02"})
+    before = world.run(second.run_id)
+    world.work()
+
+    assert (second.status, second.covered_by) == (RunStatus.COALESCED, first.run_id)
+    assert (before.run_id, before.status) == (second.run_id, RunStatus.QUEUED)
+    seen = world.run(second.run_id)
+    assert (seen.run_id, seen.status, seen.covered_by) == (second.run_id, RunStatus.SUCCEEDED, first.run_id)
+    assert seen.scope == ds("2026-03-01", "2026-03-02")
+    assert statuses(world) == [RunStatus.SUCCEEDED, RunStatus.COALESCED]
+
+
+def test_a_request_with_other_options_is_a_run_of_its_own(world: ManagerWorld) -> None:
+    manual(world, dynamic_options={"sink.parallelism": "4"})
+    manual(world, dynamic_options={"sink.parallelism": "8"})
+
+    assert statuses(world) == [RunStatus.QUEUED, RunStatus.QUEUED]
+
+
+def test_a_request_by_hand_is_not_coalesced_into_a_periodic_one_which_could_skip_it(world: ManagerWorld) -> None:
+    world.tick(MARCH_3)
+    manual(world)
+    world.work()
+
+    assert [(run.kind, run.status) for run in world.runs()[1:]] == [
+        (RunKind.PERIODIC, RunStatus.SKIPPED),
+        (RunKind.MANUAL, RunStatus.SUCCEEDED),
+    ]
+
+
+def test_a_request_is_not_coalesced_into_a_run_that_has_been_claimed(world: ManagerWorld) -> None:
+    manual(world)
+    world.work(stop_before="publish: read")
+
+    again = manual(world)
+    world.restart()
+    world.recover()
+    third = manual(world)
+
+    assert again.status is RunStatus.QUEUED
+    assert third.covered_by == again.run_id
+
+
+# ------------------------------------------------------------------------------------------------------------ waiting
+
+
+def test_waiting_for_a_run_gives_it_as_it_is_when_the_time_is_over(world: ManagerWorld) -> None:
+    run = manual(world)
+    waiting = world.manager.requests.wait_run(run.run_id, 0)
+    world.work()
+
+    assert waiting.status is RunStatus.QUEUED
+    assert world.manager.requests.wait_run(run.run_id, 0).status is RunStatus.SUCCEEDED
+
+
+def test_waiting_for_a_refresh_that_nobody_knows_is_refused(world: ManagerWorld) -> None:
+    world.refused(lambda: world.manager.requests.wait_run("nobody", 0), OperationNotFound)
+
+
+# ----------------------------------------------------------------------------------------------------------- refusals
+
+TICK = RefreshRequest(identifier_text="lake.default.daily", is_periodic=True, schedule_time="2026-03-02 00:00:00")
+HAND = RefreshRequest(identifier_text="lake.default.daily", is_periodic=False)
+
+
+@pytest.mark.parametrize(
+    ("request_", "error", "words"),
+    [
+        (replace(TICK, schedule_time=None), RequestInvalid, ["scheduleTime is missing", "yyyy-MM-dd HH:mm:ss"]),
+        (replace(TICK, schedule_time=""), RequestInvalid, ["scheduleTime is missing"]),
+        (replace(TICK, schedule_time="2026-03-02"), RequestInvalid, ["scheduleTime: '2026-03-02'", "UTC"]),
+        (replace(TICK, schedule_time="2026-02-30 00:00:00"), RequestInvalid, ["'2026-02-30 00:00:00'"]),
+        (replace(TICK, static_partitions={"ds": "1"}), RequestInvalid, ["staticPartitions", "isPeriodic = false"]),
+        (replace(HAND, static_partitions={"dx": "1"}), DefinitionInvalid, ["dx", "partition columns are ds"]),
+        (replace(HAND, identifier_text="daily"), RequestInvalid, ["'daily' is not a full name", "catalog.database"]),
+        (replace(HAND, identifier_text="default.daily"), RequestInvalid, ["'default.daily' is not a full name"]),
+        (replace(HAND, identifier_text="lake.`default"), RequestInvalid, ["is not a table name"]),
+        (replace(HAND, identifier_text="lake.default.nope"), TableNotFound, ["lake.default.nope does not exist"]),
+        (replace(HAND, table_id="old"), TableGone, ["lake.default.daily was dropped and created again", "old"]),
+        (replace(TICK, table_id="old", identifier_text="lake.default.nope"), TableGone, ["(old) was dropped"]),
+    ],
+)
+def test_a_request_that_cannot_be_used_is_refused_and_queues_nothing(
+    world: ManagerWorld, request_: RefreshRequest, error: type[MtError], words: list[str]
+) -> None:
+    before = world.state()
+
+    refusal = world.refused(lambda: world.manager.requests.request_refresh(request_), error)
+
+    assert all(word in refusal for word in words), refusal
+    assert world.state() == before
+
+
+def test_a_request_on_a_table_that_is_being_created_says_when_to_ask_again() -> None:
+    world = ManagerWorld()
+    refusals: list[MtError] = []
+    create = world.scheduler.create_refresh_workflow
+
+    def asked_meanwhile(workflow):
+        try:
+            world.manager.requests.request_refresh(TICK)
+        except TableInitializing as error:
+            refusals.append(error)
+        return create(workflow)
+
+    world.scheduler.create_refresh_workflow = asked_meanwhile
+
+    world.sql(DAILY)
+
+    assert [(error.http_status, error.retry_after_s) for error in refusals] == [(503, 2)]
+    assert "lake.default.daily is being created" in str(refusals[0])
+    assert [run.kind for run in world.runs()] == [RunKind.INITIAL]
+
+
+@pytest.mark.parametrize("text", ["lake.default.daily", "`lake`.`default`.`daily`", "lake.`default`.daily"])
+def test_a_table_is_found_under_its_plain_and_its_quoted_name(world: ManagerWorld, text: str) -> None:
+    run = world.manager.requests.request_refresh(replace(HAND, identifier_text=text))
+
+    assert (run.table_id, run.scope) == (world.table().table_id, WHOLE)
+
+
+def test_the_schedule_time_is_read_in_the_zone_of_the_table() -> None:
+    world = ManagerWorld()
+    world.context = replace(world.context, properties={"table.local-time-zone": "Asia/Tokyo"})
+    world.sql(DAILY)
+    world.work()
+    world.pass_days(1)
+
+    run = world.manager.requests.request_refresh(replace(TICK, schedule_time="2026-03-02 00:00:00"))
+
+    assert run.schedule_time == MARCH_2 - timedelta(hours=9)
+    assert run.scope == ds("2026-03-01")
+
+
+def test_partition_columns_of_a_request_are_spelt_as_the_table_spells_them(world: ManagerWorld) -> None:
+    assert manual(world, {"DS": "2026-03-01"}).scope == ds("2026-03-01")

@@ -12,7 +12,7 @@ setup: $(STAMP)  ## Make .venv with the command `freshtable`, and fetch the Spar
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[gateway,client,postgres,demo,dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[gateway,postgres,demo,dev]'
 	$(BIN)/python -m mt_core.spark.jars
 	@touch $@
 

@@ -14,6 +14,7 @@
     ├── TableNotFound             no table of that name
     ├── NotMaterializedTable      the name belongs to something else
     ├── TableExists               the name is taken
+    ├── TableNotCreated           a step of CREATE failed, and everything was undone
     ├── TableGone                 the table was dropped or re-created since
     ├── TableInitializing         the table is still being created
     ├── TableBusy                 another command works on the table
@@ -139,6 +140,12 @@ class TableExists(MtError):
 
     code = "TABLE_EXISTS"
     http_status = 409
+
+
+class TableNotCreated(MtError):
+    """A step of CREATE MATERIALIZED TABLE failed and everything was undone."""
+
+    code = "TABLE_NOT_CREATED"
 
 
 class TableGone(MtError):

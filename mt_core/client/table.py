@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import IO, Any
 
@@ -13,10 +13,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from mt_core.client.http import ResultPage
+from mt_core.rowset import Column
 
 NUMBERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"}
 NULL_TEXT = "NULL"
 PIPE_WIDTH = 160
+READABLE_WIDTH = 12
+FRAME_WIDTH = 3
 
 
 class Format(StrEnum):
@@ -48,15 +51,38 @@ def _print_table(pages: list[ResultPage], out: IO[str]) -> None:
         # A definition or a plan: copied from the screen more often than read in a grid.
         console.print(escape(str(rows[0][0])), soft_wrap=True)
         return
+    if _fits(columns, rows, console.width):
+        console.print(_grid(columns, rows))
+    else:
+        _print_records(console, columns, rows)
+    console.print(f"{len(rows)} row{'' if len(rows) == 1 else 's'}", style="dim")
+
+
+def _fits(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int) -> bool:
+    """Whether every column can have what it needs, or a width at which folded text can still be read."""
+    needed = [
+        max(len(column.name), *(len(_text(row[number])) for row in rows), 1) for number, column in enumerate(columns)
+    ]
+    return sum(min(need, READABLE_WIDTH) + FRAME_WIDTH for need in needed) <= width
+
+
+def _grid(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> Table:
     table = Table(header_style="bold")
     for column in columns:
-        table.add_column(
-            escape(column.name), justify="right" if column.type.root in NUMBERS else "left", overflow="fold"
-        )
+        right = column.type.root in NUMBERS
+        table.add_column(escape(column.name), justify="right" if right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
-    console.print(table)
-    console.print(f"{len(rows)} row{'' if len(rows) == 1 else 's'}", style="dim")
+    return table
+
+
+def _print_records(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> None:
+    """Print each row as lines of name and value: a grid of so many columns could not be read."""
+    width = max(len(column.name) for column in columns)
+    for number, row in enumerate(rows, start=1):
+        console.rule(f"row {number}", align="left", style="dim")
+        for column, value in zip(columns, row, strict=True):
+            console.print(f"[bold]{escape(column.name):<{width}}[/bold]  {_cell(value)}", soft_wrap=True)
 
 
 def _cell(value: Any) -> str:

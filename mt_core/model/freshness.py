@@ -66,6 +66,11 @@ class Freshness:
                 return cls(seconds // UNIT_SECONDS[unit], unit.value)
         return cls(seconds, FreshnessUnit.SECOND.value)
 
+    @property
+    def words(self) -> str:
+        """The length as people say it: 10 seconds, 1 day."""
+        return f"{self.amount} {self.unit.lower()}{'' if self.amount == 1 else 's'}"
+
     def __str__(self) -> str:
         return f"INTERVAL '{self.amount}' {self.unit}"
 

@@ -154,7 +154,7 @@ class Catalogs:
 
         def missing() -> MtError:
             return StorageMissing(
-                f"There is no storage table {identifier}; DROP the materialized table, or restore it."
+                f"There is no storage table {identifier}; ALTER MATERIALIZED TABLE … RESUME makes it again."
             )
 
         with telling({NO_SUCH_TABLE: missing}):

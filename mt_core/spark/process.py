@@ -19,6 +19,8 @@ from mt_core.errors import EngineError
 
 END_TIMEOUT_S = 20
 _LOG_TAIL = 40_000
+# The line that follows the one with the reason.
+_NO_JVM = "Error: Could not create the Java Virtual Machine."
 
 
 def launch_process(conf: Mapping[str, str], log_file: Path) -> Any:
@@ -77,5 +79,7 @@ def _read(log_file: Path, start: int) -> str:
 def _reason(log: str) -> str:
     """Return the line of the JVM's *log* that says why it ended: its first exception, else its last line."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
+    if _NO_JVM in lines[1:]:
+        return lines[lines.index(_NO_JVM) - 1]
     told = [line for line in lines if line.startswith("Exception in thread") or "Error: " in line]
     return (told or lines[-1:] or [""])[0].removeprefix('Exception in thread "main" ')

@@ -115,7 +115,8 @@ class StorageTables:
                     f"{', '.join(known.name for known in spec.columns)}."
                 )
             try:
-                builder.identity(column.name)
+                # Only build() looks at the column's type: once for each column, so that the error can name it.
+                builder.identity(column.name).build()
             except SPARK_ERRORS as cause:
                 raise DefinitionInvalid(
                     f"PARTITIONED BY ({key}): a column of type {column.type} cannot partition a table; use a simple type."

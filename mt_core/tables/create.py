@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mt_core.errors import MtError, TableExists
+from mt_core.errors import MtError, TableExists, TableNotCreated
 from mt_core.model.run import RunKind
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableDefinition, TableIdentifier
 from mt_core.sql.statements import CreateMaterializedTable
@@ -16,12 +16,6 @@ from mt_core.tables.ports import Query, Transaction
 from mt_core.tables.services import TableServices, storage_spec, workflow_of
 from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import DeleteRefreshWorkflow
-
-
-class TableNotCreated(MtError):
-    """A step of CREATE MATERIALIZED TABLE failed and everything was undone."""
-
-    code = "TABLE_NOT_CREATED"
 
 
 def create(

@@ -112,7 +112,7 @@ class Reports:
             "status": f"{table.status}, by {table.status_by} at {show_schedule_time(table.status_at, zone)}",
             "refresh mode": f"{definition.refresh_mode} ({definition.logical_refresh_mode})",
             "freshness": str(definition.freshness),
-            "schedule": f"every {definition.freshness} in {zone}",
+            "schedule": f"every {definition.freshness.words} in {zone}",
             "next run": show_schedule_time(next_run, zone) if next_run else "none",
             "workflow": workflow,
             "last run": _run_text(last, zone) if last else "none",

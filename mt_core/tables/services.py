@@ -61,7 +61,7 @@ def workflow_of(table: MaterializedTable, *, paused: bool, token: int) -> Create
     return CreatePeriodicRefreshWorkflow(
         workflow_id=table.table_id,
         identifier=str(table.identifier),
-        description=f"Refresh materialized table {table.identifier} every {definition.freshness}",
+        description=f"Refresh materialized table {table.identifier} every {definition.freshness.words}",
         schedule=schedule_of(table),
         dynamic_options=table.dynamic_options,
         paused=paused,

@@ -252,7 +252,10 @@ class FakeEngine:
         storage.columns = (*storage.columns, *(column for column in columns if column.name not in known))
 
     def has_expired(self, identifier: TableIdentifier, older_than: datetime) -> bool:
-        return self.history_is_old and self._storage(identifier).snapshots[self._storage(identifier).main].parent is not None
+        return (
+            self.history_is_old
+            and self._storage(identifier).snapshots[self._storage(identifier).main].parent is not None
+        )
 
     def expire(self, identifier: TableIdentifier, older_than: datetime) -> None:
         self._check("expire")

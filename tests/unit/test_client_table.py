@@ -57,3 +57,15 @@ def test_a_long_text_is_printed_as_it_is() -> None:
     text = "CREATE MATERIALIZED TABLE t\nAS SELECT " + "x" * 200
 
     assert printed(Format.TABLE, page([text], columns=(Column(name="result"),))) == text + "\n"
+
+
+def test_rows_of_too_many_columns_for_the_screen_are_printed_as_records() -> None:
+    columns = tuple(Column(name=f"a long column name {number}") for number in range(20))
+
+    shown = printed(Format.TABLE, page([f"value {number}" for number in range(20)], columns=columns))
+
+    lines = shown.splitlines()
+    assert lines[0].startswith("row 1 ")
+    assert lines[1] == "a long column name 0   value 0"
+    assert lines[20] == "a long column name 19  value 19"
+    assert lines[21] == "1 row"

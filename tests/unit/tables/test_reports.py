@@ -155,7 +155,7 @@ def test_describe_extended_tells_status_workflow_sources_and_what_decided(world:
 
     assert told["identifier"] == "lake.default.daily"
     assert told["status"] == "ACTIVATED, by CREATE at 2026-03-01 12:00:00"
-    assert told["schedule"] == "every INTERVAL '1' DAY in UTC"
+    assert told["schedule"] == "every 1 day in UTC"
     assert told["workflow"] == "ACTIVE in fake"
     assert str(told["last run"]).startswith("SUCCEEDED INITIAL whole table at 2026-03-01 12:00:00")
     assert told["decision"] == "refresh: never refreshed before"

@@ -14,9 +14,9 @@ from mt_core.errors import (
     QueryFailed,
     RegistryError,
     TableExists,
+    TableNotCreated,
 )
 from mt_core.model.table import RefreshStatus
-from mt_core.tables.create import TableNotCreated
 from mt_core.testing.manager_world import DAILY, ManagerWorld
 from tests.unit.tables.failing_registry import Killed, activates, failing_world, registry_of
 

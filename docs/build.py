@@ -1,0 +1,244 @@
+"""Writes the pages of docs/ that are generated from the code: `python docs/build.py`, or `make docs`.
+
+A test compares the committed pages with what this module makes of the code, so they are never out of date.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+import mt_core  # noqa: E402
+from mt_core.config import settings_markdown  # noqa: E402
+from mt_core.errors import MtError  # noqa: E402
+from mt_core.model import run, table  # noqa: E402
+from mt_core.sessions import operation  # noqa: E402
+from mt_core.workflow.loader import load_scheduler  # noqa: E402
+
+NOTICE = "<!-- Written by docs/build.py from the code; change the code and run `make docs`. -->\n"
+BUNDLED_SCHEDULERS = ("memory",)
+# Modules that do something when they are imported: Alembic runs these itself.
+NOT_IMPORTED = ("mt_core.registry.migrations", "mt_core.__main__")
+
+WAYS_OUT: Mapping[str, str] = {
+    "INTERNAL": "A fault of ours: the gateway's log (`<home>/logs/gateway.log`) has the details; please report them.",
+    "CONFIG_INVALID": "Correct the setting that the message names; [settings](settings.md) lists them all.",
+    "HOME_LOCKED": "Use the gateway that the message names, stop it, or choose another folder with `--home`.",
+    "PORT_IN_USE": "Stop what listens there, or choose another `sql-gateway.endpoint.rest.port` (0: any free one).",
+    "JAVA_MISSING": "Install a JDK 17 or newer and set `JAVA_HOME`, or put `java` on the `PATH`.",
+    "PLUGIN_INVALID": "Install the plug-in that `workflow-scheduler.type` names, or uninstall one of the two that claim it.",
+    "SQL_SYNTAX": "Correct the text at the line and column of the message; [SQL](sql.md) has the grammar.",
+    "DEFINITION_INVALID": "Correct the column, option, interval or partition that the message names.",
+    "CATALOG_UNSUPPORTED": "Create the table in a catalog that can hold it, such as `lake`; its sources may stay where they are.",
+    "REQUEST_INVALID": "Correct the field or parameter that the message names.",
+    "UNSUPPORTED": "Take the way that the message names, such as adding `REFRESH_MODE = FULL`.",
+    "TABLE_NOT_FOUND": "Check the name; `SHOW MATERIALIZED TABLES IN namespace` lists those there are.",
+    "NOT_MATERIALIZED_TABLE": "Use the statement for ordinary tables and views.",
+    "TABLE_EXISTS": "Choose another name, DROP what has it, or use `CREATE OR ALTER` for a materialized table.",
+    "TABLE_NOT_CREATED": "Correct what the message names and CREATE again: nothing was kept.",
+    "TABLE_GONE": "Forget the request: it was meant for a table that was dropped. Schedulers must not try it again.",
+    "TABLE_INITIALIZING": "Wait as long as `Retry-After` says and send the request again, or DROP the table.",
+    "TABLE_BUSY": "Wait for the command that the message names and try again; DROP never has to wait.",
+    "ILLEGAL_STATUS": "Look at the status with `DESCRIBE EXTENDED`; the [tables of statuses](statuses.md) say what works when.",
+    "REFRESH_FAILED": "Read the reason in the message or in `SHOW REFRESHES`, correct it, and `ALTER … REFRESH`.",
+    "QUERY_FAILED": "Correct the query at the position that the message names.",
+    "CANCELED": "Nothing: it was asked for. Send the statement again if it was not meant.",
+    "ENGINE_UNAVAILABLE": "Wait as long as `Retry-After` says; accepted refreshes go on by themselves once Spark is back.",
+    "ENGINE_FAILED": "Read the cause in the message and in `<home>/logs/spark.log`; a refresh can simply be tried again.",
+    "STORAGE_MISSING": "`ALTER MATERIALIZED TABLE … RESUME` makes the storage again and fills it; or DROP the table.",
+    "COMMIT_CONFLICT": "Try again: somebody else committed at the same moment. Refreshes do so by themselves.",
+    "COMMIT_UNKNOWN": "Try again: the catalog's database did not answer. Refreshes find out by themselves what happened.",
+    "SOURCES_CHANGED": "Try again: a source was changed at the same moment. Refreshes do so by themselves.",
+    "WORKFLOW_FAILED": "See that the scheduler can be reached and allows the operation, then send the statement again.",
+    "REGISTRY_FAILED": "See that the registry's database can be reached and has room, then try again.",
+    "REVISION_CONFLICT": "Try again: another transaction was faster.",
+    "SESSION_NOT_FOUND": "Open a new session: this one was closed, or expired; refreshes that it began go on.",
+    "SESSION_LIMIT": "Close sessions that are not used, or raise `sql-gateway.session.max-num`.",
+    "OPERATION_NOT_FOUND": "Check the handle: the operation was closed, or belongs to another session.",
+    "GATEWAY_FAILED": "See that the gateway runs at the URL of the message; `freshtable sql --gateway URL` names another.",
+}
+
+
+def pages() -> dict[Path, str]:
+    """Return every generated page with its text."""
+    docs = ROOT / "docs"
+    return {
+        docs / "settings.md": settings_page(),
+        docs / "errors.md": errors_page(),
+        docs / "statuses.md": statuses_page(),
+    }
+
+
+# ------------------------------------------------------------------------------------------------------------ settings
+
+
+def settings_page() -> str:
+    """Return docs/settings.md."""
+    return f"""{NOTICE}# Settings
+
+The gateway works without any. Later wins: the default, a YAML file (`freshtable gateway -c FILE`, flat or nested keys),
+the environment, `-D key=value`, and `--home` for `freshtable.home`. A key that is not known is an error that suggests the
+nearest one. Secrets print as `***` everywhere.
+
+{settings_markdown()}
+Keys that begin with `spark.` go to Spark as they are.
+
+Durations are written as `500 ms`, `10 s`, `30 min`, `1 h` or `7 d`.
+
+The variable `FRESHTABLE_SPARK_JARS` names the folder of the Spark jars (default: `freshtable/jars` in `$XDG_CACHE_HOME`,
+else in `~/.cache`). For `freshtable sql`, `FRESHTABLE_GATEWAY` is the URL of the gateway and `FRESHTABLE_TOKEN` the bearer token.
+
+## Options of schedulers
+
+A workflow scheduler declares its own options, `workflow-scheduler.<type>.<key>`.
+
+| key | default | meaning |
+|---|---|---|
+{"".join(_scheduler_options())}"""
+
+
+def _scheduler_options() -> Iterator[str]:
+    for identifier in BUNDLED_SCHEDULERS:
+        for option in load_scheduler(identifier).options:
+            default = "must be set" if option.default is None else f"`{option.default}`"
+            yield f"| `workflow-scheduler.{identifier}.{option.key}` | {default} | {option.help} |\n"
+
+
+# -------------------------------------------------------------------------------------------------------------- errors
+
+
+def error_classes() -> list[type[MtError]]:
+    """Return MtError and every subclass of it in any module of ours, parents before children."""
+    for module in pkgutil.walk_packages(mt_core.__path__, "mt_core."):
+        if not module.name.startswith(NOT_IMPORTED):
+            importlib.import_module(module.name)
+    return list(_family(MtError))
+
+
+def _family(parent: type[MtError]) -> Iterator[type[MtError]]:
+    yield parent
+    # Those of errors.py stand in its order; what was imported first must not matter for the others.
+    for child in sorted(parent.__subclasses__(), key=_place):
+        if child.__module__.startswith("mt_core."):
+            yield from _family(child)
+
+
+def _place(cls: type[MtError]) -> tuple[str, str]:
+    return ("", "") if cls.__module__ == MtError.__module__ else (cls.__module__, cls.__name__)
+
+
+def errors_page() -> str:
+    """Return docs/errors.md."""
+    rows = "".join(_error_row(cls) for cls in error_classes())
+    return f"""{NOTICE}# Errors
+
+Every error has a code, which answers of the gateway carry in the header `Freshtable-Error`. Its message says what is wrong,
+on which object, and the way out. *HTTP status* is what the refresh endpoint answers; the other endpoints answer as Flink's
+gateway does: 400 for a parameter that cannot be used, else 500, with the error as text in `errors` (see [REST](rest.md)).
+
+| code | HTTP status | meaning | way out |
+|---|---|---|---|
+{rows}
+Two more codes come from the HTTP layer alone: `UNAUTHORIZED` (401: the bearer token is missing or wrong) and `NOT_FOUND`
+(404: no such endpoint).
+
+On the command line an error is one line on stderr, with exit code 1.
+"""
+
+
+def _error_row(cls: type[MtError]) -> str:
+    first = (cls.__doc__ or "").partition("\n")[0]
+    meaning = "A fault of the gateway itself." if cls is MtError else first
+    return f"| `{cls.code}` | {cls.http_status} | {meaning} | {WAYS_OUT[cls.code]} |\n"
+
+
+# ------------------------------------------------------------------------------------------------------------ statuses
+
+
+def statuses_page() -> str:
+    """Return docs/statuses.md."""
+    return f"""{NOTICE}# Statuses
+
+## Materialized tables
+
+What `SHOW MATERIALIZED TABLES` shows as status. DROP is possible in each.
+
+{_transitions(table.TRANSITIONS)}
+## Refresh runs
+
+What `SHOW REFRESHES` shows as status. A RUNNING run goes back to QUEUED when its process or Spark was lost.
+
+{_transitions(run.TRANSITIONS)}
+## Operations
+
+What `GET …/operations/{{operation_handle}}/status` answers.
+
+{_transitions(operation.TRANSITIONS)}
+## Which statement works when
+
+*yes*: it is done. *busy*: refused with `TABLE_BUSY` after waiting up to 5 seconds for the other command. *soon*: refused with
+`TABLE_INITIALIZING`. *no*: refused with `ILLEGAL_STATUS`, because it is so already. *lost*: refused with `STORAGE_MISSING`.
+*taken*: refused with `TABLE_EXISTS`. A refusal changes nothing.
+
+{_outcomes()}
+A periodic refresh of a SUSPENDED table is accepted and recorded as SKIPPED, "suspended".
+"""
+
+
+def _transitions(allowed: Mapping[StrEnum, frozenset[StrEnum]]) -> str:
+    lines = ["| from | to |", "|---|---|"]
+    for status, targets in allowed.items():
+        following = ", ".join(target for target in type(status) if target in targets)
+        lines.append(f"| {status} | {following or 'the end'} |")
+    return "\n".join(lines) + "\n"
+
+
+def _outcomes() -> str:
+    from tests.unit.tables.test_total import EXPECTED, STATES
+
+    chosen = {
+        "initializing": "INITIALIZING",
+        "activated": "ACTIVATED",
+        "suspended": "SUSPENDED",
+        "alter_under_way": "another command under way",
+        "running": "a refresh RUNNING",
+        "without_workflow": "workflow gone",
+        "without_storage": "storage gone",
+    }
+    titles = {"periodic": "periodic refresh (REST)", "manual": "manual refresh (REST)", "ALTER AS": "ALTER … AS"}
+    columns = [state.__name__ for state in STATES]
+    lines = ["| statement | " + " | ".join(chosen.values()) + " |", "|---" * (len(chosen) + 1) + "|"]
+    for statement, outcomes in EXPECTED.items():
+        words = (_outcome_word(outcomes[columns.index(name)]) for name in chosen)
+        lines.append(f"| {titles.get(statement, statement)} | " + " | ".join(words) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _outcome_word(outcome: type[MtError] | None) -> str:
+    if outcome is None:
+        return "yes"
+    return {
+        "TABLE_BUSY": "busy",
+        "TABLE_INITIALIZING": "soon",
+        "ILLEGAL_STATUS": "no",
+        "STORAGE_MISSING": "lost",
+        "TABLE_EXISTS": "taken",
+    }[outcome.code]
+
+
+def main() -> None:
+    """Write the pages."""
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

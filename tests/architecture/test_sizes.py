@@ -1,0 +1,122 @@
+"""Modules have one noun, a docstring that says it, and stay small; the core asks for nothing behind its callers' backs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = sorted([*(ROOT / "mt_core").rglob("*.py"), *(ROOT / "scheduler_plugins").rglob("*.py")])
+CORE = ("model", "sql", "workflow", "tables", "sessions")
+LONGEST_MODULE, LONGEST_FUNCTION, MOST_ARGUMENTS = 400, 40, 6
+DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
+# Threads that must outlive what they do: statements, requests, ticks, refreshes.
+MAY_CATCH_ALL = {
+    "mt_core/sessions/executor.py",
+    "mt_core/gateway/errors.py",
+    "mt_core/tables/workers.py",
+    "scheduler_plugins/memory/delivery.py",
+}
+READS_THE_ENVIRONMENT = {"mt_core/cli.py", "mt_core/spark/jars.py"}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def functions() -> Iterator[tuple[str, Function]]:
+    for path in MODULES:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, Function):
+                yield f"{name_of(path)}:{node.lineno} {node.name}", node
+
+
+def test_there_are_modules_to_look_at() -> None:
+    assert len(MODULES) > 50
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [name_of(path) for path in MODULES if not ast.get_docstring(tree_of(path))]
+
+    assert silent == []
+
+
+def test_every_module_is_short() -> None:
+    lengths = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
+
+    assert {name: length for name, length in lengths.items() if length > LONGEST_MODULE} == {}
+
+
+def test_every_function_is_short() -> None:
+    lengths = {name: (each.end_lineno or each.lineno) - each.lineno + 1 for name, each in functions()}
+
+    assert {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION} == {}
+
+
+def test_no_function_takes_many_arguments() -> None:
+    counts = {name: arguments_of(each) for name, each in functions()}
+
+    assert {name: count for name, count in counts.items() if count > MOST_ARGUMENTS} == {}
+
+
+def arguments_of(function: Function) -> int:
+    arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return len([each for each in arguments if each.arg not in ("self", "cls")])
+
+
+def test_no_module_is_a_drawer_for_anything() -> None:
+    drawers = [name_of(path) for path in MODULES if DRAWERS & set(path.relative_to(ROOT).with_suffix("").parts)]
+
+    assert drawers == []
+
+
+def test_errors_of_any_kind_are_caught_in_a_few_places_only() -> None:
+    catching = {
+        name_of(path)
+        for path in MODULES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ExceptHandler) and catches_all(node)
+    }
+
+    assert catching - MAY_CATCH_ALL == set()
+
+
+def catches_all(handler: ast.ExceptHandler) -> bool:
+    """Whether the handler keeps an error of any kind; cleaning up and raising it again is no catching."""
+    if handler.type is not None and ast.unparse(handler.type) not in ("Exception", "BaseException"):
+        return False
+    return not any(isinstance(node, ast.Raise) and node.exc is None for node in ast.walk(handler))
+
+
+def test_the_core_asks_nobody_for_the_time_and_opens_nothing() -> None:
+    forbidden = {"datetime.now", "datetime.utcnow", "date.today", "time.time", "time.sleep", "open", "print"}
+    core = [path for path in MODULES if path.relative_to(ROOT).parts[:2] in {("mt_core", package) for package in CORE}]
+
+    called = {
+        f"{name_of(path)}:{node.lineno} {ast.unparse(node.func)}"
+        for path in core
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in forbidden
+    }
+
+    assert called == set()
+
+
+def test_the_environment_is_read_at_the_edge_only() -> None:
+    reading = {
+        name_of(path)
+        for path in MODULES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in ("os.environ", "os.getenv")
+    }
+
+    assert reading - READS_THE_ENVIRONMENT == set()

@@ -1,0 +1,54 @@
+"""The generated pages are what docs/build.py makes of the code, and every error has a code of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from docs.build import ROOT, WAYS_OUT, error_classes, pages
+from mt_core.config import SETTINGS
+from mt_core.errors import MtError
+from mt_core.workflow.loader import load_scheduler
+
+
+@pytest.mark.parametrize("page", ["settings.md", "errors.md", "statuses.md"])
+def test_a_generated_page_is_what_the_code_says_now(page: str) -> None:
+    path = ROOT / "docs" / page
+
+    written = path.read_text(encoding="utf-8")
+
+    assert written == pages()[path], f"{page} is out of date; run `make docs`."
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.key)
+def test_every_setting_is_documented_with_its_environment_variable(setting: object) -> None:
+    page = Path(ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+
+    assert f"| `{setting.key}` |" in page
+    assert f"`{setting.variable}`" in page
+
+
+def test_every_option_of_the_bundled_scheduler_is_documented() -> None:
+    page = Path(ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+
+    for option in load_scheduler("memory").options:
+        assert f"| `workflow-scheduler.memory.{option.key}` |" in page
+
+
+def test_every_error_has_a_code_of_its_own() -> None:
+    codes = Counter(cls.code for cls in error_classes())
+
+    assert {code: count for code, count in codes.items() if count > 1} == {}
+
+
+def test_every_error_has_a_way_out_and_no_way_out_is_left_over() -> None:
+    assert {cls.code for cls in error_classes()} == WAYS_OUT.keys()
+
+
+@pytest.mark.parametrize("cls", error_classes(), ids=lambda cls: cls.__name__)
+def test_every_error_is_documented(cls: type[MtError]) -> None:
+    page = Path(ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+
+    assert f"| `{cls.code}` | {cls.http_status} |" in page

@@ -1,0 +1,204 @@
+"""The written pages say what the code does: endpoints, plug-in seam, statements, commands, links."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from docs.build import ROOT
+from mt_core.gateway.application import build_app
+from mt_core.gateway.services import GatewayServices, ProductInfo
+from mt_core.sessions.sessions import SessionManager
+from mt_core.sql.parser import parse
+from mt_core.testing.fake_clock import FakeClock
+from mt_core.testing.fake_statements import FakeStatementEngine
+from mt_core.testing.scheduler_workbench import START
+from mt_core.tokens import split_statements
+from mt_core.workflow.operations import CreatePeriodicRefreshWorkflow
+from mt_core.workflow.scheduler import (
+    SchedulerContext,
+    SchedulerHooks,
+    WorkflowDescription,
+    WorkflowScheduler,
+    WorkflowState,
+)
+
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "changelog").glob("*.md")])
+_LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def text_of(page: str) -> str:
+    return (DOCS / page).read_text(encoding="utf-8")
+
+
+def examples(page: Path, language: str) -> Iterator[str]:
+    for found in _FENCE.finditer(page.read_text(encoding="utf-8")):
+        if found[1] == language:
+            yield found[2]
+
+
+# --------------------------------------------------------------------------------------------------------------- REST
+
+
+def endpoints() -> list[str]:
+    """Return METHOD /v3/path of every endpoint; those without a prefix are the same."""
+    clock = FakeClock(START)
+    sessions = SessionManager(engine=FakeStatementEngine(), clock=clock)
+    services = GatewayServices(
+        sessions=sessions,
+        executor=cast("object", None),
+        operations=cast("object", None),
+        runs=cast("object", None),
+        info=ProductInfo(version="0"),
+    )
+    paths = build_app(services).openapi()["paths"]
+    return sorted(
+        f"{method.upper()} {path}" for path, methods in paths.items() for method in methods if path[:2] == "/v"
+    )
+
+
+def test_there_are_endpoints_to_look_for() -> None:
+    assert "GET /v3/info" in endpoints()
+    assert len(endpoints()) > 10
+
+
+def test_every_endpoint_is_in_the_rest_page_and_no_other() -> None:
+    documented = set(re.findall(r"`((?:GET|POST|DELETE|PUT|PATCH) /v\d/[^`]*)`", text_of("rest.md")))
+
+    assert documented == set(endpoints())
+
+
+# ------------------------------------------------------------------------------------------------------------ plug-ins
+
+
+def test_every_method_of_a_scheduler_is_in_the_plug_in_page() -> None:
+    page = text_of("how-to/write-a-scheduler.md")
+
+    for name in sorted(WorkflowScheduler.__abstractmethods__):
+        parameters = [each for each in inspect.signature(getattr(WorkflowScheduler, name)).parameters if each != "self"]
+        assert f"| `{name}({', '.join(parameters)})` |" in page
+
+
+@pytest.mark.parametrize("facts", [SchedulerContext, CreatePeriodicRefreshWorkflow], ids=lambda facts: facts.__name__)
+def test_every_fact_that_a_scheduler_is_given_is_in_the_plug_in_page(facts: type) -> None:
+    page = text_of("how-to/write-a-scheduler.md")
+
+    missing = [each.name for each in fields(facts) if f"`{each.name}`" not in page]
+
+    assert missing == []
+
+
+def test_every_hook_with_its_arguments_is_in_the_plug_in_page() -> None:
+    page = text_of("how-to/write-a-scheduler.md")
+    hooks = {name: hook for name, hook in vars(SchedulerHooks).items() if inspect.isfunction(hook)}
+
+    for name, hook in hooks.items():
+        parameters = [each for each in inspect.signature(hook).parameters if each != "self"]
+        assert f"{name}({', '.join(parameters)})" in page
+
+
+def test_every_answer_about_a_workflow_is_in_the_plug_in_page() -> None:
+    page = text_of("how-to/write-a-scheduler.md")
+
+    for state in WorkflowState:
+        assert state in page
+    for each in fields(WorkflowDescription):
+        assert f"{each.name}=" in page or f"`{each.name}`" in page
+
+
+def test_the_scheduler_of_the_plug_in_page_keeps_the_seam() -> None:
+    scope: dict[str, object] = {}
+
+    code = next(examples(DOCS / "how-to" / "write-a-scheduler.md", "python"))
+    exec(compile(code, "write-a-scheduler.md", "exec"), scope)
+
+    (scheduler,) = scope["mt_workflow_schedulers"]()
+    assert scheduler.identifier == "sundial"
+    assert scheduler.__abstractmethods__ == frozenset()
+
+
+# ----------------------------------------------------------------------------------------------------------------- SQL
+
+
+def statements_of(page: str) -> list[str]:
+    return [text.text for block in examples(DOCS / page, "sql") for text in split_statements(block)]
+
+
+@pytest.mark.parametrize("statement", statements_of("sql.md"))
+def test_every_statement_of_the_sql_page_is_one_of_ours(statement: str) -> None:
+    assert parse(statement) is not None
+
+
+@pytest.mark.parametrize("page", ["quickstart.md", "concepts.md", "how-to/explain-a-refresh.md"])
+def test_every_statement_of_the_other_pages_can_be_read(page: str) -> None:
+    statements = statements_of(page)
+
+    assert statements
+    for statement in statements:
+        parse(statement)
+
+
+def test_every_statement_of_ours_has_an_example_in_the_sql_page() -> None:
+    from mt_core.sql.statements import Statement
+
+    kinds = {type(parse(statement)) for statement in statements_of("sql.md")}
+
+    assert kinds == set(Statement.__args__)
+
+
+# --------------------------------------------------------------------------------------------------- README, links, words
+
+
+@pytest.mark.parametrize("command", ["make demo", "make test", "make check", "make test-slow", ".ci/run"])
+def test_the_readme_explains_the_commands(command: str) -> None:
+    assert f"`{command}`" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_commands_of_the_readme_are_targets_of_the_makefile() -> None:
+    readme, makefile = (ROOT / "README.md").read_text(), (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+
+    named = set(re.findall(r"`make ([a-z-]+)", readme))
+
+    assert {"demo", "test", "check", "test-slow"} <= named
+    assert named <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_internal_link_leads_somewhere(page: Path) -> None:
+    broken = [link for link in _LINK.findall(page.read_text(encoding="utf-8")) if not leads_somewhere(page, link)]
+
+    assert broken == []
+
+
+def leads_somewhere(page: Path, link: str) -> bool:
+    if "://" in link:
+        return True
+    path, _, anchor = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    return target.exists() and (not anchor or anchor in anchors_of(target))
+
+
+def anchors_of(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        reached.add(page)
+        links = (link.partition("#")[0] for link in _LINK.findall(page.read_text(encoding="utf-8")))
+        targets = ((page.parent / link).resolve() for link in links if link and "://" not in link)
+        waiting += [each for each in targets if each.suffix == ".md" and each.exists() and each not in reached]
+
+    assert set(DOCS.rglob("*.md")) - reached == set()

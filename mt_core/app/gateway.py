@@ -92,17 +92,9 @@ class Gateway:
         return self._server.url
 
     def start(self) -> None:
-        """Answer requests; Spark, workers and scheduler follow in the background."""
+        """Answer requests and let the scheduler tick; Spark comes up in the background, and accepted runs wait for it."""
         self._driver.start()
         self._server.start()
-        self._tables.ledger.recover()
-        self._loop("sessions", self._check_every, self._expire_sessions)
-
-    def wait_ready(self) -> None:
-        """Block until Spark runs, then settle what the last process left, and let workers and scheduler begin."""
-        while not self._driver.wait_ready(SPARK_START_S):
-            log.warning("spark is not ready yet", extra={"action": "spark_late"})
-        self._home.note(url=self.url, jvm_pid=self._driver.pid)
         context = SchedulerContext(
             options=self._scheduler_options,
             definitions=self._registry.definitions,
@@ -111,6 +103,14 @@ class Gateway:
             token=self._tokens[0] if self._tokens else "",
         )
         self._scheduler.open(context)
+        self._tables.ledger.recover()
+        self._loop("sessions", self._check_every, self._expire_sessions)
+
+    def wait_ready(self) -> None:
+        """Block until Spark runs, then settle what the last process left, and let the workers begin."""
+        while not self._driver.wait_ready(SPARK_START_S):
+            log.warning("spark is not ready yet", extra={"action": "spark_late"})
+        self._home.note(url=self.url, jvm_pid=self._driver.pid)
         self._reconcile()
         self._workers.start()
         self._loop("reconciler", timedelta(seconds=RECONCILE_EVERY_S), self._reconcile)

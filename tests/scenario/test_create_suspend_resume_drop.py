@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
+
+from tests.scenario.gateway_process import HastyScheduler
 from tests.scenario.whole_gateway import DAILY, EVERY_10_S, NOTHING, WholeGateway, root_cause
 from tests.scenario.whole_gateway import whole_gateway as whole_gateway
 
@@ -107,6 +111,20 @@ def test_resume_makes_up_at_most_the_latest_missed_tick(whole: WholeGateway) -> 
         ("PERIODIC", "SUCCEEDED", "2026-03-01 12:05:00")
     ]
     assert whole.amounts("often") == [("2026-03-01", 7)]
+
+
+def test_a_missed_tick_that_is_made_up_before_resume_has_ended_is_not_skipped(tmp_path: Path) -> None:
+    with closing(WholeGateway(tmp_path, HastyScheduler)) as whole:
+        whole.sql(DAILY)
+        whole.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
+        whole.pass_time(days=1)
+        whole.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": 7}])
+
+        whole.sql("ALTER MATERIALIZED TABLE daily RESUME")
+        whole.wait_quiet()
+
+        assert whole.show("kind", "status", "schedule time")[1:] == [("PERIODIC", "SUCCEEDED", "2026-03-02 00:00:00")]
+        assert whole.amounts() == [("2026-02-28", 1), ("2026-03-01", 7)]
 
 
 def test_resume_without_a_missed_tick_starts_nothing(whole: WholeGateway) -> None:

@@ -1,0 +1,262 @@
+"""A whole gateway in this process, over real HTTP: only Spark and the time are fakes; it can be killed and started again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from mt_core.client.http import GatewayClient, ResultPage
+from mt_core.errors import GatewayError
+from mt_core.model.run import OPEN
+from mt_core.tables.ledger import Claimed
+from mt_core.tables.ports import Write
+from mt_core.testing.fake_clock import FakeClock
+from mt_core.testing.fake_engine import FakeEngine
+from mt_core.testing.fake_statements import Hold
+from mt_core.workflow.loader import load_scheduler
+from mt_core.workflow.scheduler import WorkflowScheduler
+from scheduler_plugins.memory.delivery import THREADS
+from scheduler_plugins.memory.scheduler import MemoryScheduler
+from tests.scenario.gateway_process import Process, identifier_of
+
+START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+WAIT_S = 10.0
+ORDERS = [{"ds": "2026-02-28", "amount": 1}, {"ds": "2026-03-01", "amount": 2}]
+DAILY = """CREATE MATERIALIZED TABLE daily PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')
+FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM orders"""
+EVERY_10_S = "CREATE MATERIALIZED TABLE {} FRESHNESS = INTERVAL '10' SECOND REFRESH_MODE = FULL AS SELECT * FROM {}"
+
+Row = dict[str, Any]
+
+
+class WholeGateway:
+    """A user's view of a gateway, its life in the tester's hand. Time passes only when `tick` lets it."""
+
+    def __init__(self, folder: Path, scheduler: type[WorkflowScheduler] | None = None) -> None:
+        self._scheduler = scheduler or load_scheduler("memory")
+        self.clock, self.engine = FakeClock(START), FakeEngine()
+        self.engine.create_source("lake.default.orders", ORDERS)
+        self.engine.on_write = self._before_write
+        self._url = f"sqlite:///{folder}/registry.db"
+        self._holds: dict[str, Hold] = {}
+        self._freezer: tuple[str, Hold] | None = None
+        self._frozen: list[Hold] = []
+        self._process: Process | None = None
+        self._zombies: list[Process] = []
+        self.start()
+
+    # ------------------------------------------------------------------------------------------------- life of a process
+
+    @property
+    def process(self) -> Process:
+        assert self._process is not None, "the gateway is down"
+        return self._process
+
+    def start(self) -> None:
+        scheduler = self._scheduler()
+        assert isinstance(scheduler, MemoryScheduler)
+        self._process = Process(self._url, self.clock, self.engine, scheduler=scheduler, watch=self._watch)
+        self._process.start()
+        self.client = GatewayClient(self.process.server.url)
+        self.http = httpx.Client(base_url=self.process.server.url, verify=False)
+
+    def stop(self) -> None:
+        self._hang_up()
+        self.process.stop()
+        self._process = None
+
+    def kill(self) -> None:
+        self.process.kill()
+        self._zombies.append(self.process)
+        self._hang_up()
+        self._process = None
+
+    def bury_zombies(self) -> None:
+        """Wait until nothing of a killed process is at work any more."""
+        for zombie in self._zombies:
+            zombie.workers.stop(WAIT_S)
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Leave nothing behind, whatever state a test ended in."""
+        for hold in (*self._holds.values(), *self._frozen):
+            hold.release()
+        if self._process is not None:
+            self.kill()
+
+    def _hang_up(self) -> None:
+        self.client.close()
+        self.http.close()
+
+    # ---------------------------------------------------------------------------------------------------- planned events
+
+    def hold_write(self, table: str) -> Hold:
+        """Let the next write to *table* wait for the test."""
+        self._holds[table] = Hold()
+        return self._holds[table]
+
+    def freeze_before(self, step: str) -> Hold:
+        """Let the next worker that comes to *step* of a run wait for the test there, as a process that is being killed does."""
+        self._freezer = (step, Hold())
+        self._frozen.append(self._freezer[1])
+        return self._freezer[1]
+
+    def _before_write(self, write: Write) -> None:
+        hold = self._holds.get(write.table.name)
+        if hold is not None and not hold.entered.is_set():
+            hold.entered.set()
+            assert hold.ended.wait(WAIT_S), "the test never released the write"
+
+    def _watch(self, _claimed: Claimed, step: str) -> None:
+        freezer = self._freezer
+        if freezer is not None and freezer[0] == step:
+            self._freezer = None
+            freezer[1].entered.set()
+            assert freezer[1].ended.wait(WAIT_S), "the test never let the worker go on"
+
+    # -------------------------------------------------------------------------------------------------------------- time
+
+    def pass_time(self, **delta: float) -> None:
+        """Let time pass, every tick be answered and every run that can end come to its end."""
+        self.tick(**delta)
+        self.wait_quiet()
+
+    def tick(self, **delta: float) -> None:
+        """Let time pass until every tick is answered; runs go on."""
+        self.clock.advance(timedelta(**delta))
+        self.wait_ticked()
+
+    def wait_ticked(self) -> None:
+        """Wait until every tick that is due has been answered."""
+        assert self.clock.settle(threads=f"{THREADS}-timer", timeout_s=WAIT_S)
+        assert self.process.scheduler.wait_idle(WAIT_S)
+
+    def wait_quiet(self) -> None:
+        """Wait until no run is open."""
+        self.wait_ticked()
+        self.wait_until(lambda: not self._open_runs())
+
+    def wait_until(self, done: Callable[[], bool]) -> None:
+        """Wait until *done*, which is asked again whenever a run or a table changes."""
+        assert self.process.signal.wait(done, WAIT_S), self.refreshes()
+
+    def expire_sessions(self) -> None:
+        """Let so much time pass that nobody's session is left."""
+        self.tick(minutes=20)
+        self.process.sessions.expire_idle()
+        self.client.close()
+        self.client = GatewayClient(self.process.server.url)
+
+    def _open_runs(self) -> bool:
+        with self.process.registry.transaction() as tx:
+            return bool(tx.runs(statuses=OPEN, limit=1))
+
+    # -------------------------------------------------------------------------------------------------- what a user does
+
+    def sql(self, statement: str) -> list[Row]:
+        """Execute a statement to its end and return its rows."""
+        return self.rows(self.client.execute(statement))
+
+    def rows(self, operation: str) -> list[Row]:
+        """Return the rows of an operation once it has finished."""
+        pages = list(self.client.pages(operation))
+        return [dict(zip(_names(page), row, strict=True)) for page in pages for row in page.rows]
+
+    def page(self, operation: str) -> ResultPage:
+        """Return the first page of an operation once it has finished."""
+        return next(iter(self.client.pages(operation)))
+
+    def refused(self, statement: str) -> str:
+        """Return the message with which a statement is refused."""
+        return self.error_of(lambda: self.sql(statement))
+
+    def error_of(self, work: Callable[[], object]) -> str:
+        """Return the message of the GatewayError that *work* must raise."""
+        try:
+            work()
+        except GatewayError as error:
+            return str(error)
+        raise AssertionError("no GatewayError was raised")
+
+    def refresh(
+        self, identifier: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        """Call the refresh endpoint as a scheduler of somebody else's does."""
+        path = f"/v3/sessions/{self.client.session}/materialized-tables/{quote(identifier, safe='')}/refresh"
+        return self.http.post(path, json=body or {}, headers=dict(headers or {}))
+
+    def show(self, *columns: str, name: str = "daily", limit: int = 1000) -> list[Any]:
+        """Return columns of SHOW REFRESHES FOR *name*, oldest run first; of one column the bare values."""
+        rows = list(reversed(self.sql(f"SHOW REFRESHES FOR {name} LIMIT {limit}")))
+        return [row[columns[0]] if len(columns) == 1 else tuple(row[column] for column in columns) for row in rows]
+
+    def refreshes(self) -> list[Row]:
+        """Return the run ledger of all tables, oldest run first."""
+        return list(reversed(self.sql("SHOW REFRESHES LIMIT 1000")))
+
+    def amounts(self, name: str = "daily") -> list[tuple[str, int]]:
+        """Return (ds, amount) of a table of orders, as a reader sees them."""
+        return sorted((row["ds"], row["amount"]) for row in self.sql(f"SELECT * FROM {name}"))
+
+    def facts(self, name: str = "daily") -> dict[str, str]:
+        """Return the key/value rows of DESCRIBE EXTENDED."""
+        rows = self.sql(f"DESCRIBE EXTENDED {name}")
+        start = [row["name"] for row in rows].index("# Materialized table")
+        return {row["name"]: row["type"] for row in rows[start + 1 :]}
+
+    # --------------------------------------------------------------------------------------------------- what is left
+
+    def state(self) -> dict[str, object]:
+        """Return everything that a refused statement must leave as it was; revisions may grow."""
+        with self.process.registry.transaction() as tx:
+            tables = [replace(table, revision=0) for table in tx.tables()]
+            found = {"tables": tables, "runs": list(tx.runs()), "tombstones": list(tx.tombstones())}
+        storages = {
+            str(name): (stored.spec, stored.main, stored.epoch, dict(stored.branches), stored.columns)
+            for name, stored in self.engine.storages.items()
+        }
+        return {**found, "definitions": self.process.registry.definitions.all(), "storages": storages}
+
+    def branches(self, name: str = "daily") -> list[str]:
+        """Return the branches that attempts have left on the table."""
+        return sorted(self.engine.load(identifier_of(name)).branches)
+
+    def ledger_and_main(self, name: str = "daily") -> tuple[list[Row], str | None]:
+        """Return all that users can see of what refreshes did."""
+        return self.refreshes(), self.engine.load(identifier_of(name)).main
+
+    def published(self, run_id: str, name: str = "daily") -> int:
+        """Return how many snapshots in the history of the table's main branch are of the run."""
+        metadata = self.engine.load(identifier_of(name))
+        return sum(snapshot.run_id == run_id for snapshot in self.engine.ancestors(metadata))
+
+
+NOTHING: dict[str, object] = {"tables": [], "runs": [], "tombstones": [], "definitions": [], "storages": {}}
+
+
+def root_cause(answer: httpx.Response) -> str:
+    """Return what a Flink client shows: the text after the last `Caused by:`."""
+    text: str = answer.json()["errors"][-1]
+    return text.rpartition("Caused by: ")[2].partition("\n\tat ")[0]
+
+
+def _names(page: ResultPage) -> list[str]:
+    return [column.name for column in page.columns]
+
+
+@pytest.fixture(name="whole")
+def whole_gateway(tmp_path: Path) -> Iterator[WholeGateway]:
+    """A running gateway with a source table `orders`."""
+    gateway = WholeGateway(tmp_path)
+    yield gateway
+    gateway.close()

@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def postgres_url() -> Iterator[str]:
     """The URL of a PostgreSQL server, started when the first test asks for it."""
     if find_binaries() is None:
-        pytest.skip("there is no PostgreSQL server: install postgresql or pip install pgserver")
+        pytest.fail("there is no PostgreSQL server: install postgresql, or the package pgserver")
     # Not a pytest folder: those are closed to the account that the server runs under.
     folder = Path(tempfile.mkdtemp(prefix="freshtable-postgres-"))
     try:

@@ -120,9 +120,9 @@ class Gateway:
         """Take no new work, let publishes under way finish, release everything; harmless at any stage of the start."""
         self._stopping.set()
         self._scheduler.close()
-        self._server.stop()
         self._sessions.close_all()
         self._executor.close()
+        self._server.stop()
         self._workers.stop(DRAIN_S)
         self._driver.stop()
         self._registry.close()

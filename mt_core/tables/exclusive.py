@@ -35,9 +35,13 @@ def claim_exclusively(services: TableServices, table: MaterializedTable, *, wait
 
 
 def fence(services: TableServices, table: MaterializedTable, claim: int) -> None:
-    """Raise the storage's epoch to *claim* and drop the branches of runs."""
+    """Raise the storage's epoch to *claim* and drop the branches of runs; raises TableBusy after a newer claim."""
     for _ in range(MAX_CONFLICTS):
         metadata = services.engine.load(table.identifier)
+        if metadata.epoch > claim:
+            raise TableBusy(
+                f"Another command took over materialized table {table.identifier}; look at it and try again."
+            )
         branches = tuple(name for name in metadata.branches if name.startswith(BRANCH_PREFIX))
         try:
             services.engine.swap(table.identifier, metadata, MetadataChange(epoch=claim, drop=branches))

@@ -111,15 +111,15 @@ class Ledger:
         return in_transaction(self.registry, self._claim_in)
 
     def _claim_in(self, tx: Transaction) -> Claimed | None:
-        run = tx.next_claimable()
-        if run is None:
-            return None
-        table = tx.table(run.table_id)
-        if table is None:
-            tx.replace_run(
-                run.advance(RunStatus.CANCELED, finished_at=tx.now(), reason="its table was dropped"), expected=run
-            )
-            return None
+        while (run := tx.next_claimable()) is not None:
+            table = tx.table(run.table_id)
+            if table is not None:
+                return self._claimed(tx, table, run)
+            ended = run.advance(RunStatus.CANCELED, finished_at=tx.now(), reason="its table was dropped")
+            tx.replace_run(ended, expected=run)
+        return None
+
+    def _claimed(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> Claimed:
         wider = self._with_due_points(tx, table, run) if run.claim == 0 else run
         claimed = wider.advance(
             RunStatus.RUNNING,

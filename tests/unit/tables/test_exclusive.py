@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+
+from mt_core.errors import TableBusy
+from mt_core.tables.exclusive import fence
+from mt_core.tables.ledger import in_transaction
+from mt_core.tables.ports import MetadataChange
+from mt_core.testing.manager_world import WHOLE_TABLE, ManagerWorld
+
+
+def test_a_fence_that_comes_late_changes_nothing_under_a_newer_claim() -> None:
+    world = ManagerWorld()
+    world.sql(WHOLE_TABLE)
+    world.work()
+    table = world.table("totals")
+    late = in_transaction(world.registry, lambda tx: tx.next_claim(table.table_id))
+    newer = in_transaction(world.registry, lambda tx: tx.next_claim(table.table_id))
+    metadata = world.engine.load(table.identifier)
+    world.engine.swap(table.identifier, metadata, MetadataChange(epoch=newer, branch="run_live_1"))
+    before = world.engine.load(table.identifier)
+
+    with pytest.raises(TableBusy, match="took over materialized table"):
+        fence(world.services, table, late)
+
+    assert world.engine.load(table.identifier) == before
+
+
+def test_a_run_whose_table_is_gone_keeps_no_other_run_waiting() -> None:
+    world = ManagerWorld()
+    world.sql(WHOLE_TABLE)
+    gone = world.table("totals")
+    world.sql(WHOLE_TABLE.replace("totals", "others"))
+    in_transaction(world.registry, lambda tx: tx.delete_table(gone.table_id))
+
+    claimed = world.claim()
+
+    assert claimed is not None
+    assert claimed.table.identifier.name == "others"

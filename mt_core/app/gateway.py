@@ -61,6 +61,7 @@ class Gateway:
         self._settings = manager_settings(config)
         self._registry = SqlRegistry.open(config.registry_url.reveal())
         self._driver = SparkDriver(driver_settings(config, home.paths.logs, environ))
+        self._driver.on_launch(lambda pid: self._home.note(url=self.url, jvm_pid=pid))
         self._engine, self._statements = SparkEngine(self._driver), SparkStatements(self._driver)
         scheduler = load_scheduler(config.text("workflow-scheduler.type"))
         self._scheduler, self._scheduler_options = scheduler(), scheduler_options(config, scheduler)
@@ -110,7 +111,6 @@ class Gateway:
         """Block until Spark runs, then settle what the last process left, and let the workers begin."""
         while not self._driver.wait_ready(SPARK_START_S):
             log.warning("spark is not ready yet", extra={"action": "spark_late"})
-        self._home.note(url=self.url, jvm_pid=self._driver.pid)
         self._reconcile()
         self._workers.start()
         self._loop("reconciler", timedelta(seconds=RECONCILE_EVERY_S), self._reconcile)
@@ -199,7 +199,6 @@ class Gateway:
         try:
             for line in reconcile(self._tables):
                 log.info("%s", line, extra={"action": "reconciled"})
-            self._home.note(url=self.url, jvm_pid=self._driver.pid)
         except MtError as error:
             log.warning("reconciling failed: %s", error, extra={"action": "reconcile_failed"})
 

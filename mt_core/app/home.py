@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,7 @@ from filelock import FileLock, Timeout
 
 from mt_core.errors import ConfigError, HomeLocked
 
+log = logging.getLogger(__name__)
 JVM_EXIT_TIMEOUT_S = 20.0
 _POLL_S = 0.1
 
@@ -73,9 +76,12 @@ class Home:
     def note(self, *, url: str | None, jvm_pid: int | None) -> None:
         """Record who we are, so that others can name us."""
         holder = {"pid": os.getpid(), "url": url, "jvm_pid": jvm_pid}
-        staged = self.paths.holder.with_suffix(".tmp")
-        staged.write_text(json.dumps(holder), encoding="utf-8")
-        staged.replace(self.paths.holder)
+        staged = self.paths.holder.with_suffix(f".{threading.get_ident()}.tmp")
+        try:
+            staged.write_text(json.dumps(holder), encoding="utf-8")
+            staged.replace(self.paths.holder)
+        except OSError as cause:
+            log.warning("%s cannot be written: %s", self.paths.holder, cause, extra={"action": "home_note_failed"})
 
     def release(self) -> None:
         """Give the folder back; harmless to repeat."""

@@ -69,12 +69,13 @@ async def read_body(request: Request) -> Body:
     return Body(fields)
 
 
-def session_handle(session_handle: Annotated[str, Path()]) -> str:
+# Asynchronous although they wait for nothing: FastAPI takes any other dependency to a thread and back, one after the other.
+async def session_handle(session_handle: Annotated[str, Path()]) -> str:
     """Return the session handle of the path in canonical form; raises RequestInvalid."""
     return _uuid("session_handle", session_handle)
 
 
-def operation_handle(operation_handle: Annotated[str, Path()]) -> str:
+async def operation_handle(operation_handle: Annotated[str, Path()]) -> str:
     """Return the operation handle of the path in canonical form; raises RequestInvalid."""
     return _uuid("operation_handle", operation_handle)
 

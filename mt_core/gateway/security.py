@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 from fastapi import HTTPException, Request
@@ -22,18 +22,18 @@ FOREIGN = (
 )
 
 
-def origin_check(request: Request) -> None:
+async def origin_check(request: Request) -> None:
     """Answer 403 to a browser's request on behalf of another site: a gateway on loopback is open to every page otherwise."""
     origin = request.headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
         raise HTTPException(403, FOREIGN.format(origin=origin), {CODE_HEADER: "FORBIDDEN"})
 
 
-def bearer_check(tokens: tuple[str, ...]) -> Callable[[Request], None]:
+def bearer_check(tokens: tuple[str, ...]) -> Callable[[Request], Awaitable[None]]:
     """Return a dependency that answers 401 without one of *tokens*; with no tokens everybody is let in."""
     allowed = [token.encode() for token in tokens]
 
-    def check(request: Request) -> None:
+    async def check(request: Request) -> None:
         if allowed and not _matches(request.headers.get("authorization", ""), allowed):
             raise HTTPException(401, MESSAGE, {"WWW-Authenticate": "Bearer", CODE_HEADER: "UNAUTHORIZED"})
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     CursorResult,
     Executable,
     Select,
     Table,
+    Update,
     and_,
+    bindparam,
     delete,
     exists,
     func,
@@ -49,17 +52,17 @@ class SqlTransaction:
         if self._clock is not None:
             return self._clock.now()
         if self._connection.dialect.name == "sqlite":
-            return rows.instant_of(self._execute(select(func.strftime("%Y-%m-%dT%H:%M:%fZ", "now"))).scalar_one())
+            return rows.instant_of(self._execute(_SQLITE_NOW).scalar_one())
         now: datetime = self._execute(select(func.clock_timestamp())).scalar_one()
         return now.astimezone(UTC)
 
     # ---------------------------------------------------------------------------------------------------------- tables
 
     def table(self, table_id: str) -> MaterializedTable | None:
-        return self._table(select(TABLES).where(TABLES.c.table_id == table_id).with_for_update())
+        return self._table(_TABLE, {"table_id": table_id})
 
     def table_named(self, identifier: TableIdentifier) -> MaterializedTable | None:
-        return self._table(select(TABLES).where(_named(TABLES, identifier)).with_for_update())
+        return self._table(_TABLE_NAMED, _name_of(identifier))
 
     def tables(self) -> Sequence[MaterializedTable]:
         statement = select(TABLES).order_by(TABLES.c.catalog, TABLES.c.namespace, TABLES.c.name)
@@ -73,28 +76,25 @@ class SqlTransaction:
         row = rows.table_row(replace(table, revision=table.revision + 1))
         # The claim number has a writer of its own, next_claim, which leaves the revision as it is.
         del row["claim"]
-        other = TABLES.alias("other")
-        taken = exists().where(_named(other, table.identifier), other.c.table_id != table.table_id)
-        current = (TABLES.c.table_id == table.table_id) & (TABLES.c.revision == table.revision)
-        if self._execute(update(TABLES).where(current, ~taken).values(row)).rowcount == 0:
+        expected = {"its_table_id": table.table_id, "its_revision": table.revision, **_name_of(table.identifier)}
+        if self._execute(_REPLACE_TABLE, row | expected).rowcount == 0:
             raise self._why_not_replaced(table)
-        claim = self._execute(select(TABLES.c.claim).where(TABLES.c.table_id == table.table_id)).scalar_one()
+        claim = self._execute(_CLAIM, {"table_id": table.table_id}).scalar_one()
         return replace(table, revision=table.revision + 1, claim=claim)
 
     def delete_table(self, table_id: str) -> None:
         self._execute(delete(TABLES).where(TABLES.c.table_id == table_id))
 
     def next_claim(self, table_id: str) -> int:
-        this = TABLES.c.table_id == table_id
-        if self._execute(update(TABLES).where(this).values(claim=TABLES.c.claim + 1)).rowcount == 0:
+        if self._execute(_RAISE_CLAIM, {"its_table_id": table_id}).rowcount == 0:
             raise TableGone(f"Materialized table {table_id} was dropped; look it up by its name again.")
-        claim: int = self._execute(select(TABLES.c.claim).where(this)).scalar_one()
+        claim: int = self._execute(_CLAIM, {"table_id": table_id}).scalar_one()
         return claim
 
     # ------------------------------------------------------------------------------------------------------------ runs
 
     def run(self, run_id: str) -> RefreshRun | None:
-        return self._run(select(RUNS).where(RUNS.c.run_id == run_id).with_for_update())
+        return self._run(_RUN, {"run_id": run_id})
 
     def insert_run(self, run: RefreshRun) -> None:
         if not self._insert(RUNS, rows.run_row(run)):
@@ -104,15 +104,15 @@ class SqlTransaction:
             )
 
     def replace_run(self, run: RefreshRun, *, expected: RefreshRun) -> None:
-        current = and_(
-            RUNS.c.run_id == expected.run_id,
-            RUNS.c.status == expected.status.value,
-            RUNS.c.attempt == expected.attempt,
-            RUNS.c.claim == expected.claim,
-        )
-        if run.status is RunStatus.RUNNING:
-            current &= ~_running_elsewhere(run)
-        if self._execute(update(RUNS).where(current).values(rows.run_row(run))).rowcount == 0:
+        statement = _REPLACE_RUNNING if run.status is RunStatus.RUNNING else _REPLACE_RUN
+        guard = {
+            "its_run_id": expected.run_id,
+            "its_table_id": run.table_id,
+            "its_status": expected.status.value,
+            "its_attempt": expected.attempt,
+            "its_claim": expected.claim,
+        }
+        if self._execute(statement, rows.run_row(run) | guard).rowcount == 0:
             raise RevisionConflict(
                 f"Refresh {run.run_id} was not stored as {run.status}: it is no longer {expected.status} at attempt "
                 f"{expected.attempt} with claim {expected.claim}, or another refresh of table {run.table_id} is "
@@ -120,8 +120,7 @@ class SqlTransaction:
             )
 
     def run_with_key(self, request_key: str) -> RefreshRun | None:
-        keyed = select(RUNS).where(RUNS.c.request_key == request_key)
-        return self._run(keyed.order_by(RUNS.c.status.in_(SET_ASIDE), RUNS.c.seq.desc()).limit(1))
+        return self._run(_RUN_WITH_KEY, {"request_key": request_key})
 
     def runs(
         self, *, table_id: str | None = None, statuses: Iterable[RunStatus] | None = None, limit: int | None = None
@@ -134,8 +133,7 @@ class SqlTransaction:
         return self._runs(statement)
 
     def queued(self, table_id: str) -> Sequence[RefreshRun]:
-        of_table = select(RUNS).where(RUNS.c.table_id == table_id, RUNS.c.status == QUEUED)
-        return self._runs(of_table.order_by(RUNS.c.seq))
+        return self._runs(_QUEUED_OF_TABLE, {"table_id": table_id})
 
     def next_claimable(self) -> RefreshRun | None:
         return self._run(_NEXT_CLAIMABLE)
@@ -146,8 +144,7 @@ class SqlTransaction:
         return self._runs(statement.order_by(RUNS.c.seq))
 
     def covered_runs(self, run_id: str) -> Sequence[RefreshRun]:
-        covered = select(RUNS).where(RUNS.c.covered_by == run_id, RUNS.c.status == COALESCED)
-        return self._runs(covered.order_by(RUNS.c.seq))
+        return self._runs(_COVERED_BY, {"run_id": run_id})
 
     def expired_runs(self, owner: str) -> Sequence[RefreshRun]:
         lapsed = or_(
@@ -175,26 +172,24 @@ class SqlTransaction:
 
     # ------------------------------------------------------------------------------------------------------ statements
 
-    def _execute(self, statement: Executable) -> CursorResult[Any]:
+    def _execute(self, statement: Executable, values: Mapping[str, Any] | None = None) -> CursorResult[Any]:
         with translated(self._name):
-            return self._connection.execute(statement)
+            return self._connection.execute(statement, values)
 
     def _insert(self, into: Table, row: dict[str, Any]) -> bool:
         """Add *row* and return True; return False, and go on, when a unique index refuses it."""
-        dialect = sqlite if self._connection.dialect.name == "sqlite" else postgresql
-        statement = dialect.insert(into).values(row).on_conflict_do_nothing()
-        return self._execute(statement.execution_options(preserve_rowcount=True)).rowcount > 0
+        return self._execute(_INSERTS[self._connection.dialect.name, into], row).rowcount > 0
 
-    def _table(self, statement: Select[Any]) -> MaterializedTable | None:
-        row = self._execute(statement).mappings().one_or_none()
+    def _table(self, statement: Select[Any], values: Mapping[str, Any]) -> MaterializedTable | None:
+        row = self._execute(statement, values).mappings().one_or_none()
         return None if row is None else rows.table_of(row)
 
-    def _run(self, statement: Select[Any]) -> RefreshRun | None:
-        row = self._execute(statement).mappings().one_or_none()
+    def _run(self, statement: Select[Any], values: Mapping[str, Any] | None = None) -> RefreshRun | None:
+        row = self._execute(statement, values).mappings().one_or_none()
         return None if row is None else rows.run_of(row)
 
-    def _runs(self, statement: Select[Any]) -> list[RefreshRun]:
-        return [rows.run_of(row) for row in self._execute(statement).mappings()]
+    def _runs(self, statement: Select[Any], values: Mapping[str, Any] | None = None) -> list[RefreshRun]:
+        return [rows.run_of(row) for row in self._execute(statement, values).mappings()]
 
     def _why_not_replaced(self, table: MaterializedTable) -> TableExists | RevisionConflict:
         named = self.table_named(table.identifier)
@@ -205,17 +200,38 @@ class SqlTransaction:
         )
 
 
-def _named(table: Any, identifier: TableIdentifier) -> Any:
+def _name_of(identifier: TableIdentifier) -> dict[str, str]:
+    return {"its_catalog": identifier.catalog, "its_namespace": identifier.namespace, "its_name": identifier.name}
+
+
+def _named(table: Any) -> ColumnElement[bool]:
     return and_(
-        table.c.catalog == identifier.catalog,
-        table.c.namespace == identifier.namespace,
-        table.c.name == identifier.name,
+        table.c.catalog == bindparam("its_catalog"),
+        table.c.namespace == bindparam("its_namespace"),
+        table.c.name == bindparam("its_name"),
     )
 
 
-def _running_elsewhere(run: RefreshRun) -> Any:
+def _replace_table() -> Update:
+    other = TABLES.alias("other")
+    taken = exists().where(_named(other), other.c.table_id != bindparam("its_table_id"))
+    this = (TABLES.c.table_id == bindparam("its_table_id")) & (TABLES.c.revision == bindparam("its_revision"))
+    return update(TABLES).where(this, ~taken)
+
+
+def _replace_run() -> Update:
+    return update(RUNS).where(
+        RUNS.c.run_id == bindparam("its_run_id"),
+        RUNS.c.status == bindparam("its_status"),
+        RUNS.c.attempt == bindparam("its_attempt"),
+        RUNS.c.claim == bindparam("its_claim"),
+    )
+
+
+def _replace_running() -> Update:
     other = RUNS.alias("other")
-    return exists().where(other.c.table_id == run.table_id, other.c.status == RUNNING, other.c.run_id != run.run_id)
+    others = (other.c.table_id == bindparam("its_table_id"), other.c.run_id != bindparam("its_run_id"))
+    return _replace_run().where(~exists().where(*others, other.c.status == RUNNING))
 
 
 def _next_claimable() -> Select[Any]:
@@ -227,4 +243,24 @@ def _next_claimable() -> Select[Any]:
     return select(RUNS).where(RUNS.c.status == QUEUED, free).order_by(RUNS.c.seq).limit(1)
 
 
+# Made once: to build a statement and its cache key anew takes longer than to run it.
 _NEXT_CLAIMABLE = _next_claimable()
+_TABLE = select(TABLES).where(TABLES.c.table_id == bindparam("table_id")).with_for_update()
+_TABLE_NAMED = select(TABLES).where(_named(TABLES)).with_for_update()
+_REPLACE_TABLE = _replace_table()
+_CLAIM = select(TABLES.c.claim).where(TABLES.c.table_id == bindparam("table_id"))
+_RAISE_CLAIM = update(TABLES).where(TABLES.c.table_id == bindparam("its_table_id")).values(claim=TABLES.c.claim + 1)
+_RUN = select(RUNS).where(RUNS.c.run_id == bindparam("run_id")).with_for_update()
+_REPLACE_RUN, _REPLACE_RUNNING = _replace_run(), _replace_running()
+_KEYED = select(RUNS).where(RUNS.c.request_key == bindparam("request_key"))
+_RUN_WITH_KEY = _KEYED.order_by(RUNS.c.status.in_(SET_ASIDE), RUNS.c.seq.desc()).limit(1)
+_OF_TABLE = select(RUNS).where(RUNS.c.table_id == bindparam("table_id"))
+_QUEUED_OF_TABLE = _OF_TABLE.where(RUNS.c.status == QUEUED).order_by(RUNS.c.seq)
+_COVERED = select(RUNS).where(RUNS.c.covered_by == bindparam("run_id"), RUNS.c.status == COALESCED)
+_COVERED_BY = _COVERED.order_by(RUNS.c.seq)
+_SQLITE_NOW = select(func.strftime("%Y-%m-%dT%H:%M:%fZ", "now"))
+_INSERTS = {
+    (dialect, table): insert(table).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
+    for dialect, insert in (("sqlite", sqlite.insert), ("postgresql", postgresql.insert))
+    for table in (TABLES, RUNS, TOMBSTONES)
+}

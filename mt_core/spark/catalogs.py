@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import reduce
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
@@ -22,7 +24,11 @@ ALREADY_EXISTS = "org.apache.iceberg.exceptions.AlreadyExistsException"
 _ICEBERG_PLUGIN = "org.apache.iceberg.spark.SparkCatalog"
 _COMPARE_AND_SET = "org.apache.iceberg.jdbc.JdbcCatalog"
 _CACHING = "org.apache.iceberg.CachingCatalog"
+_SESSIONS = "org.apache.spark.sql.classic.SparkSession"
 _CATALOG_KEY = re.compile(r"spark\.sql\.catalog\.([^.]+)")
+
+# Static members by their path, for each JVM.
+_statics: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 class Driver(Protocol):
@@ -36,6 +42,8 @@ class Driver(Protocol):
 
     @property
     def generation(self) -> int: ...
+
+    def answers(self) -> bool: ...
 
     def new_session(self) -> SparkSession: ...
 
@@ -62,17 +70,17 @@ def telling(errors: Mapping[str, Callable[[], MtError]]) -> Iterator[None]:
 @contextmanager
 def active(session: SparkSession) -> Iterator[None]:
     """Make *session* the one whose settings the JVM reads for this thread; parser and catalogs called directly need it."""
-    sessions = jvm_of(session).org.apache.spark.sql.classic.SparkSession
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(session._jsparkSession)
+    set_active = static(session, f"{_SESSIONS}.setActiveSession")
+    before = static(session, f"{_SESSIONS}.getActiveSession")()
+    set_active(session._jsparkSession)
     try:
         yield
     finally:
         with suppress(*SPARK_ERRORS):
             if before.isDefined():
-                sessions.setActiveSession(before.get())
+                set_active(before.get())
             else:
-                sessions.clearActiveSession()
+                static(session, f"{_SESSIONS}.clearActiveSession")()
 
 
 def display_name(parts: Sequence[str]) -> str:
@@ -89,6 +97,21 @@ def jvm_of(session: SparkSession) -> Any:
     return session._jvm
 
 
+def static(session: SparkSession, path: str) -> Any:
+    """Return the static member of a Java class at *path*; py4j asks the JVM for every part of it, so it is kept."""
+    jvm = jvm_of(session)
+    known = _statics.setdefault(jvm, {})
+    if path not in known:
+        known[path] = reduce(getattr, path.split("."), jvm)
+    return known[path]
+
+
+def java_items(collection: Any) -> list[Any]:
+    """Return the items of a Java collection; at the end of py4j's own iterator stands an error that takes 70 calls to read."""
+    items = collection.toArray()
+    return [items[index] for index in range(len(items))]
+
+
 def state_of(session: SparkSession) -> Any:
     """Return the session's state in the JVM: parser, catalog manager, session catalog."""
     return session._jsparkSession.sessionState()
@@ -97,7 +120,7 @@ def state_of(session: SparkSession) -> Any:
 def java_strings(session: SparkSession, parts: Sequence[str]) -> Any:
     """Return a Java String[]."""
     gateway: Any = session.sparkContext._gateway
-    array = gateway.new_array(jvm_of(session).java.lang.String, len(parts))
+    array = gateway.new_array(static(session, "java.lang.String"), len(parts))
     for index, part in enumerate(parts):
         array[index] = part
     return array
@@ -145,8 +168,8 @@ class Catalogs:
 
     def core_name(self, identifier: TableIdentifier) -> Any:
         """Return Iceberg's TableIdentifier."""
-        names = jvm_of(self.session).org.apache.iceberg.catalog.TableIdentifier
-        return names.of(java_strings(self.session, identifier.parts[1:]))
+        of = static(self.session, "org.apache.iceberg.catalog.TableIdentifier.of")
+        return of(java_strings(self.session, identifier.parts[1:]))
 
     def load(self, identifier: TableIdentifier) -> Any:
         """Return the Iceberg table as it is now; raises StorageMissing."""

@@ -88,3 +88,14 @@ def _not_storable(column: Column) -> DefinitionInvalid:
         f"Column {column.name} has type {column.type}, which Iceberg cannot store; "
         f"CAST it in the query, for example CAST({quoted(column.name)} AS STRING)."
     )
+
+
+def check_assignable(session: SparkSession, produced: Column, declared: Column) -> None:
+    """Raise DefinitionInvalid unless Spark stores the one type as the other without a CAST (ANSI store assignment)."""
+    source, target = java_type(session, produced), java_type(session, declared)
+    casts = jvm_of(session).org.apache.spark.sql.catalyst.expressions.Cast
+    if not source.equals(target) and not casts.canANSIStoreAssign(source, target):
+        raise DefinitionInvalid(
+            f"Column {declared.name} is declared {declared.type.upper()}, its query gives {produced.type.upper()}, which is "
+            f"not stored as that; CAST({produced.name} AS {declared.type.upper()}) in the query."
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from typing import Any
 
@@ -49,6 +49,7 @@ class SparkDriver:
         self._generation = 0
         self._stopping = threading.Event()
         self._lost_callbacks: list[Callable[[int], None]] = []
+        self._launch_callbacks: list[Callable[[int], None]] = []
         self._cancels = jobs.JobCancels()
         self._thread = threading.Thread(target=self._supervise, name="spark-driver", daemon=True)
 
@@ -89,7 +90,16 @@ class SparkDriver:
         """Call *callback* with the generation that was lost, each time the JVM dies, in the driver's own thread."""
         self._lost_callbacks.append(callback)
 
+    def on_launch(self, callback: Callable[[int], None]) -> None:
+        """Call *callback* with the process id of each JVM before anybody works with it, in the driver's own thread."""
+        self._launch_callbacks.append(callback)
+
     # ----------------------------------------------------------------------------------------------------------- state
+
+    def answers(self) -> bool:
+        """Return whether Spark can work now: a JVM that has just died is READY until its end has been noticed."""
+        incarnation = self._incarnation
+        return incarnation is not None and incarnation.usable()
 
     @property
     def state(self) -> DriverState:
@@ -164,16 +174,15 @@ class SparkDriver:
     def cancel(self, job_id: str) -> None:
         """End the job soon, and refuse work under its id from now on; harmless when there is none."""
         self._cancels.add(job_id)
-        if self._state is DriverState.READY:
-            with self.translating():
-                jobs.cancel(self.session.sparkContext, job_id)
+        # A JVM that went away has ended the job.
+        with suppress(EngineUnavailable), self.translating():
+            jobs.cancel(self.session.sparkContext, job_id)
 
     def progress(self, job_id: str) -> Progress | None:
         """Return the tasks of the job so far, or None when nothing is known."""
-        if self._state is not DriverState.READY:
-            return None
-        with self.translating():
+        with suppress(EngineUnavailable), self.translating():
             return jobs.progress(self.session.sparkContext, job_id)
+        return None
 
     # -------------------------------------------------------------------------------------------------------- internal
 
@@ -237,6 +246,8 @@ class SparkDriver:
             self._changed.notify_all()
 
     def _adopt(self, incarnation: Incarnation) -> Incarnation | None:
+        for callback in self._launch_callbacks:
+            callback(incarnation.process.pid)
         with self._changed:
             adopted = not self._stopping.is_set()
             if adopted:

@@ -10,9 +10,8 @@ from datetime import datetime
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.analysis import QueryAnalysis
 from mt_core.spark.catalogs import Catalogs, Driver, active
-from mt_core.spark.columns import stored_type
+from mt_core.spark.columns import check_assignable, stored_type
 from mt_core.spark.contexts import QueryContexts
-from mt_core.spark.driver import DriverState
 from mt_core.spark.housekeeping import Housekeeping
 from mt_core.spark.metadata import MetadataStore, ancestors
 from mt_core.spark.sources import SourceVersions
@@ -54,7 +53,7 @@ class SparkEngine(RefreshEngine):
             yield
 
     def ready(self) -> bool:
-        return self._driver.state is DriverState.READY
+        return self._driver.answers()
 
     def check_catalog(self, identifier: TableIdentifier) -> None:
         with self._working():
@@ -67,6 +66,11 @@ class SparkEngine(RefreshEngine):
         with self._working():
             session = self._driver.session
             return tuple(replace(column, type=stored_type(session, column)) for column in columns)
+
+    def check_assignable(self, produced: Sequence[Column], declared: Sequence[Column]) -> None:
+        with self._working():
+            for source, target in zip(produced, declared, strict=True):
+                check_assignable(self._driver.session, source, target)
 
     def read_vector(self, query: Query) -> SourceVector:
         with self._working():
@@ -128,5 +132,5 @@ class SparkEngine(RefreshEngine):
         return self._driver.progress(job_id)
 
     def cluster_info(self) -> Mapping[str, str]:
-        with self._working():
+        with self._driver.translating():
             return {"execution.target": str(self._driver.session.sparkContext.master)}

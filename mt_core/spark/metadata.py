@@ -10,7 +10,7 @@ from uuid import uuid4
 from mt_core.errors import CommitConflict, CommitUnknown, EngineError
 from mt_core.model.partition import Scope
 from mt_core.model.table import TableIdentifier
-from mt_core.spark.catalogs import Catalogs, jvm_of
+from mt_core.spark.catalogs import Catalogs, java_items, jvm_of, static
 from mt_core.spark.failures import SPARK_ERRORS, java_classes
 from mt_core.tables.ports import MetadataChange, Snapshot, StorageMetadata
 
@@ -41,7 +41,7 @@ class MetadataStore:
         operations = self._catalogs.load(identifier).operations()
         base = operations.current()
         properties, refs, main = base.properties(), base.refs(), base.currentSnapshot()
-        branches = [str(name) for name in refs.keySet() if str(name).startswith(BRANCH_PREFIX)]
+        branches = [str(name) for name in java_items(refs.keySet()) if str(name).startswith(BRANCH_PREFIX)]
         return StorageMetadata(
             table_id=properties.get(TABLE_ID),
             location=base.location(),
@@ -104,7 +104,7 @@ class MetadataStore:
         return properties
 
     def _column_names(self, base: Any) -> tuple[str, ...]:
-        schema = jvm_of(self._catalogs.session).org.apache.iceberg.SchemaParser.toJson(base.schema())
+        schema = static(self._catalogs.session, "org.apache.iceberg.SchemaParser.toJson")(base.schema())
         return tuple(field["name"] for field in json.loads(schema)["fields"])
 
 

@@ -67,6 +67,18 @@ class SourceVersions:
             raise SourcesChanged("A view or table of the query changed while the refresh was starting; run it again.")
         return lineage.text({name: str(version[PIN]) for name, version in found.items() if PIN in version})
 
+    def has_lost(self, query: Query, vector: SourceVector) -> bool:
+        """Return whether a version that *vector* pins cannot be read any more: its table was dropped, or it expired."""
+        found = {source.name: source.version or {} for source in vector.sources}
+        lineage = self.lineage(query)
+        try:
+            with lineage.lock:
+                return any(_is_lost(source.table, found.get(source.name, {})) for source in lineage.sources)
+        except SPARK_ERRORS as cause:
+            if not java_classes(cause):
+                raise translate(cause) from cause
+            return True
+
     def lineage(self, query: Query) -> Lineage:
         """Return the lineage of *query*, read again only when it has to be."""
         key = self._key(query)
@@ -161,6 +173,13 @@ class SourceVersions:
 
 def _shape_of(version: Mapping[str, Any]) -> Shape | None:
     return (version["uuid"], version["schema"]) if "uuid" in version else None
+
+
+def _is_lost(table: Any, version: Mapping[str, Any]) -> bool:
+    if table is None or PIN not in version:
+        return False
+    table.refresh()
+    return shape_of(table)[0] != version["uuid"] or table.snapshot(int(version[PIN])) is None
 
 
 def _current(table: Any, source: Source, version: dict[str, Any]) -> tuple[dict[str, Any], str | None]:

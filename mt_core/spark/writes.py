@@ -11,7 +11,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 
-from mt_core.errors import EngineError, QueryFailed, RequestInvalid
+from mt_core.errors import EngineError, QueryFailed, RequestInvalid, SourcesChanged
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.table import Column, quoted
 from mt_core.spark.catalogs import Catalogs, Driver, active
@@ -41,6 +41,11 @@ class StagedWrites:
             with self._driver.run_tagged(write.job_id, REFRESH_POOL, f"refresh of {write.table}"):
                 return self._staged(write)
         except QueryFailed as cause:
+            if self._versions.has_lost(write.query, write.vector):
+                raise SourcesChanged(
+                    f"A source of {write.table} was dropped or a version of it expired while the refresh was reading it; "
+                    "run it again."
+                ) from cause
             # Line and position would be those of the pinned text, which nobody wrote.
             raise QueryFailed(_without_position(cause), error_class=cause.error_class) from cause
 

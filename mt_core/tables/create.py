@@ -53,6 +53,8 @@ def declared(
     )
     analysed = services.engine.analyse(query)
     definition = define(statement, analysed, identifier=identifier, context=context, settings=services.settings)
+    produced = {column.name: column for column in analysed.columns}
+    services.engine.check_assignable([produced[column.name] for column in definition.columns], definition.columns)
     return replace(definition, columns=services.engine.check_columns(identifier, definition.columns))
 
 

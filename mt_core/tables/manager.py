@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mt_core.errors import MtError, NotMaterializedTable, TableNotFound
+from mt_core.errors import MtError, NotMaterializedTable, QueryFailed, TableNotFound
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.rowset import Column, RowSet
 from mt_core.sql import statements as sql
@@ -12,6 +12,7 @@ from mt_core.tables.create import create
 from mt_core.tables.drop import drop
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.lifecycle import resume, suspend
+from mt_core.tables.positions import in_statement
 from mt_core.tables.reports import Reports
 from mt_core.tables.requests import RefreshRequests
 from mt_core.tables.services import TableServices
@@ -27,6 +28,12 @@ class TableManager:
         self.reports = Reports(services)
 
     def execute(self, statement: sql.Statement, context: CommandContext) -> CommandOutcome:
+        try:
+            return self._execute(statement, context)
+        except QueryFailed as cause:
+            raise in_statement(cause, statement) from cause
+
+    def _execute(self, statement: sql.Statement, context: CommandContext) -> CommandOutcome:
         match statement:
             case sql.CreateMaterializedTable():
                 return self._create(statement, context)

@@ -273,6 +273,9 @@ class RefreshEngine(Protocol):
     def check_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> tuple[Column, ...]:
         """Return *columns* with the types storage will give them; raises DefinitionInvalid naming a type it cannot store."""
 
+    def check_assignable(self, produced: Sequence[Column], declared: Sequence[Column]) -> None:
+        """Raise DefinitionInvalid naming a column whose rows cannot be stored as its declared type; matched by position."""
+
     def read_vector(self, query: Query) -> SourceVector:
         """Return what the query would read now; starts no Spark job when nothing but versions changed."""
 

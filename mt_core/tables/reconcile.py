@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,7 +13,7 @@ from mt_core.tables.create import undo_create
 from mt_core.tables.drop import sweep
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.lifecycle import CATCH_UP, resume, suspend
-from mt_core.tables.ports import Transaction
+from mt_core.tables.ports import Tombstone, Transaction
 from mt_core.tables.services import TableServices, handler_of, schedule_of, workflow_of
 from mt_core.workflow.operations import ModifyRefreshWorkflowSchedule
 from mt_core.workflow.scheduler import WorkflowState
@@ -25,12 +25,15 @@ _SCHEDULER = "scheduler"
 def reconcile(services: TableServices) -> list[str]:
     """Do one pass and return what was done, in words; a step that fails is logged and tried again at the next pass."""
     done: list[str] = []
-    for table in in_transaction(services.registry, lambda tx: _orphaned(tx, services.settings.owner)):
+    tables, orphaned, tombstones = in_transaction(services.registry, lambda tx: _look(tx, services.settings.owner))
+    for table in orphaned:
         _attempt(done, f"settled {_command(table)} of {table.identifier}", partial(_settle, services, table))
-    for tombstone in in_transaction(services.registry, lambda tx: tx.tombstones()):
+    for tombstone in tombstones:
         text = f"removed what was left of {tombstone.identifier}"
         _attempt(done, text, partial(sweep, services, tombstone))
-    _attempt(done, "", lambda: done.extend(_workflows(services)))
+    if orphaned or tombstones:
+        tables = in_transaction(services.registry, lambda tx: tx.tables())
+    _attempt(done, "", lambda: done.extend(_workflows(services, tables)))
     return [text for text in done if text]
 
 
@@ -43,13 +46,20 @@ def _attempt(done: list[str], text: str, work: Callable[[], object]) -> None:
         done.append(text)
 
 
-def _orphaned(tx: Transaction, owner: str) -> list[MaterializedTable]:
-    now = tx.now()
-    return [
+def _look(
+    tx: Transaction, owner: str
+) -> tuple[Sequence[MaterializedTable], list[MaterializedTable], Sequence[Tombstone]]:
+    """Return all tables, those among them whose command lost its process, and the tombstones.
+
+    The tables are read once, because thousands of them keep everybody else out of the registry for a while.
+    """
+    now, tables = tx.now(), tx.tables()
+    orphaned = [
         table
-        for table in tx.tables()
+        for table in tables
         if table.intent is not None and (table.intent.owner != owner or table.intent.lease_until < now)
     ]
+    return tables, orphaned, tx.tombstones()
 
 
 def _command(table: MaterializedTable) -> str:
@@ -100,13 +110,9 @@ def _clear(tx: Transaction, table: MaterializedTable) -> None:
         tx.replace_table(replace(now, intent=None))
 
 
-def _workflows(services: TableServices) -> list[str]:
+def _workflows(services: TableServices, found: Sequence[MaterializedTable]) -> list[str]:
     """Re-create workflows that vanished, and mirror one that was paused or resumed in the scheduler."""
-    tables = [
-        table
-        for table in in_transaction(services.registry, lambda tx: tx.tables())
-        if table.intent is None and table.status is not RefreshStatus.INITIALIZING
-    ]
+    tables = [table for table in found if table.intent is None and table.status is not RefreshStatus.INITIALIZING]
     if not tables:
         return []
     states = services.scheduler.describe_refresh_workflows([handler_of(table) for table in tables])

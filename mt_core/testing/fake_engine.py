@@ -11,7 +11,6 @@ import itertools
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +18,7 @@ from mt_core.errors import (
     Canceled,
     CommitConflict,
     CommitUnknown,
+    DefinitionInvalid,
     EngineError,
     EngineUnavailable,
     MtError,
@@ -41,51 +41,9 @@ from mt_core.tables.ports import (
     StorageSpec,
     Write,
 )
+from mt_core.testing.fake_tables import FakeSource, FakeStorage, Row, StoredSnapshot
 
-Row = Mapping[str, Any]
 _SELECT = re.compile(r"(?is)^\s*select\s+\*\s+from\s+(?P<name>[\w.`]+)\s*$")
-
-
-@dataclass
-class FakeSource:
-    """A source table: its versions, and which one is current."""
-
-    uuid: str
-    columns: tuple[Column, ...]
-    versions: dict[int, tuple[Row, ...]]
-    current: int
-    parents: dict[int, int | None]
-    replaces: set[int] = field(default_factory=set)
-
-    def data_version(self) -> int:
-        """Return the nearest version that was not a compaction."""
-        version = self.current
-        while version in self.replaces:
-            parent = self.parents[version]
-            assert parent is not None
-            version = parent
-        return version
-
-
-@dataclass
-class _Stored:
-    facts: Snapshot
-    parent: str | None
-    rows: tuple[Row, ...]
-
-
-@dataclass
-class FakeStorage:
-    """A storage table: snapshots, branches and properties; `generation` changes with every commit."""
-
-    spec: StorageSpec
-    snapshots: dict[str, _Stored]
-    main: str
-    columns: tuple[Column, ...]
-    epoch: int = 0
-    last_run: str | None = None
-    branches: dict[str, str] = field(default_factory=dict)
-    generation: int = 0
 
 
 class FakeEngine:
@@ -177,7 +135,7 @@ class FakeEngine:
             storage = self.storages[identifier]
             facts = Snapshot(snapshot_id=self._next_id())
             kept = storage.snapshots[storage.main].rows
-            storage.snapshots[facts.snapshot_id] = _Stored(facts, storage.main, (*kept, *rows))
+            storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, storage.main, (*kept, *rows))
             storage.main = facts.snapshot_id
             storage.generation += 1
 
@@ -202,6 +160,12 @@ class FakeEngine:
     def check_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> tuple[Column, ...]:
         self._check("check_columns")
         return tuple(columns)
+
+    def check_assignable(self, produced: Sequence[Column], declared: Sequence[Column]) -> None:
+        if any(
+            pair[0].type == "string" and pair[1].type.lower() == "int" for pair in zip(produced, declared, strict=True)
+        ):
+            raise DefinitionInvalid("A column is declared INT, its query gives STRING; CAST it.")
 
     def read_vector(self, query: Query) -> SourceVector:
         self._check("read_vector")
@@ -235,7 +199,7 @@ class FakeEngine:
                 raise TableExists(f"{spec.identifier} exists already; choose another name.")
             if there is None:
                 first = Snapshot(snapshot_id=self._next_id(), created=True)
-                stored = {first.snapshot_id: _Stored(first, None, ())}
+                stored = {first.snapshot_id: StoredSnapshot(first, None, ())}
                 self.storages[spec.identifier] = FakeStorage(spec, stored, first.snapshot_id, spec.columns)
 
     def drop_storage(self, identifier: TableIdentifier, table_id: str, location: str) -> None:
@@ -344,7 +308,7 @@ class FakeEngine:
             before = storage.snapshots[head].rows if head is not None else ()
             kept = tuple(row for row in before if not _inside(row, write.scope))
             facts = _facts(self._next_id(), write)
-            storage.snapshots[facts.snapshot_id] = _Stored(facts, head, (*kept, *rows))
+            storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, head, (*kept, *rows))
             storage.branches[write.branch] = facts.snapshot_id
             storage.generation += 1
             self.writes += 1

@@ -108,7 +108,9 @@ def pins(spark_driver: SparkDriver) -> Iterator[Pins]:
         pins.sql(f"INSERT INTO lake.pins.{name} VALUES (1, 'a'), (2, 'b'), (3, 'c')")
     pins.sql("USE lake.pins")
     pins.sql("CREATE VIEW lake.pins.big_orders AS SELECT id, name FROM orders WHERE id > 1 -- only big ones")
-    pins.sql("CREATE VIEW lake.pins.nested (n, m) AS WITH orders AS (SELECT * FROM big_orders) SELECT id, name FROM orders")
+    pins.sql(
+        "CREATE VIEW lake.pins.nested (n, m) AS WITH orders AS (SELECT * FROM big_orders) SELECT id, name FROM orders"
+    )
     pins.sql("CREATE VIEW spark_catalog.default.pins_view AS SELECT * FROM lake.pins.orders")
     yield pins
     pins.sql("DROP VIEW spark_catalog.default.pins_view")
@@ -223,7 +225,10 @@ def test_a_source_made_again_under_its_name_is_another_version(pins: Pins) -> No
     ("text", "reason"),
     [
         ("SELECT * FROM IDENTIFIER('lake.pins.orders')", "IDENTIFIER() names what it reads only when it runs"),
-        ("SELECT snapshot_id FROM lake.pins.orders.snapshots", "lake.pins.orders.snapshots is not a table at one version"),
+        (
+            "SELECT snapshot_id FROM lake.pins.orders.snapshots",
+            "lake.pins.orders.snapshots is not a table at one version",
+        ),
         ("SELECT * FROM lake.pins.orders.branch_main", "lake.pins.orders.branch_main is not a table at one version"),
         ("SELECT * FROM orders VERSION AS OF 'main'", "lake.pins.orders AS OF main is not a table at one version"),
         ("SELECT * FROM big_orders TABLESAMPLE (100 PERCENT)", "its relations cannot be replaced in the text"),

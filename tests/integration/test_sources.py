@@ -81,7 +81,9 @@ def test_sources_without_versions_are_named(engine: SparkEngine, tmp_path_factor
     (folder / "a.json").write_text('{"id": 1}')
 
     vector = engine.read_vector(
-        query(f"SELECT id FROM facts UNION ALL SELECT id FROM json.`{folder}` UNION ALL TABLE spark_catalog.default.plain_files")
+        query(
+            f"SELECT id FROM facts UNION ALL SELECT id FROM json.`{folder}` UNION ALL TABLE spark_catalog.default.plain_files"
+        )
     )
 
     assert vector.unversioned == ("spark_catalog.default.plain_files", f"json.`{folder}`")
@@ -122,7 +124,11 @@ def test_an_analysis_error_has_line_and_position(engine: SparkEngine) -> None:
     with pytest.raises(QueryFailed, match="nope") as caught:
         engine.analyse(query("SELECT id,\n  nope FROM facts"))
 
-    assert (caught.value.error_class, caught.value.line, caught.value.position) == ("UNRESOLVED_COLUMN.WITH_SUGGESTION", 2, 3)
+    assert (caught.value.error_class, caught.value.line, caught.value.position) == (
+        "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+        2,
+        3,
+    )
 
 
 def test_a_temporary_view_is_not_seen_and_the_error_says_so(engine: SparkEngine, spark_driver: SparkDriver) -> None:
@@ -136,7 +142,12 @@ def test_a_temporary_view_is_not_seen_and_the_error_says_so(engine: SparkEngine,
 
 
 @pytest.mark.parametrize(
-    "text", ["DROP TABLE facts", "INSERT INTO facts SELECT * FROM facts", "WITH f AS (SELECT 1) INSERT INTO facts SELECT * FROM f"]
+    "text",
+    [
+        "DROP TABLE facts",
+        "INSERT INTO facts SELECT * FROM facts",
+        "WITH f AS (SELECT 1) INSERT INTO facts SELECT * FROM f",
+    ],
 )
 def test_a_command_is_refused_and_not_run(engine: SparkEngine, spark_driver: SparkDriver, text: str) -> None:
     with pytest.raises(DefinitionInvalid, match="not a query"):

@@ -40,7 +40,7 @@ def test_describe_tells_columns_and_the_life_of_a_table(whole: WholeGateway) -> 
     assert {key: facts[key] for key in ("identifier", "status", "schedule", "next run", "workflow", "decision")} == {
         "identifier": "lake.default.daily",
         "status": "ACTIVATED, by CREATE at 2026-03-01 12:00:00",
-        "schedule": "every INTERVAL '1' DAY in UTC",
+        "schedule": "every 1 day in UTC",
         "next run": "2026-03-02 00:00:00",
         "workflow": "ACTIVE in memory",
         "decision": "refresh: never refreshed before",

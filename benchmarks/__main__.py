@@ -1,0 +1,61 @@
+"""`python -m benchmarks [name …]`: measure, print the tables, and with no names write them to results.md."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks import full_refresh, scheduler, startup, statement_overhead, unchanged
+from benchmarks.machine import Machine
+from benchmarks.report import Finding
+
+RESULTS = Path(__file__).parent / "results.md"
+BENCHMARKS: Mapping[str, Callable[[], Iterator[Finding]]] = {
+    "full_refresh": full_refresh.measure,
+    "unchanged": unchanged.measure,
+    "statement_overhead": statement_overhead.measure,
+    "scheduler": scheduler.measure,
+    "startup": startup.measure,
+}
+
+
+def main(names: Sequence[str]) -> int:
+    """Run the benchmarks of those names, or all of them; return an exit code."""
+    unknown = sorted(set(names) - set(BENCHMARKS))
+    if unknown:
+        sys.stderr.write(f"There is no benchmark {unknown[0]}; there are {', '.join(BENCHMARKS)}.\n")
+        return 2
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=140)
+    machine = Machine.look()
+    found = {name: _run(name, console) for name in (names or BENCHMARKS)}
+    console.print(machine.markdown())
+    if not names:
+        RESULTS.write_text(_markdown(machine, found), encoding="utf-8")
+        console.print(f"Written to {RESULTS}.")
+    return 0
+
+
+def _run(name: str, console: Console) -> list[Finding]:
+    console.rule(name)
+    findings = []
+    for finding in BENCHMARKS[name]():
+        finding.print_to(console)
+        findings.append(finding)
+    return findings
+
+
+def _markdown(machine: Machine, found: Mapping[str, Sequence[Finding]]) -> str:
+    parts = ["# Benchmark results", "", "Written by `make bench`; README.md says how each is measured.", ""]
+    parts += ["## Machine", "", machine.markdown(), ""]
+    for name, findings in found.items():
+        parts += [f"## {name}", "", *(finding.markdown() for finding in findings)]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,40 @@
+"""A bare SparkSession with the gateway's jars and catalog, in a process of its own; started by the benchmark `startup`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from mt_core.spark.conf import DriverSettings, prepare_files, spark_conf
+from mt_core.spark.jars import default_jars_dir, jar_conf
+
+READY = "ready"
+
+
+def main(folder: Path) -> None:
+    """Start Spark as a program of a user's own would, run one statement, and stay until standard input ends."""
+    settings = DriverSettings(
+        catalog_url=f"jdbc:sqlite:file:{folder}/catalog.db",
+        warehouse=str(folder / "warehouse"),
+        jars_dir=default_jars_dir(os.environ),
+        log_dir=folder / "logs",
+        environ=dict(os.environ),
+    )
+    prepare_files(settings)
+    conf = spark_conf(settings)
+    builder = SparkSession.builder
+    for key, value in {**conf, **jar_conf(settings.jars_dir, conf)}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.default")
+    sys.stdout.write(f"{READY}\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

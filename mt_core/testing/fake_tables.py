@@ -1,0 +1,56 @@
+"""The tables of the fake engine: sources with their versions, storage tables with their snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mt_core.model.table import Column
+from mt_core.tables.ports import Snapshot, StorageSpec
+
+Row = Mapping[str, Any]
+
+
+@dataclass
+class FakeSource:
+    """A source table: its versions, and which one is current."""
+
+    uuid: str
+    columns: tuple[Column, ...]
+    versions: dict[int, tuple[Row, ...]]
+    current: int
+    parents: dict[int, int | None]
+    replaces: set[int] = field(default_factory=set)
+
+    def data_version(self) -> int:
+        """Return the nearest version that was not a compaction."""
+        version = self.current
+        while version in self.replaces:
+            parent = self.parents[version]
+            assert parent is not None
+            version = parent
+        return version
+
+
+@dataclass
+class StoredSnapshot:
+    """A snapshot of a storage table with all its rows."""
+
+    facts: Snapshot
+    parent: str | None
+    rows: tuple[Row, ...]
+
+
+@dataclass
+class FakeStorage:
+    """A storage table: snapshots, branches and properties; `generation` changes with every commit."""
+
+    spec: StorageSpec
+    snapshots: dict[str, StoredSnapshot]
+    main: str
+    columns: tuple[Column, ...]
+    epoch: int = 0
+    last_run: str | None = None
+    branches: dict[str, str] = field(default_factory=dict)
+    generation: int = 0

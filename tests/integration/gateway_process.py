@@ -1,0 +1,215 @@
+"""A real gateway in a process of its own, which a test can kill at a named step of a refresh, and start again.
+
+Run as a module it is `freshtable gateway` with one more ear: before each step of a run it looks for the file `death.json` in its
+home, and if that names this table and step it takes the file away and kills itself, or its JVM, with SIGKILL.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx
+import psutil
+
+from mt_core.client.http import GatewayClient
+
+ROOT = Path(__file__).parents[2]
+START_S = 90.0
+WAIT_S = 60.0
+POLL_S = 0.1
+FAST = (
+    "sql-gateway.endpoint.rest.port=0",
+    "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions=2",
+    "spark.driver.memory=1g",
+)
+Row = dict[str, Any]
+Victim = Literal["gateway", "jvm"]
+
+
+class GatewayUnderTest:
+    """One home folder and the gateway process on it, if there is one."""
+
+    def __init__(self, home: Path, settings: Sequence[str] = ()) -> None:
+        self.home, self.url = home, ""
+        home.mkdir(parents=True, exist_ok=True)
+        options = [part for setting in (*FAST, *settings) for part in ("-D", setting)]
+        self.command = [sys.executable, "-m", "tests.integration.gateway_process", "--home", str(home), *options]
+        self._process: subprocess.Popen[str] | None = None
+
+    # ------------------------------------------------------------------------------------------------------ life and death
+
+    @property
+    def process(self) -> subprocess.Popen[str]:
+        assert self._process is not None, "the gateway was not started"
+        return self._process
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start the process and wait until it says that it is ready."""
+        self._process = launch(self.command, self.home / "stderr.txt")
+        self.url = ready_url(self._process)
+
+    def stop(self) -> int:
+        """Stop it in order and return its exit code; harmless if it is gone."""
+        if self.running:
+            self.process.terminate()
+        return self.wait_death()
+
+    def kill(self) -> None:
+        """Take the process away, as the kernel does when memory is short."""
+        self.process.kill()
+        self.wait_death()
+
+    def wait_death(self) -> int:
+        code = self.process.wait(WAIT_S)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return code
+
+    def die_before(self, step: str, *, table: str, victim: Victim = "gateway") -> None:
+        """Let the gateway, or its JVM, be killed just before *step* of the next run of *table* that comes to it."""
+        death = {"step": step, "table": table, "victim": victim}
+        staged = self.home / "death.tmp"
+        staged.write_text(json.dumps(death), encoding="utf-8")
+        staged.replace(_death_file(self.home))
+
+    @property
+    def jvm_pid(self) -> int:
+        """The process id of the Spark that runs as a child of the gateway."""
+        found = [child.pid for child in psutil.Process(self.process.pid).children(recursive=True) if _is_java(child)]
+        assert found, "the gateway has no JVM"
+        return found[0]
+
+    # ------------------------------------------------------------------------------------------------------------- use
+
+    @contextmanager
+    def client(self) -> Iterator[GatewayClient]:
+        """A session of its own."""
+        with GatewayClient(self.url) as client:
+            yield client
+
+    def sql(self, statement: str) -> list[Row]:
+        """Execute a statement in a session of its own and return its rows."""
+        with self.client() as client:
+            return rows_of(client, statement)
+
+    def info(self) -> int:
+        """Return the status code of GET /v3/info."""
+        return httpx.get(f"{self.url}/v3/info", timeout=5.0).status_code
+
+    def runs(self, table: str) -> list[Row]:
+        """Return the ledger of *table*, oldest run first."""
+        return list(reversed(self.sql(f"SHOW REFRESHES FOR {table} LIMIT 1000")))
+
+    def run(self, table: str, handle: str) -> Row:
+        return next(run for run in self.runs(table) if run["refresh"] == handle)
+
+    def wait_ended(self, table: str, handle: str) -> Row:
+        """Return the run of *handle* once it has ended."""
+        wait_until(lambda: self.run(table, handle)["status"] not in ("QUEUED", "RUNNING"), f"{handle} never ended")
+        return self.run(table, handle)
+
+    def published(self, table: str, handle: str) -> int:
+        """Return how many snapshots of run *handle* are among the ancestors of main."""
+        found = self.sql(
+            f"SELECT count(*) AS n FROM lake.default.{table}.history h JOIN lake.default.{table}.snapshots s USING "
+            f"(snapshot_id) WHERE h.is_current_ancestor AND s.summary['freshtable.run-id'] = '{handle}'"
+        )
+        return int(found[0]["n"])
+
+    def refs(self, table: str) -> list[str]:
+        """Return the names of the branches and tags of the storage table."""
+        return sorted(row["name"] for row in self.sql(f"SELECT name FROM lake.default.{table}.refs"))
+
+
+def rows_of(client: GatewayClient, statement: str) -> list[Row]:
+    """Execute a statement to its end and return its rows by column name."""
+    return [
+        dict(zip([column.name for column in page.columns], row, strict=True))
+        for page in client.pages(client.execute(statement))
+        for row in page.rows
+    ]
+
+
+def launch(command: Sequence[str], said: Path, environ: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    """Start a gateway process; what it says on stderr goes to the end of the file *said*, which no full pipe can hold up."""
+    with said.open("a", encoding="utf-8") as errors:
+        return subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=errors, text=True)
+
+
+def ready_url(process: subprocess.Popen[str]) -> str:
+    """Return the URL in the line with which the process says that it is ready."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert "ready at" in line, f"the gateway did not start: {line or process.wait(WAIT_S)}"
+    return line.split()[-1]
+
+
+def wait_until(done: Callable[[], bool], why: str, timeout_s: float = WAIT_S) -> None:
+    """Wait until *done*; fail with *why* when it takes too long."""
+    deadline = time.monotonic() + timeout_s
+    while not done():
+        assert time.monotonic() < deadline, why
+        time.sleep(POLL_S)
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs: one that is dead and not yet waited for does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _is_java(process: psutil.Process) -> bool:
+    try:
+        return "java" in process.name()
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _death_file(home: Path) -> Path:
+    return home / "death.json"
+
+
+def _main(arguments: Sequence[str]) -> int:
+    from mt_core.app.serve import serve
+    from mt_core.config import load_config
+    from mt_core.tables.ledger import Claimed
+
+    home = Path(arguments[1])
+    config = load_config(None, os.environ, tuple(arguments[3::2]), home)
+
+    def watch(claimed: Claimed, step: str) -> None:
+        death = _death_file(home)
+        if not death.exists():
+            return
+        told = json.loads(death.read_text(encoding="utf-8"))
+        if (told["table"], told["step"]) != (claimed.table.identifier.name, step):
+            return
+        death.unlink()
+        if told["victim"] == "gateway":
+            os.kill(os.getpid(), signal.SIGKILL)
+        for child in psutil.Process().children(recursive=True):
+            if _is_java(child):
+                child.kill()
+                child.wait(WAIT_S)
+
+    return serve(config, os.environ, lambda line: print(line, flush=True), watch=watch)  # noqa: T201
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))

@@ -1,0 +1,352 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mt_core.errors import QueryFailed
+from mt_core.model.run import RefreshRun, RunStatus
+from mt_core.spark.driver import SparkDriver
+from tests.integration.refresh_world import RefreshWorld
+from tests.integration.refresh_world import world as world
+
+pytestmark = pytest.mark.spark
+
+BY_DAY = "PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')"
+
+
+@pytest.fixture
+def orders(world: RefreshWorld) -> RefreshWorld:
+    """A world with a source of two days."""
+    world.spark(
+        "CREATE TABLE orders (ds STRING, k INT, v STRING) USING iceberg",
+        "INSERT INTO orders VALUES ('2026-03-01', 1, 'a'), ('2026-03-02', 2, 'b')",
+    )
+    return world
+
+
+def verdict(run: RefreshRun) -> tuple[RunStatus, str | None]:
+    return run.status, run.reason
+
+
+def refreshed(world: RefreshWorld, name: str, query: str, run: RefreshRun) -> str:
+    """Assert that the run refreshed the table to what its query gives now; return the reason."""
+    assert run.status is RunStatus.SUCCEEDED, run.error
+    assert world.rows(name) == world.plain(query)
+    return run.reason or ""
+
+
+SKIPPED = (RunStatus.SKIPPED, "sources unchanged")
+
+# ---------------------------------------------------------------------------------------------------- what may be skipped
+
+
+def test_unchanged_sources_are_skipped_and_nothing_is_written(orders: RefreshWorld) -> None:
+    orders.create("mt", "SELECT * FROM orders")
+    before = orders.engine.load(orders.table("mt").identifier)
+
+    run = orders.tick("mt")
+
+    after = orders.engine.load(orders.table("mt").identifier)
+    assert verdict(run) == SKIPPED
+    assert (run.rows, run.snapshot_id, run.decision) == (None, None, "skip")
+    assert (after.main, after.branches, after.last_run) == (before.main, {}, before.last_run)
+
+
+def test_compaction_of_a_source_is_still_skipped(orders: RefreshWorld) -> None:
+    orders.spark("INSERT INTO orders VALUES ('2026-03-02', 3, 'c')")
+    orders.create("mt", "SELECT * FROM orders")
+
+    orders.spark(
+        f"CALL lake.system.rewrite_data_files(table => '{orders.namespace}.orders', options => map('rewrite-all', 'true'))"
+    )
+
+    assert ("replace",) in orders.plain(f"SELECT operation FROM {orders.namespace}.orders.snapshots")
+    assert verdict(orders.tick("mt")) == SKIPPED
+
+
+def test_compaction_of_the_table_itself_is_still_skipped(orders: RefreshWorld) -> None:
+    orders.create("mt", "SELECT * FROM orders")
+
+    orders.spark(
+        f"CALL lake.system.rewrite_data_files(table => '{orders.namespace}.mt', options => map('rewrite-all', 'true'))"
+    )
+
+    assert verdict(orders.tick("mt")) == SKIPPED
+
+
+def test_another_commit_of_the_same_rows_is_not_skipped(orders: RefreshWorld) -> None:
+    orders.create("mt", "SELECT * FROM orders")
+
+    orders.spark("INSERT OVERWRITE orders SELECT * FROM orders")
+
+    assert refreshed(orders, "mt", "TABLE orders", orders.tick("mt")) == f"lake.{orders.namespace}.orders changed"
+
+
+# --------------------------------------------------------------------------------------------------- what is never skipped
+
+
+def test_a_new_partition_at_unchanged_sources_is_refreshed(spark_driver: SparkDriver, tmp_path: Path) -> None:
+    world = RefreshWorld(spark_driver, tmp_path, initial_refresh=False)
+    world.spark("CREATE TABLE orders USING iceberg AS SELECT '2026-03-02' AS ds, 2 AS k")
+    world.sql(
+        f"CREATE MATERIALIZED TABLE mt {BY_DAY} FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM orders"
+    )
+
+    first, second, third = world.tick("mt"), world.tick("mt"), world.tick("mt")
+
+    new = (RunStatus.SUCCEEDED, "new partition")
+    assert [verdict(run) for run in (first, second, third)] == [new, new, new]
+    assert [str(run.scope) for run in (first, second, third)] == ["ds=2026-03-01", "ds=2026-03-02", "ds=2026-03-03"]
+    assert [run.vector for run in (first, second, third)] == [first.vector] * 3
+    assert world.rows("mt") == [("2026-03-02", 2)]
+
+
+def test_each_partition_is_judged_by_what_last_wrote_it(orders: RefreshWorld) -> None:
+    orders.create("mt", "SELECT * FROM orders", clauses=BY_DAY)
+    orders.spark("INSERT INTO orders VALUES ('2026-03-01', 9, 'late')")
+
+    first = orders.tick("mt")
+    again = orders.refresh("mt", ds="2026-03-02")
+    second = orders.tick("mt")
+
+    assert refreshed(orders, "mt", "TABLE orders", first) == f"lake.{orders.namespace}.orders changed"
+    assert str(first.scope) == "ds=2026-03-01"
+    assert again.reason == "asked for by hand"
+    assert verdict(second) == SKIPPED
+
+
+def test_a_whole_table_refreshed_in_parts_is_refreshed_again(orders: RefreshWorld) -> None:
+    query = "SELECT * FROM orders"
+    orders.create("mt", query, clauses="PARTITIONED BY (ds)")
+    orders.refresh("mt", ds="2026-03-01")
+
+    run = orders.tick("mt")
+
+    assert refreshed(orders, "mt", query, run) == "refreshed in parts since"
+    assert verdict(orders.tick("mt")) == SKIPPED
+
+
+def test_another_query_is_not_skipped(orders: RefreshWorld) -> None:
+    orders.create("mt", "SELECT * FROM orders")
+
+    orders.sql("ALTER MATERIALIZED TABLE mt AS SELECT ds, k + 1 AS k, v FROM orders")
+    orders.work()
+
+    assert refreshed(orders, "mt", "SELECT ds, k + 1, v FROM orders", orders.runs("mt")[-1]) == (
+        "the definition or its options changed"
+    )
+    assert verdict(orders.tick("mt")) == SKIPPED
+
+
+@pytest.mark.parametrize(
+    ("while_suspended", "resume", "query"),
+    [
+        ("ALTER MATERIALIZED TABLE mt AS SELECT ds, -k AS k, v FROM orders", "", "SELECT ds, -k, v FROM orders"),
+        ("SHOW MATERIALIZED TABLES", " WITH ('write.target-file-size-bytes' = '1048576')", "TABLE orders"),
+    ],
+)
+def test_what_changed_while_suspended_is_refreshed_after_resume(
+    orders: RefreshWorld, while_suspended: str, resume: str, query: str
+) -> None:
+    orders.create("mt", "SELECT * FROM orders", clauses=BY_DAY)
+    orders.sql("ALTER MATERIALIZED TABLE mt SUSPEND")
+    orders.sql(while_suspended)
+    orders.sql(f"ALTER MATERIALIZED TABLE mt RESUME{resume}")
+
+    tick = orders.tick("mt")
+
+    rebuild = orders.runs("mt")[1]
+    assert refreshed(orders, "mt", query, rebuild) == "the definition or its options changed"
+    assert rebuild.scope.whole
+    assert verdict(tick) == SKIPPED
+
+
+def test_a_replaced_view_is_not_skipped(orders: RefreshWorld) -> None:
+    orders.spark("CREATE VIEW big AS SELECT * FROM orders WHERE k > 1")
+    orders.create("mt", "SELECT * FROM big")
+
+    orders.spark("CREATE OR REPLACE VIEW big AS SELECT * FROM orders WHERE k > 0")
+
+    assert refreshed(orders, "mt", "TABLE orders", orders.tick("mt")) == f"lake.{orders.namespace}.big changed"
+    assert verdict(orders.tick("mt")) == SKIPPED
+
+
+def test_a_replaced_view_below_a_view_is_not_skipped(orders: RefreshWorld) -> None:
+    orders.spark(
+        "CREATE VIEW inner_view AS SELECT * FROM orders WHERE k > 1",
+        "CREATE VIEW outer_view AS SELECT ds, k, upper(v) AS v FROM inner_view",
+    )
+    orders.create("mt", "SELECT * FROM outer_view")
+
+    orders.spark("CREATE OR REPLACE VIEW inner_view AS SELECT * FROM orders WHERE k < 2")
+
+    assert (
+        refreshed(orders, "mt", "TABLE outer_view", orders.tick("mt")) == f"lake.{orders.namespace}.inner_view changed"
+    )
+    assert verdict(orders.tick("mt")) == SKIPPED
+
+
+def test_a_source_rolled_back_is_not_skipped(orders: RefreshWorld) -> None:
+    snapshot = orders.plain(f"SELECT snapshot_id FROM {orders.namespace}.orders.snapshots")[0][0]
+    orders.spark("INSERT INTO orders VALUES ('2026-03-03', 3, 'c')")
+    orders.create("mt", "SELECT * FROM orders")
+
+    orders.spark(f"CALL lake.system.rollback_to_snapshot('{orders.namespace}.orders', {snapshot})")
+
+    assert refreshed(orders, "mt", "TABLE orders", orders.tick("mt")) == f"lake.{orders.namespace}.orders changed"
+    assert len(orders.rows("mt")) == 2
+
+
+def test_a_source_rolled_back_to_what_was_read_is_skipped(orders: RefreshWorld) -> None:
+    snapshot = orders.plain(f"SELECT snapshot_id FROM {orders.namespace}.orders.snapshots")[0][0]
+    orders.create("mt", "SELECT * FROM orders")
+    orders.spark("INSERT INTO orders VALUES ('2026-03-03', 3, 'c')")
+
+    orders.spark(f"CALL lake.system.rollback_to_snapshot('{orders.namespace}.orders', {snapshot})")
+
+    assert verdict(orders.tick("mt")) == SKIPPED
+    assert orders.rows("mt") == orders.plain("TABLE orders")
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT *, current_date() AS today FROM orders", "current_date()"),
+        ("SELECT *, rand() AS luck FROM orders", "rand()"),
+        ("SELECT * FROM orders WHERE ds < date_format(now(), 'yyyy-MM-dd')", "now()"),
+        ("SELECT * FROM restless", "current_timestamp()"),
+    ],
+)
+def test_a_query_that_can_change_by_itself_is_never_skipped(orders: RefreshWorld, query: str, reason: str) -> None:
+    orders.spark("CREATE VIEW restless AS SELECT *, current_timestamp() AS at FROM orders")
+    orders.create("mt", query)
+
+    run = orders.tick("mt")
+
+    assert verdict(run) == (RunStatus.SUCCEEDED, f"the query is not stable: {reason}")
+
+
+def test_a_temporary_function_is_refused(orders: RefreshWorld) -> None:
+    orders.session.udf.register("twice", lambda number: 2 * number, "int")
+
+    message = orders.refused(
+        "CREATE MATERIALIZED TABLE mt REFRESH_MODE = FULL AS SELECT twice(k) AS k FROM orders", QueryFailed
+    )
+
+    assert "twice" in message
+    assert "do not see temporary views, functions" in message
+
+
+def test_rows_written_by_somebody_else_are_not_skipped(orders: RefreshWorld) -> None:
+    orders.create("mt", "SELECT * FROM orders")
+
+    orders.spark("INSERT INTO mt VALUES ('2026-03-01', 666, 'foreign')")
+
+    run = orders.tick("mt")
+    assert refreshed(orders, "mt", "TABLE orders", run).startswith("somebody else wrote snapshot ")
+    assert verdict(orders.tick("mt")) == SKIPPED
+
+
+def test_rows_deleted_by_somebody_else_are_not_skipped_in_their_partition(orders: RefreshWorld) -> None:
+    orders.create("mt", "SELECT * FROM orders", clauses=BY_DAY)
+    orders.spark("DELETE FROM mt WHERE ds = '2026-03-01'")
+
+    run = orders.tick("mt")
+
+    assert refreshed(orders, "mt", "TABLE orders", run).startswith("somebody else wrote snapshot ")
+    assert verdict(orders.refresh("mt", ds="2026-03-01"))[0] is RunStatus.SUCCEEDED
+
+
+def test_a_table_rolled_back_by_somebody_else_is_judged_by_what_it_holds(orders: RefreshWorld) -> None:
+    orders.create("mt", "SELECT * FROM orders")
+    old = orders.run(orders.runs("mt")[0].run_id).snapshot_id
+    orders.spark("INSERT INTO orders VALUES ('2026-03-03', 3, 'c')")
+    orders.tick("mt")
+
+    orders.spark(f"CALL lake.system.rollback_to_snapshot('{orders.namespace}.mt', {old})")
+
+    assert refreshed(orders, "mt", "TABLE orders", orders.tick("mt")) == f"lake.{orders.namespace}.orders changed"
+
+
+def test_an_expired_ancestor_is_not_skipped(orders: RefreshWorld) -> None:
+    orders.create("mt", "SELECT * FROM orders", clauses=BY_DAY)
+    orders.refresh("mt", ds="2026-03-02")
+
+    orders.spark(
+        f"CALL lake.system.expire_snapshots(table => '{orders.namespace}.mt', "
+        "older_than => TIMESTAMP '2999-01-01 00:00:00', retain_last => 1)"
+    )
+
+    run = orders.tick("mt")
+    assert str(run.scope) == "ds=2026-03-01"
+    assert refreshed(orders, "mt", "TABLE orders", run) == "its last refresh is no longer in the table's history"
+    assert verdict(orders.tick("mt")) == SKIPPED
+
+
+def test_a_new_column_below_a_star_fails_and_is_not_skipped_over(orders: RefreshWorld) -> None:
+    orders.create("mt", "SELECT * FROM orders")
+
+    orders.spark("ALTER TABLE orders ADD COLUMN note STRING")
+
+    run = orders.tick("mt")
+    assert run.status is RunStatus.FAILED
+    assert "ALTER the materialized table" in (run.error or "")
+    orders.sql("ALTER MATERIALIZED TABLE mt AS SELECT * FROM orders")
+    orders.work()
+    assert orders.rows("mt") == orders.plain("TABLE orders")
+    assert orders.columns("mt")[-1] == ("note", "string")
+
+
+def test_a_source_made_again_with_the_same_rows_is_not_skipped(orders: RefreshWorld) -> None:
+    orders.create("mt", "SELECT * FROM orders")
+    rows = orders.plain("TABLE orders")
+
+    orders.spark(
+        "CREATE TABLE copied USING iceberg AS SELECT * FROM orders",
+        "DROP TABLE orders",
+        "CREATE TABLE orders USING iceberg AS SELECT * FROM copied",
+    )
+
+    run = orders.tick("mt")
+    assert orders.rows("mt") == rows
+    assert refreshed(orders, "mt", "TABLE orders", run) == f"lake.{orders.namespace}.orders changed"
+    assert verdict(orders.tick("mt")) == SKIPPED
+
+
+def test_a_source_replaced_in_place_is_not_skipped(orders: RefreshWorld) -> None:
+    orders.create("mt", "SELECT * FROM orders")
+
+    orders.spark("CREATE OR REPLACE TABLE orders USING iceberg AS SELECT '2026-03-09' AS ds, 9 AS k, 'z' AS v")
+
+    assert refreshed(orders, "mt", "TABLE orders", orders.tick("mt")) == f"lake.{orders.namespace}.orders changed"
+
+
+def test_files_by_path_are_never_skipped(orders: RefreshWorld, tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    orders.spark(f"INSERT OVERWRITE DIRECTORY '{folder}' USING parquet SELECT * FROM orders")
+    orders.create("mt", f"SELECT * FROM parquet.`{folder}`")
+
+    unchanged = orders.tick("mt")
+    orders.spark(f"INSERT OVERWRITE DIRECTORY '{folder}' USING parquet SELECT * FROM orders WHERE k = 1")
+    changed = orders.tick("mt")
+
+    reason = f"source parquet.`{folder}` has no versions"
+    assert verdict(unchanged) == verdict(changed) == (RunStatus.SUCCEEDED, reason)
+    assert orders.rows("mt") == [("2026-03-01", 1, "a")]
+
+
+def test_a_table_over_a_materialized_table_follows_it_and_then_skips(orders: RefreshWorld) -> None:
+    orders.create("first_mt", "SELECT * FROM orders")
+    orders.create("second_mt", "SELECT count(*) AS n FROM first_mt")
+    orders.tick("first_mt")
+    skipped = orders.tick("second_mt")
+    orders.spark("INSERT INTO orders VALUES ('2026-03-03', 3, 'c')")
+
+    orders.tick("first_mt")
+    run = orders.tick("second_mt")
+
+    assert verdict(skipped) == SKIPPED
+    assert verdict(run) == (RunStatus.SUCCEEDED, f"lake.{orders.namespace}.first_mt changed")
+    assert orders.rows("second_mt") == [(3,)]
+    assert verdict(orders.tick("second_mt")) == SKIPPED

@@ -1,0 +1,259 @@
+"""How a gateway starts and stops, and what it says when it cannot start."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from tests.integration.gateway_process import (
+    FAST,
+    ROOT,
+    GatewayUnderTest,
+    alive,
+    launch,
+    ready_url,
+    wait_until,
+)
+
+pytestmark = pytest.mark.spark
+SIGNALS = [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+START_S = 90.0
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "mt_core", "gateway", *arguments]
+
+
+def _options(*settings: str) -> list[str]:
+    return [part for setting in settings for part in ("-D", setting)]
+
+
+def _refused(*arguments: str, environ: Mapping[str, str] | None = None) -> str:
+    """Start a gateway that must end at once with exit code 1, and return the one line that it says."""
+    done = subprocess.run(
+        _command(*arguments), cwd=ROOT, env=environ, capture_output=True, text=True, timeout=START_S, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
+    gateway = GatewayUnderTest(tmp_path_factory.mktemp("startup") / "home")
+    gateway.start()
+    yield gateway
+    gateway.stop()
+
+
+# -------------------------------------------------------------------------------------------------------- start and stop
+
+
+def test_info_is_answered_while_spark_still_starts(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    command = _command("--home", str(tmp_path), *_options(*FAST, f"sql-gateway.endpoint.rest.port={port}"))
+    began = time.monotonic()
+    with launch(command, tmp_path / "stderr.txt") as process:
+        wait_until(lambda: _answers(url), "no answer from /v3/info", START_S)
+        answered = time.monotonic() - began
+        assert ready_url(process) == url
+        ready = time.monotonic() - began
+        process.terminate()
+
+    assert answered < ready
+    assert process.returncode == 0
+    assert (tmp_path / "stderr.txt").read_text(encoding="utf-8") == ""
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/v3/info", timeout=1.0).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_ends_a_ready_gateway_and_its_jvm(tmp_path: Path, number: signal.Signals) -> None:
+    gateway = GatewayUnderTest(tmp_path / "home")
+    gateway.start()
+    jvm = gateway.jvm_pid
+
+    gateway.process.send_signal(number)
+
+    assert gateway.wait_death() == 0
+    assert not alive(jvm)
+    assert (gateway.home / "stderr.txt").read_text(encoding="utf-8") == ""
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_ends_a_gateway_whose_spark_still_starts(tmp_path: Path, number: signal.Signals) -> None:
+    with launch(_command("--home", str(tmp_path), *_options(*FAST)), tmp_path / "stderr.txt") as process:
+        wait_until(lambda: bool(_children(process.pid)), "no JVM was started", START_S)
+        jvms = _children(process.pid)
+
+        process.send_signal(number)
+
+    assert (tmp_path / "stderr.txt").read_text(encoding="utf-8") == ""
+    assert process.returncode == 0
+    wait_until(lambda: not any(alive(jvm) for jvm in jvms), "a JVM was left behind", START_S)
+
+
+def _children(pid: int) -> list[int]:
+    """Return the JVM of the process, once it is there."""
+    return [child.pid for child in psutil.Process(pid).children(recursive=True) if "java" in child.name()]
+
+
+def test_a_gateway_that_was_killed_starts_again_after_its_jvm_has_ended(tmp_path: Path) -> None:
+    gateway = GatewayUnderTest(tmp_path / "home")
+    gateway.start()
+    jvm = gateway.jvm_pid
+    # A JVM that does not notice the death of its gateway, as one in a long collection of garbage.
+    psutil.Process(jvm).suspend()
+    gateway.kill()
+
+    process = launch(gateway.command, gateway.home / "stderr.txt")
+    time.sleep(3)
+    began_without_waiting = bool(_children(process.pid))
+    psutil.Process(jvm).resume()
+    url = ready_url(process)
+
+    assert not began_without_waiting
+    assert not alive(jvm)
+    assert _answers(url)
+    process.terminate()
+    assert process.wait(START_S) == 0
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+# --------------------------------------------------------------------------------------------------- what cannot start
+
+
+def test_a_home_in_use_names_the_other_gateway(running: GatewayUnderTest) -> None:
+    said = _refused("--home", str(running.home), *_options(*FAST))
+
+    assert said == (
+        f"Error: Home folder {running.home} is used by another gateway (process {running.process.pid} at {running.url}); "
+        "use that one, stop it, or choose another folder with --home."
+    )
+    assert running.info() == 200
+
+
+def test_a_port_in_use_is_named(running: GatewayUnderTest, tmp_path: Path) -> None:
+    port = running.url.rsplit(":", 1)[1]
+
+    said = _refused("--home", str(tmp_path), *_options(f"sql-gateway.endpoint.rest.port={port}"))
+
+    assert re.fullmatch(rf"Error: .*127\.0\.0\.1:{port} .*sql-gateway\.endpoint\.rest\.port.*", said), said
+
+
+def test_a_missing_jdk_says_how_to_get_one(tmp_path: Path) -> None:
+    environ = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "PATH")}
+
+    said = _refused("--home", str(tmp_path), environ={**environ, "PATH": "", "JAVA_HOME": ""})
+
+    assert said.startswith("Error: There is no Java on this machine. Install a JDK 17 or newer (")
+    assert "apt install openjdk-17-jre-headless" in said
+
+
+def test_a_java_home_without_java_is_named(tmp_path: Path) -> None:
+    said = _refused("--home", str(tmp_path), environ={**os.environ, "JAVA_HOME": str(tmp_path)})
+
+    assert said.startswith(
+        f"Error: JAVA_HOME is {tmp_path}, and there is no bin/java in it. Install a JDK 17 or newer ("
+    )
+
+
+def test_a_config_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    said = _refused("-c", str(tmp_path / "none.yaml"), "--home", str(tmp_path))
+
+    assert said.startswith("Error: ")
+    assert str(tmp_path / "none.yaml") in said
+
+
+@pytest.mark.parametrize("content", ["a: [1", "- one\n- two", "\xff\xfe\x00"])
+def test_a_config_file_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "freshtable.yaml"
+    file.write_bytes(content.encode("latin-1"))
+
+    said = _refused("-c", str(file), "--home", str(tmp_path))
+
+    assert said.startswith("Error: ")
+    assert str(file) in said
+
+
+def test_an_unknown_setting_suggests_the_nearest_key(tmp_path: Path) -> None:
+    said = _refused("--home", str(tmp_path), "-D", "sql-gateway.endpoint.rest.prot=8083")
+
+    assert "sql-gateway.endpoint.rest.prot" in said
+    assert "sql-gateway.endpoint.rest.port" in said
+
+
+def test_a_value_that_does_not_fit_names_key_and_value(tmp_path: Path) -> None:
+    said = _refused("--home", str(tmp_path), "-D", "sql-gateway.endpoint.rest.port=eighty")
+
+    assert "sql-gateway.endpoint.rest.port" in said
+    assert "eighty" in said
+
+
+def test_a_scheduler_that_is_not_installed_lists_those_that_are(tmp_path: Path) -> None:
+    said = _refused("--home", str(tmp_path), *_options("workflow-scheduler.type=cron", FAST[0]))
+
+    assert "cron" in said
+    assert "memory" in said
+
+
+def test_an_open_address_without_tokens_is_refused(tmp_path: Path) -> None:
+    said = _refused("--home", str(tmp_path), *_options("sql-gateway.endpoint.rest.address=0.0.0.0", FAST[0]))
+
+    assert said == (
+        "Error: sql-gateway.endpoint.rest.address is 0.0.0.0, which other machines can reach: set "
+        "sql-gateway.security.tokens, or listen on 127.0.0.1."
+    )
+
+
+def test_a_home_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("", encoding="utf-8")
+
+    said = _refused("--home", str(file), *_options(*FAST))
+
+    assert said.startswith(f"Error: Home folder {file} cannot be used: ")
+    assert said.endswith("choose another with --home.")
+
+
+def test_a_registry_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    said = _refused("--home", str(tmp_path), *_options("registry.url=sqlite:////proc/none/registry.db", FAST[0]))
+
+    assert "/proc/none/registry.db" in said
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ("spark.master=everywhere", "Master must either be yarn or start with spark, k8s, or local"),
+        ("spark.driver.memory=much", "Invalid maximum heap size: -Xmxmuch"),
+    ],
+)
+def test_a_spark_that_can_never_start_ends_the_gateway_with_its_reason(
+    tmp_path: Path, setting: str, reason: str
+) -> None:
+    said = _refused("--home", str(tmp_path), *_options(FAST[0], setting))
+
+    assert said.startswith("Error: Spark did not start: ")
+    assert said.endswith(f"{reason}. Its log is {tmp_path / 'logs' / 'spark.log'}.")

@@ -6,11 +6,13 @@ A test compares the committed pages with what this module makes of the code, so 
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
 import sys
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import Any, cast
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
@@ -19,6 +21,8 @@ if str(ROOT) not in sys.path:
 import mt_core  # noqa: E402
 from mt_core.config import settings_markdown  # noqa: E402
 from mt_core.errors import MtError  # noqa: E402
+from mt_core.gateway.application import documents  # noqa: E402
+from mt_core.gateway.services import GatewayServices, ProductInfo  # noqa: E402
 from mt_core.model import run, table  # noqa: E402
 from mt_core.sessions import operation  # noqa: E402
 from mt_core.workflow.loader import load_scheduler  # noqa: E402
@@ -51,6 +55,7 @@ WAYS_OUT: Mapping[str, str] = {
     "REFRESH_FAILED": "Read the reason in the message or in `SHOW REFRESHES`, correct it, and `ALTER … REFRESH`.",
     "QUERY_FAILED": "Correct the query at the position that the message names.",
     "CANCELED": "Nothing: it was asked for. Send the statement again if it was not meant.",
+    "STATEMENT_TIMED_OUT": "Give the statement more time: its `executionTimeout`, or `SET 'execution.timeout'` in the session.",
     "ENGINE_UNAVAILABLE": "Wait as long as `Retry-After` says; accepted refreshes go on by themselves once Spark is back.",
     "ENGINE_FAILED": "Read the cause in the message and in `<home>/logs/spark.log`; a refresh can simply be tried again.",
     "STORAGE_MISSING": "`ALTER MATERIALIZED TABLE … RESUME` makes the storage again and fills it; or DROP the table.",
@@ -74,7 +79,27 @@ def pages() -> dict[Path, str]:
         docs / "settings.md": settings_page(),
         docs / "errors.md": errors_page(),
         docs / "statuses.md": statuses_page(),
+        **{
+            docs / "openapi" / f"{name}.json": json.dumps(made, indent=2, ensure_ascii=False) + "\n"
+            for name, made in openapi_documents().items()
+        },
     }
+
+
+# ------------------------------------------------------------------------------------------------------------- OpenAPI
+
+
+def openapi_documents() -> Mapping[str, dict[str, Any]]:
+    """Return the document that the gateway serves for each version, by the version's prefix without its slash."""
+    nothing = cast("Any", None)
+    services = GatewayServices(
+        sessions=nothing,
+        executor=nothing,
+        operations=nothing,
+        runs=nothing,
+        info=ProductInfo(version=mt_core.__version__),
+    )
+    return {name.strip("/"): made for name, made in documents(services).items() if name}
 
 
 # ------------------------------------------------------------------------------------------------------------ settings

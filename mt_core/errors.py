@@ -22,6 +22,7 @@
     ├── RefreshFailed             a refresh run ended FAILED or CANCELED
     ├── QueryFailed               Spark refused or failed a query
     ├── Canceled                  the work was cancelled on request
+    ├── StatementTimedOut         the work took longer than it may
     ├── EngineUnavailable         Spark is starting, or went away
     ├── EngineError               Spark or the table format failed otherwise
     │   ├── StorageMissing        the storage table is not there
@@ -201,6 +202,13 @@ class Canceled(MtError):
 
     code = "CANCELED"
     http_status = 409
+
+
+class StatementTimedOut(MtError):
+    """A statement took longer than its request or its session allows, and was ended."""
+
+    code = "STATEMENT_TIMED_OUT"
+    http_status = 504
 
 
 class EngineUnavailable(MtError):

@@ -18,6 +18,9 @@ class LogicalType:
     extras: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
+        if self.root == "NULL":
+            # The only type without nullability.
+            return {"type": self.root}
         return {"type": self.root, "nullable": self.nullable, **self.extras}
 
     @classmethod

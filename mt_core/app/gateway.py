@@ -11,6 +11,7 @@ from datetime import timedelta
 from mt_core import __version__
 from mt_core.app.home import Home
 from mt_core.app.settings import (
+    api_versions,
     check_exposure,
     driver_settings,
     manager_settings,
@@ -83,7 +84,7 @@ class Gateway:
             config.text("sql-gateway.endpoint.rest.address"),
             config.integer("sql-gateway.endpoint.rest.port"),
         )
-        self._server = GatewayServer(build_app(self._wire_endpoints()), listen(address, port))
+        self._server = GatewayServer(build_app(self._wire_endpoints(api_versions(config))), listen(address, port))
         self._check_every = config.duration("sql-gateway.session.check-interval")
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -162,7 +163,7 @@ class Gateway:
         )
         return StatementExecutor(ports, max_workers=config.integer("sql-gateway.worker.threads.max"))
 
-    def _wire_endpoints(self) -> GatewayServices:
+    def _wire_endpoints(self, versions: tuple[str, ...]) -> GatewayServices:
         runs = self.manager.requests
         return GatewayServices(
             sessions=self._sessions,
@@ -171,6 +172,7 @@ class Gateway:
             runs=runs,
             info=ProductInfo(version=__version__),
             tokens=self._tokens,
+            versions=versions,
         )
 
     # -------------------------------------------------------------------------------------------------------- loops

@@ -11,11 +11,14 @@ from pathlib import Path
 from mt_core.config import Config
 from mt_core.errors import ConfigError
 from mt_core.model.freshness import Freshness
+from mt_core.sessions.deadlines import TIMEOUT_KEY
 from mt_core.spark.conf import DriverSettings
 from mt_core.spark.jars import default_jars_dir
 from mt_core.tables.settings import ManagerSettings
 from mt_core.workflow.scheduler import WorkflowScheduler
 
+API_VERSIONS = ("V1", "V2", "V3", "V4")
+VERSIONS_KEY = "sql-gateway.endpoint.rest.api-versions"
 LOOPBACK = ("127.", "localhost", "::1")
 
 
@@ -64,7 +67,21 @@ def driver_settings(config: Config, logs: Path, environ: Mapping[str, str]) -> D
 def session_defaults(config: Config) -> dict[str, str]:
     """Return the properties that every session begins with."""
     keys = ("execution.runtime-mode", "table.local-time-zone")
-    return {key: config.text(key) for key in keys}
+    limit_ms = int(config.duration(TIMEOUT_KEY).total_seconds() * 1000)
+    return {key: config.text(key) for key in keys} | ({TIMEOUT_KEY: f"{limit_ms} ms"} if limit_ms else {})
+
+
+def api_versions(config: Config) -> tuple[str, ...]:
+    """Return the API versions that clients are told of; raises ConfigError for a name that is none."""
+    text = config.text(VERSIONS_KEY)
+    versions = tuple(dict.fromkeys(name.strip().upper() for name in text.split(",")))
+    unknown = [name for name in versions if name not in API_VERSIONS]
+    if unknown:
+        raise ConfigError(
+            f"{VERSIONS_KEY}: '{unknown[0]}' is not an API version; expected some of {', '.join(API_VERSIONS)}, "
+            "separated by commas."
+        )
+    return versions
 
 
 def scheduler_options(config: Config, scheduler: type[WorkflowScheduler]) -> dict[str, str]:

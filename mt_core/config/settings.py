@@ -65,6 +65,11 @@ SETTINGS: tuple[Setting, ...] = (
         help="Port the gateway listens on; 0 takes any free port.",
     ),
     Setting(
+        key="sql-gateway.endpoint.rest.api-versions",
+        default="V1,V2,V3,V4",
+        help="API versions that clients are told of, all are served: Flink 1.17 to 1.20 clients need `V1,V2` or `V1,V2,V3`.",
+    ),
+    Setting(
         key="sql-gateway.security.tokens",
         kind=Kind.SECRETS,
         help="Bearer tokens, separated by commas, one of which every request must carry; empty: no token is asked for.",
@@ -177,6 +182,12 @@ SETTINGS: tuple[Setting, ...] = (
         default="batch",
         choices=("batch", "streaming"),
         help="Runtime mode that sessions begin with.",
+    ),
+    Setting(
+        key="execution.timeout",
+        kind=Kind.DURATION,
+        default="0 s",
+        help="How long a statement may take before it ends with status TIMEOUT; 0: as long as it likes. Sessions can SET it.",
     ),
 )
 BY_KEY: Mapping[str, Setting] = {setting.key: setting for setting in SETTINGS}

@@ -19,18 +19,23 @@ class GatewayProcess:
     def __init__(self, home: Path, settings: Sequence[str] = ()) -> None:
         options = [part for setting in settings for part in ("-D", setting)]
         self._command = [sys.executable, "-m", "mt_core", "gateway", "--home", str(home), *options]
+        self._home = home
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> str:
         """Start it and wait until it says that it is ready; raises GatewayError with what it said instead."""
-        process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self._home.mkdir(parents=True, exist_ok=True)
+        # Into a file: a pipe that nobody reads fills up, and then stops who writes to it.
+        messages = self._home / "messages.txt"
+        with messages.open("w", encoding="utf-8") as stderr:
+            process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=stderr, text=True)
         self._process = process
         assert process.stdout is not None
         for line in process.stdout:
             if READY in line:
                 return line.split(READY, 1)[1].split()[0]
-        assert process.stderr is not None
-        raise GatewayError(f"The gateway did not start: {process.stderr.read().strip() or process.wait()}")
+        code = process.wait()
+        raise GatewayError(f"The gateway did not start: {messages.read_text(encoding='utf-8').strip() or code}")
 
     @property
     def pid(self) -> int:
@@ -41,9 +46,9 @@ class GatewayProcess:
         """Ask it to stop and wait; harmless if it is gone."""
         if self._process is None:
             return
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        with self._process as process:
+            process.terminate()
+            try:
+                process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()

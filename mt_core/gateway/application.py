@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from fastapi import APIRouter, Depends, FastAPI
 
 from mt_core.gateway import errors
+from mt_core.gateway.configuring import configuring_router
+from mt_core.gateway.draft import draft_router
+from mt_core.gateway.holding import Holds
 from mt_core.gateway.info import info_router, versions_router
+from mt_core.gateway.openapi import document, openapi_router
 from mt_core.gateway.refresh import refresh_router
 from mt_core.gateway.results import results_router
+from mt_core.gateway.scripts import scripts_router
 from mt_core.gateway.security import bearer_check, origin_check
 from mt_core.gateway.services import GatewayServices
 from mt_core.gateway.sessions import sessions_router
-from mt_core.gateway.statements import statements_router
+from mt_core.gateway.statements import operations_router, statements_router
+from mt_core.gateway.versions import DEFAULT, VERSIONS, ApiVersion
+from mt_core.gateway.workflows import workflows_router
 
 
 def build_app(services: GatewayServices) -> FastAPI:
@@ -22,20 +32,42 @@ def build_app(services: GatewayServices) -> FastAPI:
         dependencies=[Depends(origin_check), Depends(bearer_check(services.tokens))],
     )
     errors.install(app)
-    v3 = _v3(services)
-    by_prefix = {"/v1": [versions_router(services)], "/v3": v3, "": v3}
-    for prefix, routers in by_prefix.items():
-        for router in routers:
-            app.include_router(router, prefix=prefix)
+    holds = Holds()
+    for version in (*VERSIONS, DEFAULT):
+        api = _api(services, version, holds)
+        app.include_router(api)
+        app.include_router(openapi_router(api.routes, version, product_version=services.info.version))
     return app
 
 
-def _v3(services: GatewayServices) -> list[APIRouter]:
-    return [
-        versions_router(services),
-        info_router(services),
-        sessions_router(services),
-        statements_router(services, with_progress=True),
-        results_router(services, with_extras=True),
-        refresh_router(services),
-    ]
+def documents(services: GatewayServices) -> dict[str, dict[str, Any]]:
+    """Return the OpenAPI document of each version by its prefix."""
+    holds, product_version = Holds(), services.info.version
+    return {
+        version.prefix: document(_api(services, version, holds).routes, version, product_version=product_version)
+        for version in (*VERSIONS, DEFAULT)
+    }
+
+
+def _api(services: GatewayServices, version: ApiVersion, holds: Holds) -> APIRouter:
+    api = APIRouter(prefix=version.prefix)
+    for router in _routers(services, version, holds):
+        api.include_router(router)
+    return api
+
+
+def _routers(services: GatewayServices, version: ApiVersion, holds: Holds) -> Iterator[APIRouter]:
+    yield versions_router(services)
+    yield info_router(services, version)
+    # The draft's ways to open a session and to begin a statement answer the released fields as well.
+    yield draft_router(services, holds) if version.draft else statements_router(services)
+    yield sessions_router(services, version)
+    yield operations_router(services, version)
+    yield results_router(services, version, holds)
+    if version.configures:
+        yield configuring_router(services, holds)
+    if version.refreshes:
+        yield refresh_router(services)
+        yield workflows_router()
+    if version.scripts:
+        yield scripts_router(services)

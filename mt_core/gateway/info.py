@@ -5,16 +5,21 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from mt_core.gateway.answers import JsonAnswer
+from mt_core.gateway.schemas import DRAFT_INFO, INFO, VERSIONS, described
 from mt_core.gateway.services import GatewayServices
+from mt_core.gateway.versions import ApiVersion
 
 
-def info_router(services: GatewayServices) -> APIRouter:
+def info_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
     """Return the endpoint that names the product."""
     router = APIRouter()
+    info = {"productName": services.info.product_name, "version": services.info.version}
+    if version.draft:
+        info["product_name"] = services.info.product_name
 
-    @router.get("/info")
+    @router.get("/info", **described("Product and version", DRAFT_INFO if version.draft else INFO))
     def get_info() -> JsonAnswer:
-        return JsonAnswer({"productName": services.info.product_name, "version": services.info.version})
+        return JsonAnswer(info)
 
     return router
 
@@ -23,7 +28,7 @@ def versions_router(services: GatewayServices) -> APIRouter:
     """Return the endpoint by which clients negotiate the API version."""
     router = APIRouter()
 
-    @router.get("/api_versions")
+    @router.get("/api_versions", **described("API versions", VERSIONS))
     def get_api_versions() -> JsonAnswer:
         return JsonAnswer({"versions": list(services.versions)})
 

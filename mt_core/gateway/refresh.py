@@ -10,6 +10,7 @@ from mt_core.errors import MtError, RequestInvalid
 from mt_core.gateway.answers import JsonAnswer
 from mt_core.gateway.errors import error_answer
 from mt_core.gateway.requests import Body, JsonBody, SessionHandle
+from mt_core.gateway.schemas import OPERATION, REFRESH, REFRESH_ERRORS, described
 from mt_core.gateway.services import GatewayServices
 from mt_core.tables.commands import RefreshRequest
 
@@ -18,7 +19,10 @@ def refresh_router(services: GatewayServices) -> APIRouter:
     """Return the refresh endpoint. Unlike all others it answers an error with the error's own HTTP status."""
     router = APIRouter()
 
-    @router.post("/sessions/{session_handle}/materialized-tables/{identifier:path}/refresh")
+    @router.post(
+        "/sessions/{session_handle}/materialized-tables/{identifier:path}/refresh",
+        **described("Refresh a materialized table", OPERATION, body=REFRESH, errors=REFRESH_ERRORS),
+    )
     def refresh_table(
         session: SessionHandle,
         identifier: str,

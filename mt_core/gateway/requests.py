@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import orjson
@@ -12,6 +12,7 @@ from fastapi import Depends, Path, Request
 from mt_core.errors import RequestInvalid
 
 MAX_BODY_BYTES = 104_857_600
+MAX_INTEGER = 2**63 - 1
 
 
 class Body:
@@ -41,6 +42,26 @@ class Body:
             raise RequestInvalid(f"{name} must be an integer, not {_shown(value)}.")
         return value or 0
 
+    def milliseconds(self, name: str) -> int:
+        """Return a time in milliseconds; absent is 0, and a number may be written as a string."""
+        value = self._fields.get(name)
+        if isinstance(value, str) and (not value or value.isdecimal()):
+            value = int(value[:30] or 0)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or abs(value) > MAX_INTEGER):
+            raise RequestInvalid(f"{name} must be a number of milliseconds, not {_shown(value)}.")
+        return value or 0
+
+    def choice(self, name: str, allowed: Sequence[str]) -> str | None:
+        """Return a string that is one of *allowed*, in any case, as it stands there; None when it is absent."""
+        text = self.text(name)
+        if text is not None and text.lower() not in allowed:
+            raise RequestInvalid(f"{name} must be {' or '.join(allowed)}, not {_shown(text)}.")
+        return text.lower() if text is not None else None
+
+    def has(self, *names: str) -> bool:
+        """Return whether any of the fields was sent."""
+        return any(name in self._fields for name in names)
+
     def texts(self, name: str) -> dict[str, str]:
         """Return a map of strings; absent is empty, and numbers and booleans are taken by their JSON text."""
         value = self._fields.get(name)
@@ -53,11 +74,16 @@ class Body:
 
 async def read_body(request: Request) -> Body:
     """Return the request's body; raises RequestInvalid for what is not a JSON object, or longer than 100 MiB."""
-    received = bytearray()
+    received, length = bytearray(), int(request.headers.get("content-length", 0))
     async for chunk in request.stream():
-        received += chunk
-        if len(received) > MAX_BODY_BYTES:
-            raise RequestInvalid(f"The request is longer than {MAX_BODY_BYTES} bytes; send the work in smaller parts.")
+        length = max(length, len(received) + len(chunk))
+        # A body that is too long is read to its end, so that the client gets to reading the answer; but it is not kept.
+        if length > MAX_BODY_BYTES:
+            received.clear()
+        else:
+            received += chunk
+    if length > MAX_BODY_BYTES:
+        raise RequestInvalid(f"The request is longer than {MAX_BODY_BYTES} bytes; send the work in smaller parts.")
     if not received.strip():
         return Body({})
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -9,10 +10,14 @@ from fastapi import APIRouter, Query, Request
 from mt_core.errors import Canceled, IllegalStatus, MtError, RequestInvalid
 from mt_core.gateway.answers import JsonAnswer
 from mt_core.gateway.errors import error_answer
+from mt_core.gateway.holding import Holds
 from mt_core.gateway.plain_text import plain_rows
 from mt_core.gateway.requests import OperationHandle, SessionHandle
+from mt_core.gateway.schemas import described
+from mt_core.gateway.schemas import result as result_schema
 from mt_core.gateway.services import GatewayServices
-from mt_core.gateway.statements import OPERATION, progress_of
+from mt_core.gateway.statements import OPERATION_PATH, progress_of
+from mt_core.gateway.versions import ApiVersion
 from mt_core.model.run import RefreshRun
 from mt_core.sessions.operation import OperationResult, OperationStatus, OperationView
 from mt_core.sessions.paging import Page
@@ -21,34 +26,75 @@ HOLD_S = 0.2
 FORMATS = ("JSON", "PLAIN_TEXT")
 
 
-def results_router(services: GatewayServices, *, with_extras: bool) -> APIRouter:
-    """Return the endpoint of results; *with_extras* adds progress, warnings and the refresh run to the answers."""
-    router = APIRouter()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetch:
+    """What was asked for: a page of an operation in a row format, on a path that the next page's is made of."""
 
-    @router.get(f"{OPERATION}/result/{{token}}")
-    def fetch_result(
-        request: Request,
-        session: SessionHandle,
-        operation: OperationHandle,
-        token: str,
-        row_format: Annotated[str, Query(alias="rowFormat")] = "JSON",
-    ) -> JsonAnswer:
-        number, row_format = _token(token), _row_format(row_format)
-        found = services.operations.find(session, operation)
+    operation: OperationView
+    token: int
+    row_format: str
+    base: str
+    version: ApiVersion
+
+    def uri(self, token: int) -> str:
+        return f"{self.base}/{token}" + (f"?rowFormat={self.row_format}" if self.version.row_formats else "")
+
+
+def results_router(services: GatewayServices, version: ApiVersion, holds: Holds) -> APIRouter:
+    """Return the endpoint of results; with extras the answers have progress, warnings and the refresh run."""
+    router = APIRouter()
+    path = f"{OPERATION_PATH}/result/{{token}}"
+    formats = FORMATS if version.row_formats else FORMATS[:1]
+    schema = result_schema(last_uri=("string", "null") if version.null_uri else ("string",), formats=formats)
+
+    async def answer(request: Request, session: str, operation: str, *asked: str) -> JsonAnswer:
+        number, row_format = _token(asked[0]), _row_format(asked[1])
+        found = await holds.work(lambda: services.operations.find(session, operation))
         base = request.scope["path"].rpartition("/")[0]
-        if number == 0 and not found.wait(HOLD_S):
-            not_ready = {"resultType": "NOT_READY", "nextResultUri": f"{base}/0?rowFormat={row_format}"}
-            return JsonAnswer(not_ready | progress_of(found, with_extras))
-        try:
-            result, page = _fetch(found, number)
-        except MtError as error:
-            return error_answer(error, doing=f"Failed to fetch the result of operation {operation}.")
-        body = _body(result, page, row_format)
-        if not page.last:
-            body["nextResultUri"] = f"{base}/{number + 1}?rowFormat={row_format}"
-        return JsonAnswer(body | (_extras(result) if with_extras else {}))
+        fetch = Fetch(operation=found, token=number, row_format=row_format, base=base, version=version)
+        ready = number > 0 or await holds.work(lambda: found.wait(0)) or await holds.hold(lambda: found.wait(HOLD_S))
+        return await holds.work(lambda: _page(fetch) if ready else _not_ready(fetch))
+
+    if version.row_formats:
+
+        @router.get(path, **described("A page of a result", schema))
+        async def fetch_result(
+            request: Request,
+            session: SessionHandle,
+            operation: OperationHandle,
+            token: str,
+            row_format: Annotated[str, Query(alias="rowFormat")] = "JSON",
+        ) -> JsonAnswer:
+            return await answer(request, session, operation, token, row_format)
+
+    else:
+
+        @router.get(path, **described("A page of a result", schema))
+        async def fetch_json_result(
+            request: Request, session: SessionHandle, operation: OperationHandle, token: str
+        ) -> JsonAnswer:
+            return await answer(request, session, operation, token, FORMATS[0])
 
     return router
+
+
+def _not_ready(fetch: Fetch) -> JsonAnswer:
+    body: dict[str, Any] = {"resultType": "NOT_READY", "nextResultUri": fetch.uri(0)}
+    return JsonAnswer(body | progress_of(fetch.operation, fetch.version.extras))
+
+
+def _page(fetch: Fetch) -> JsonAnswer:
+    try:
+        result, page = _fetch(fetch.operation, fetch.token)
+    except MtError as error:
+        return error_answer(error, doing=f"Failed to fetch the result of operation {fetch.operation.handle}.")
+    body = _body(result, page, fetch.row_format)
+    if not page.last:
+        body["nextResultUri"] = fetch.uri(fetch.token + 1)
+    elif fetch.version.null_uri:
+        # Clients of the first version index the member without looking whether it is there.
+        body["nextResultUri"] = None
+    return JsonAnswer(body | (_extras(result) if fetch.version.extras else {}))
 
 
 def _fetch(operation: OperationView, token: int) -> tuple[OperationResult, Page]:

@@ -9,7 +9,7 @@ from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
 from mt_core.tables.commands import Runs
 
-DEFAULT_VERSIONS = ("V3",)
+DEFAULT_VERSIONS = ("V1", "V2", "V3", "V4")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,32 +6,36 @@ from fastapi import APIRouter
 
 from mt_core.gateway.answers import JsonAnswer
 from mt_core.gateway.requests import JsonBody, SessionHandle
+from mt_core.gateway.schemas import NOTHING, OPEN_SESSION, SESSION, SESSION_CLOSED, SESSION_OPENED, described
 from mt_core.gateway.services import GatewayServices
+from mt_core.gateway.versions import ApiVersion
 from mt_core.sessions.secrets import masked
 
 
-def sessions_router(services: GatewayServices) -> APIRouter:
-    """Return the endpoints of sessions."""
+def sessions_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
+    """Return the endpoints of sessions; where the draft is answered too, it opens them."""
     router = APIRouter(prefix="/sessions")
-    sessions = services.sessions
 
-    @router.post("")
-    def open_session(body: JsonBody) -> JsonAnswer:
-        session = sessions.open(body.text("sessionName"), body.texts("properties"))
-        return JsonAnswer({"sessionHandle": session.handle})
-
-    @router.get("/{session_handle}")
+    @router.get("/{session_handle}", **described("Properties of a session", SESSION))
     def get_session(session: SessionHandle) -> JsonAnswer:
-        return JsonAnswer({"properties": masked(sessions.get(session).properties)})
+        return JsonAnswer({"properties": masked(services.sessions.get(session).properties)})
 
-    @router.delete("/{session_handle}")
+    @router.delete("/{session_handle}", **described("Close a session", SESSION_CLOSED))
     def close_session(session: SessionHandle) -> JsonAnswer:
-        sessions.close(session)
+        services.sessions.close(session)
         return JsonAnswer({"status": "CLOSED"})
 
-    @router.post("/{session_handle}/heartbeat")
+    @router.post("/{session_handle}/heartbeat", **described("Keep a session alive", NOTHING, body=NOTHING))
     def heartbeat(session: SessionHandle) -> JsonAnswer:
-        sessions.get(session)
+        services.sessions.get(session)
         return JsonAnswer({})
+
+    if version.draft:
+        return router
+
+    @router.post("", **described("Open a session", SESSION_OPENED, body=OPEN_SESSION))
+    def open_session(body: JsonBody) -> JsonAnswer:
+        session = services.sessions.open(body.text("sessionName"), body.texts("properties"))
+        return JsonAnswer({"sessionHandle": session.handle})
 
     return router

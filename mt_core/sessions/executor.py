@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
 from mt_core.clock import Clock
-from mt_core.errors import Canceled, EngineUnavailable, MtError, RefreshFailed, SqlSyntaxError
+from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed, RefreshFailed, SqlSyntaxError, Unsupported
 from mt_core.model.run import DONE, RefreshRun, RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.rowset import OK, Column, RowSet
+from mt_core.sessions.catalog_statements import CatalogStatements
+from mt_core.sessions.completion import complete
+from mt_core.sessions.deadlines import TIMEOUT_KEY, Deadlines, limit_of, session_limit
+from mt_core.sessions.jobs import JobLedger
+from mt_core.sessions.kinds import CHANGES, is_configuring, statement_type
+from mt_core.sessions.listings import Asking
+from mt_core.sessions.names import StatementNames
 from mt_core.sessions.operation import (
     TERMINAL,
     Operation,
@@ -23,12 +31,15 @@ from mt_core.sessions.operation import (
     ResultKind,
     Work,
 )
-from mt_core.sessions.ports import SessionContext, StatementEngine
+from mt_core.sessions.ports import SessionContext, StatementEngine, StatementResult
 from mt_core.sessions.refreshes import STATUS_OF, ClusterInfo, queue_message, refresh_result
 from mt_core.sessions.secrets import masked
 from mt_core.sessions.session import Session, Turn
+from mt_core.sessions.statement_sets import Batch, Collected, collect
+from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable
+from mt_core.sql.catalog_reader import is_about_jobs
 from mt_core.sql.parser import parse
-from mt_core.sql.statements import RefreshTable, ResetProperty, SetProperty, Statement, qualify
+from mt_core.sql.statements import DescribeTable, RefreshTable, ResetProperty, SetProperty, Statement, qualify
 from mt_core.tables.commands import CommandContext, CommandOutcome, Runs, TableCommands
 from mt_core.tables.ports import Progress
 from mt_core.tokens import split_statements
@@ -38,6 +49,7 @@ T = TypeVar("T")
 
 POLL_S = 1.0
 DONE_RESULT = OperationResult(rows=OK, result_kind=ResultKind.SUCCESS)
+JOB_COLUMNS = (Column(name="job id"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,20 +93,66 @@ class StatementExecutor:
 
     def __init__(self, ports: StatementPorts, *, max_workers: int = 32, engine_timeout_s: float = 600.0) -> None:
         self._ports, self._engine_timeout_s = ports, engine_timeout_s
+        self._deadlines = Deadlines(ports.clock)
+        self.names = StatementNames(ports.engine)
+        self._jobs = JobLedger(ports.clock)
+        self._catalogs = CatalogStatements(ports.engine, self._jobs)
         self._pool = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="statement")
 
-    def submit(self, session: Session, statement: str, execution_config: Mapping[str, str] | None = None) -> Operation:
-        """Begin a statement and return its operation, RUNNING or terminal; *execution_config* holds for it alone."""
-        operation = Operation(str(uuid.uuid4()), statement, self._ports.clock.now())
+    def submit(
+        self,
+        session: Session,
+        statement: str,
+        execution_config: Mapping[str, str] | None = None,
+        *,
+        timeout_ms: int = 0,
+    ) -> Operation:
+        """Begin a statement and return its operation, RUNNING or terminal; *execution_config* holds for it alone.
+
+        After *timeout_ms*, or the session's `execution.timeout` if that is shorter, the operation is TIMEOUT; 0 is no limit.
+        """
+        operation = Operation(str(uuid.uuid4()), statement, self._ports.clock.now(), planned_job_id=uuid.uuid4().hex)
         session.add(operation)
         operation.advance(OperationStatus.PENDING)
         operation.advance(OperationStatus.RUNNING)
+        properties = session.properties | dict(execution_config or {})
+        limit = _guarded(operation, lambda: limit_of(properties, timeout_ms))
+        if limit:
+            self._deadlines.watch(operation, limit)
         task = Task(session=session, operation=operation, properties=execution_config or {})
-        session.take_turn(lambda: self._perform(task), self._submit)
+        if is_about_jobs(statement):
+            # Out of turn: what it stops may have the turn.
+            self._submit(lambda: self._perform_out_of_turn(task))
+        else:
+            session.take_turn(lambda: self._perform(task), self._submit)
         return operation
+
+    def configure(self, session: Session, statement: str, *, timeout_ms: int = 0) -> None:
+        """Perform a statement that sets the session up, and wait for it; raises its error, or Unsupported for any other."""
+        text = single_statement(statement)
+        if not is_configuring(text):
+            raise Unsupported(
+                f"Unsupported statement for configuring session: {statement_type(text).replace('_', ' ') or text}; allowed "
+                "are SET, RESET, USE, LOAD and UNLOAD MODULE, ADD JAR, and CREATE, ALTER and DROP. Send it as a statement."
+            )
+        operation = self.submit(session, statement, timeout_ms=timeout_ms)
+        try:
+            while not operation.wait(POLL_S):
+                pass
+            if operation.error is not None:
+                raise operation.error
+            if operation.status is not OperationStatus.FINISHED:
+                raise Canceled(f"Operation {operation.handle}, which configured the session, is {operation.status}.")
+        finally:
+            session.close_operation(operation.handle)
+
+    def complete(self, session: Session, text: str, position: int) -> list[str]:
+        """Return what can stand at *position* of *text*: keywords, and names as far as Spark runs."""
+        return complete(text, position, self.names.of(session))
 
     def close(self) -> None:
         """Take no more statements; those at work end with their sessions."""
+        self._deadlines.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _submit(self, turn: Turn) -> None:
@@ -111,22 +169,45 @@ class StatementExecutor:
         if pending is not None:
             _guarded(task.operation, lambda: self._await_refresh(task.operation, pending))
 
+    def _perform_out_of_turn(self, task: Task) -> None:
+        _guarded(task.operation, lambda: self._begin(task))
+
     def _begin(self, task: Task) -> PendingRefresh | None:
         """Perform a statement; returns the run that its operation has to wait for, if any."""
         if task.operation.status in TERMINAL:
             return None
         text = single_statement(task.operation.statement)
-        match parse(text):
+        match collect(task.session, text):
+            case Collected() | Batch(statements=()):
+                task.operation.finish(DONE_RESULT)
+            case Batch(statements=members):
+                self._run_in_spark(task, members, changing=True)
             case None:
-                self._run_in_spark(task, text)
+                return self._begin_single(task, text)
+        return None
+
+    def _begin_single(self, task: Task, text: str) -> PendingRefresh | None:
+        match parse(text):
+            case None | CreateConnectorTable():
+                self._run_in_spark(task, (text,), changing=statement_type(text) in CHANGES)
             case SetProperty() as statement:
                 task.operation.finish(_set_property(task.session, statement))
             case ResetProperty(key=key):
                 task.session.reset_property(key)
                 task.operation.finish(DONE_RESULT)
+            case CatalogStatement() as asked:
+                self._ask_catalogs(task, lambda asking: self._catalogs.execute(asked, asking))
             case statement:
                 return self._run_command(task, statement, text)
         return None
+
+    def _ask_catalogs(self, task: Task, answer: Callable[[Asking], OperationResult]) -> None:
+        operation, job_id = task.operation, task.operation.planned_job_id
+        stop = functools.partial(self._ports.engine.cancel, job_id)
+        operation.begin(Work(kind=OperationKind.SPARK, message="asking the catalogs", job_id=job_id, stop=stop))
+        if not is_about_jobs(operation.statement):
+            self._await_engine(operation)
+        operation.finish(answer(Asking(session=task.session, context=task.context(), job_id=job_id)))
 
     def _run_command(self, task: Task, statement: Statement, text: str) -> PendingRefresh | None:
         operation, engine = task.operation, self._ports.engine
@@ -139,8 +220,10 @@ class StatementExecutor:
             properties=session.properties,
         )
         outcome = self._ports.commands.execute(statement, context)
-        if outcome.passthrough:
-            self._run_in_spark(task, text)
+        if outcome.passthrough and isinstance(statement, DescribeTable):
+            self._ask_catalogs(task, lambda asking: self._catalogs.describe(statement, asking))
+        elif outcome.passthrough:
+            self._run_in_spark(task, (text,), changing=False)
         elif outcome.wait_for is not None:
             table = outcome.created or _table_of(statement, context)
             return PendingRefresh(run_id=outcome.wait_for, table=table, statement=statement, outcome=outcome)
@@ -148,31 +231,40 @@ class StatementExecutor:
             operation.finish(_command_result(outcome))
         return None
 
-    def _run_in_spark(self, task: Task, text: str) -> None:
-        operation, engine, job_id = task.operation, self._ports.engine, uuid.uuid4().hex
-        operation.begin(Work(kind=OperationKind.SPARK, message="waiting for Spark"))
+    def _run_in_spark(self, task: Task, texts: Sequence[str], *, changing: bool) -> None:
+        """Run statements one after the other as one job; what is *changing* data answers the job's id."""
+        operation, engine, job_id = task.operation, self._ports.engine, task.operation.planned_job_id
+        kind = OperationKind.JOB if changing else OperationKind.SPARK
+        operation.begin(Work(kind=kind, message="waiting for Spark"))
         self._await_engine(operation)
-        operation.begin(
-            Work(
-                kind=OperationKind.SPARK,
-                message="running",
-                job_id=job_id,
-                stop=lambda: engine.cancel(job_id),
-                measure=lambda: _tasks(engine.progress(job_id)),
-            )
+        running = Work(
+            kind=kind,
+            message="running",
+            job_id=job_id,
+            stop=lambda: engine.cancel(job_id),
+            measure=lambda: _tasks(engine.progress(job_id)),
         )
-        found = engine.execute(task.context(), text, job_id=job_id)
-        if found.rows is None:
-            operation.finish(DONE_RESULT)
-            return
-        operation.finish(
-            OperationResult(
-                rows=found.rows,
-                result_kind=ResultKind.SUCCESS_WITH_CONTENT,
-                is_query=found.is_query,
-                job_id=job_id if found.is_query else None,
-            )
-        )
+        operation.begin(running)
+        texts, single = [self._catalogs.in_spark(text, task.context()) for text in texts], len(texts) == 1
+        with self._jobs.running(operation, texts[0], engine.cancel):
+            found = engine.execute(task.context(), texts[0], job_id=job_id) if single else self._run_set(task, texts)
+        operation.finish(_spark_result(found, job_id, changing=changing))
+
+    def _run_set(self, task: Task, texts: Sequence[str]) -> StatementResult:
+        """Run the statements of a set; raises QueryFailed naming the one that failed. Closing the session does not end it."""
+        operation, context = task.operation, task.context()
+        for number, text in enumerate(texts, 1):
+            if operation.status in (OperationStatus.CANCELED, OperationStatus.TIMEOUT):
+                raise Canceled(f"Operation {operation.handle} is {operation.status}.")
+            operation.tell(f"running statement {number} of {len(texts)}")
+            try:
+                self._ports.engine.execute(context, text, job_id=operation.planned_job_id)
+            except QueryFailed as cause:
+                raise QueryFailed(
+                    f"Statement {number} of {len(texts)} of the statement set failed, those before it are done: {cause}",
+                    error_class=cause.error_class,
+                ) from cause
+        return StatementResult(is_query=False, rows=None)
 
     def _await_engine(self, operation: Operation) -> None:
         waited_s = 0.0
@@ -214,6 +306,20 @@ class StatementExecutor:
         return _command_result(pending.outcome)
 
 
+def _spark_result(found: StatementResult, job_id: str, *, changing: bool) -> OperationResult:
+    if found.rows is not None:
+        return OperationResult(
+            rows=found.rows,
+            result_kind=ResultKind.SUCCESS_WITH_CONTENT,
+            is_query=found.is_query,
+            job_id=job_id if found.is_query or changing else None,
+        )
+    if not changing:
+        return DONE_RESULT
+    rows = RowSet(columns=JOB_COLUMNS, rows=[[job_id]])
+    return OperationResult(rows=rows, result_kind=ResultKind.SUCCESS_WITH_CONTENT, job_id=job_id)
+
+
 def single_statement(text: str) -> str:
     """Return the one statement in *text*; raises SqlSyntaxError when there are none or several.
 
@@ -251,6 +357,8 @@ def _unexpected(operation: Operation, error: Exception) -> MtError:
 
 def _set_property(session: Session, statement: SetProperty) -> OperationResult:
     if statement.key is not None and statement.value is not None:
+        if statement.key == TIMEOUT_KEY:
+            session_limit(statement.value)
         session.set_property(statement.key, statement.value)
         return DONE_RESULT
     shown = masked(session.properties)

@@ -45,12 +45,16 @@ TERMINAL = frozenset(status for status, targets in TRANSITIONS.items() if target
 
 
 class OperationKind(StrEnum):
-    """Who does the work: the session itself, the manager of materialized tables, a refresh run, or Spark."""
+    """Who does the work: the session itself, the manager of materialized tables, a refresh run, or Spark.
+
+    A JOB is Spark's work too, but on data: like a refresh, it outlives its session.
+    """
 
     SESSION = "SESSION"
     TABLE = "TABLE"
     REFRESH = "REFRESH"
     SPARK = "SPARK"
+    JOB = "JOB"
 
 
 class ResultKind(StrEnum):
@@ -95,7 +99,7 @@ class OperationView(Protocol):
 
     @property
     def error(self) -> MtError | None:
-        """The error of an operation in ERROR, else None."""
+        """The error of an operation in ERROR or TIMEOUT, else None."""
 
     @property
     def result(self) -> OperationResult | None:
@@ -125,10 +129,11 @@ class Work:
 
 
 class Operation:
-    """One statement at work; safe from any thread."""
+    """One statement at work; safe from any thread. `planned_job_id` is the id of its Spark job, should there be one."""
 
-    def __init__(self, handle: str, statement: str, created_at: datetime) -> None:
+    def __init__(self, handle: str, statement: str, created_at: datetime, *, planned_job_id: str = "") -> None:
         self.handle, self.statement, self.created_at = handle, statement, created_at
+        self.planned_job_id = planned_job_id
         self._changed = threading.Condition()
         self._status = OperationStatus.INITIALIZED
         self._work = Work(kind=OperationKind.SESSION, message="waiting for its turn")
@@ -195,6 +200,15 @@ class Operation:
                 self._error = error
                 self.advance(OperationStatus.ERROR)
 
+    def time_out(self, error: MtError) -> None:
+        """Become TIMEOUT with *error* and stop the work, unless the operation has ended meanwhile."""
+        with self._changed:
+            if self._status in TERMINAL:
+                return
+            self._error = error
+            self.advance(OperationStatus.TIMEOUT)
+        self._stop()
+
     def wait(self, timeout_s: float) -> bool:
         """Wait until the operation is terminal; returns whether it is."""
         with self._changed:
@@ -213,7 +227,7 @@ class Operation:
         self._stop()
 
     def close(self) -> None:
-        """Become CLOSED and release the result; stops a Spark statement, but never a refresh. Twice is harmless."""
+        """Become CLOSED and release the result; stops a query, but neither a refresh nor a job. Twice is harmless."""
         with self._changed:
             if self._status is OperationStatus.CLOSED:
                 return

@@ -38,6 +38,25 @@ class SessionContext:
     properties: Mapping[str, str]
 
 
+Name = tuple[str, ...]
+
+
+class NameDirectory(Protocol):
+    """The names that a session can see, for completion. Nothing is raised: what cannot be found out is empty."""
+
+    def catalogs(self) -> Sequence[str]: ...
+
+    def namespaces(self, catalog: str | None) -> Sequence[str]:
+        """Return the namespaces of *catalog*, None: of the current one."""
+
+    def tables(self, namespace: Name) -> Sequence[str]:
+        """Return tables and views of *namespace*, which may begin with a catalog; empty: of the current one."""
+
+    def views(self, namespace: Name) -> Sequence[str]: ...
+
+    def columns(self, table: Name) -> Sequence[str]: ...
+
+
 class StatementEngine(Protocol):
     """Runs SQL text in sessions that do not see each other. Raises EngineUnavailable while it starts or after it was lost."""
 
@@ -50,6 +69,24 @@ class StatementEngine(Protocol):
     def current_catalog(self, context: SessionContext) -> str: ...
 
     def current_namespace(self, context: SessionContext) -> str: ...
+
+    def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
+        """Return the catalogs of the session with their options; `type` is the kind or the class."""
+
+    def columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[Column]:
+        """Return the columns of a table or view, without running anything; raises QueryFailed if there is none."""
+
+    def explain(self, context: SessionContext, sql: str, mode: str) -> str:
+        """Return the plan of a statement without running it, in a mode of EXPLAIN or as json; raises QueryFailed."""
+
+    def add_jar(self, context: SessionContext, path: str) -> str:
+        """Load the classes of a jar and return its full path; raises DefinitionInvalid if it is not there."""
+
+    def open_catalog(self, context: SessionContext, name: str) -> None:
+        """Open a catalog that the session's properties name; raises QueryFailed or EngineError if it cannot be."""
+
+    def forget_catalog(self, context: SessionContext, name: str) -> None:
+        """Let go of a catalog that the session's properties no longer name; harmless when it was never opened."""
 
     def close_session(self, session_id: str) -> None: ...
 

@@ -11,6 +11,7 @@ from mt_core.clock import Clock
 from mt_core.errors import OperationNotFound, SessionNotFound
 from mt_core.sessions.operation import TERMINAL, Operation
 from mt_core.sessions.ports import SessionContext
+from mt_core.sessions.resources import SessionResources
 
 Turn = Callable[[], None]
 
@@ -29,6 +30,9 @@ class Session:
         self._turns: deque[Turn] = deque()
         self._taken = False
         self._closed = False
+        self.resources = SessionResources()
+        # The statements taken into the open statement set, None without one; read and changed in the session's turn.
+        self.statement_set: tuple[str, ...] | None = None
         self.last_access = clock.now()
 
     @property
@@ -52,7 +56,7 @@ class Session:
     def context(self, statement_properties: Mapping[str, str] | None = None) -> SessionContext:
         """Return the session as the engine needs it; *statement_properties* hold for one statement only."""
         with self._lock:
-            overrides = self._overrides | dict(statement_properties or {})
+            overrides = self.resources.settings | self._overrides | dict(statement_properties or {})
         return SessionContext(session_id=self.handle, properties=overrides)
 
     def touch(self) -> None:
@@ -91,6 +95,15 @@ class Session:
         if found is None:
             raise OperationNotFound(
                 f"Operation {handle} is not known in session {self.handle}; it was closed or never existed."
+            )
+        return found
+
+    def operation_of_job(self, job_id: str) -> Operation:
+        """Return the open operation whose job has that id; raises OperationNotFound."""
+        found = next((each for each in self.operations if each.planned_job_id == job_id), None)
+        if found is None:
+            raise OperationNotFound(
+                f"Job {job_id} is not known in session {self.handle}; it was closed or never existed."
             )
         return found
 

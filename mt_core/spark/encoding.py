@@ -39,7 +39,7 @@ def casts_for_arrow(data_type: spark.DataType) -> list[spark.DataType]:
 
 
 def encoder(data_type: spark.DataType, name: str) -> Encode:
-    """Return what turns an Arrow array of Spark's *data_type* into values; raises Unsupported for a map JSON has no form for.
+    """Return what turns an Arrow array of Spark's *data_type* into values; raises Unsupported for a map with nested keys.
 
     DECIMAL gives Decimal, without trailing zeros: to be written as a number.
     """
@@ -190,20 +190,36 @@ def _list_encoder(encode: Encode) -> Encode:
 
 
 def _map_encoder(data_type: spark.MapType, name: str) -> Encode:
-    if not isinstance(data_type.keyType, spark.StringType):
-        raise Unsupported(
-            f"Column {name} has a {data_type.simpleString()}, and JSON results need keys that are character strings; "
-            "cast the keys, or select map_entries(...)."
-        )
-    encode = encoder(data_type.valueType, name)
+    encode_keys, encode = _key_encoder(data_type, name), encoder(data_type.valueType, name)
 
     def encode_maps(array: pa.Array) -> list[Any]:
-        offsets, keys = _parts(array, array.keys, _texts)
+        offsets, keys = _parts(array, array.keys, encode_keys)
         _, items = _parts(array, array.items, encode)
         pairs = list(zip(keys, items, strict=True))
         return _with_nulls(array, [dict(pairs[i:j]) for i, j in pairwise(offsets)])
 
     return encode_maps
+
+
+def _key_encoder(data_type: spark.MapType, name: str) -> Encode:
+    """Keys of JSON objects are texts: other scalars become the text of their value."""
+    if isinstance(data_type.keyType, spark.StringType):
+        return _texts
+    if isinstance(data_type.keyType, (spark.ArrayType, spark.MapType, spark.StructType, spark.VariantType)):
+        raise Unsupported(
+            f"Column {name} has a {data_type.simpleString()}, and the keys of a JSON object cannot be nested; "
+            "cast the keys, or select map_entries(...)."
+        )
+    if isinstance(data_type.keyType, spark.DecimalType):
+        return lambda array: [format(key, "f") for key in array.to_pylist()]
+    encode = encoder(data_type.keyType, name)
+    return lambda array: [_key_text(key) for key in encode(array)]
+
+
+def _key_text(key: Any) -> str:
+    if isinstance(key, bool):
+        return "TRUE" if key else "FALSE"
+    return str(key)
 
 
 def _struct_encoder(data_type: spark.StructType, name: str) -> Encode:

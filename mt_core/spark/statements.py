@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
 from pyspark.sql import DataFrame
+from pyspark.sql import types as spark
 
-from mt_core.sessions.ports import SessionContext, StatementEngine, StatementResult
+from mt_core.rowset import Column, RowSet
+from mt_core.sessions.ports import ResultRows, SessionContext, StatementEngine, StatementResult
 from mt_core.spark.conf import INTERACTIVE_POOL
 from mt_core.spark.driver import SparkDriver
 from mt_core.spark.results import fetch
+from mt_core.spark.session_catalogs import SessionCatalogs
 from mt_core.spark.sessions import SparkSessions
+from mt_core.spark.types import result_columns
 from mt_core.tables.ports import Progress
 
 DESCRIPTION_LENGTH = 200
+# What commands show needs no encoding when it is of these types.
+_SIMPLE = (spark.StringType, spark.BooleanType, spark.IntegerType, spark.LongType)
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 _COMMAND_RESULT = "org.apache.spark.sql.catalyst.plans.logical.CommandResult"
 
@@ -25,6 +32,7 @@ class SparkStatements(StatementEngine):
     def __init__(self, driver: SparkDriver) -> None:
         self._driver = driver
         self._sessions = SparkSessions(driver)
+        self._catalogs = SessionCatalogs(driver, self._sessions)
 
     def wait_ready(self, timeout_s: float) -> bool:
         return self._driver.wait_ready(timeout_s)
@@ -36,13 +44,33 @@ class SparkStatements(StatementEngine):
             frame = session.sql(sql)
             if not frame.schema.fields:
                 return StatementResult(is_query=False, rows=None)
-            return StatementResult(is_query=self._is_query(frame), rows=fetch(frame))
+            if self._is_query(frame):
+                return StatementResult(is_query=True, rows=fetch(frame))
+            return StatementResult(is_query=False, rows=_shown(frame))
 
     def current_catalog(self, context: SessionContext) -> str:
-        return self._text(context, "SELECT current_catalog()")
+        return self._catalogs.current(context)[0]
 
     def current_namespace(self, context: SessionContext) -> str:
-        return self._text(context, "SELECT current_schema()")
+        return self._catalogs.current(context)[1]
+
+    def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
+        return self._catalogs.catalogs(context)
+
+    def columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[Column]:
+        return self._catalogs.columns(context, name)
+
+    def explain(self, context: SessionContext, sql: str, mode: str) -> str:
+        return self._catalogs.explain(context, sql, mode)
+
+    def add_jar(self, context: SessionContext, path: str) -> str:
+        return self._catalogs.add_jar(context, path)
+
+    def open_catalog(self, context: SessionContext, name: str) -> None:
+        self._catalogs.open(context, name)
+
+    def forget_catalog(self, context: SessionContext, name: str) -> None:
+        self._catalogs.forget(context, name)
 
     def close_session(self, session_id: str) -> None:
         self._sessions.close(session_id)
@@ -53,13 +81,14 @@ class SparkStatements(StatementEngine):
     def progress(self, job_id: str) -> Progress | None:
         return self._driver.progress(job_id)
 
-    def _text(self, context: SessionContext, sql: str) -> str:
-        # By SQL: session.catalog looks the default catalog up in the settings of another session.
-        session = self._sessions.session(context)
-        with self._driver.translating():
-            return str(session.sql(sql).toArrow().column(0)[0])
-
     def _is_query(self, frame: DataFrame) -> bool:
         plan: Any = frame._jdf.queryExecution().analyzed()
         gateway = self._driver.gateway
         return not any(is_instance_of(gateway, plan, java_class) for java_class in (_COMMAND, _COMMAND_RESULT))
+
+
+def _shown(frame: DataFrame) -> ResultRows:
+    """Return the rows of a command, which are there already: Arrow would start a job for them."""
+    if not all(type(field.dataType) in _SIMPLE for field in frame.schema.fields):
+        return fetch(frame)
+    return RowSet(columns=result_columns(frame.schema), rows=[list(row) for row in frame.collect()])

@@ -102,6 +102,4 @@ def _field(field: spark.StructField) -> dict[str, Any]:
 
 
 def _json(data_type: spark.DataType, nullable: bool) -> dict[str, Any]:
-    shown = logical_type(data_type, nullable=nullable).to_json()
-    # NULL is the only type without nullability.
-    return {"type": "NULL"} if shown["type"] == "NULL" else shown
+    return logical_type(data_type, nullable=nullable).to_json()

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from itertools import takewhile
 
 from mt_core.errors import SqlSyntaxError, Unsupported
+from mt_core.sql.catalog import CatalogStatement
+from mt_core.sql.catalog_reader import CATALOG_READERS, read_explain
 from mt_core.sql.create import read_create, read_interval
 from mt_core.sql.cursor import Cursor
 from mt_core.sql.statements import (
@@ -34,7 +36,7 @@ _COLUMNS_COME_FROM_THE_QUERY = "its columns come from its query: use ALTER MATER
 _USE_CREATE_OR_ALTER = "use CREATE OR ALTER MATERIALIZED TABLE"
 
 
-def parse(text: str) -> Statement | None:
+def parse(text: str) -> Statement | CatalogStatement | None:
     """Return the statement of ours in *text* (one statement), None if it is Spark's.
 
     Raises SqlSyntaxError naming what stands where and what was expected, DefinitionInvalid or Unsupported.
@@ -224,9 +226,11 @@ def _read_limit(cursor: Cursor) -> int:
     return int(token.text)
 
 
-def _explain_refresh(cursor: Cursor, text: str) -> Statement | None:
+def _explain_refresh(cursor: Cursor, text: str) -> Statement | CatalogStatement | None:
     if cursor.keyword() in {"TABLE", "FUNCTION"} and cursor.peek(1):
-        return None
+        whole = Cursor(text)
+        whole.expect("EXPLAIN")
+        return read_explain(whole, text)
     name = cursor.name()
     partitions = cursor.partition() if cursor.accept("PARTITION") else {}
     cursor.expect_end("PARTITION (…), or the end of the statement")
@@ -299,7 +303,8 @@ def _property_text(text: str, tokens: list[Token]) -> str:
     return text[tokens[0].start : tokens[-1].end] if tokens else ""
 
 
-_READERS: Mapping[str, Callable[[Cursor, str], Statement | None]] = {
+_READERS: Mapping[str, Callable[[Cursor, str], Statement | CatalogStatement | None]] = {
+    **CATALOG_READERS,
     "CREATE MATERIALIZED": _create,
     "CREATE OR ALTER MATERIALIZED": _create_or_alter,
     "CREATE OR REPLACE MATERIALIZED": _refuse_replace,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
 from mt_core.rowset import INT, Column, RowSet
 from mt_core.sessions.ports import SessionContext, StatementResult
+from mt_core.sql.catalog_options import configured_catalogs
 from mt_core.tables.ports import Progress
 
 WAIT_S = 10.0
+LAKE = {"type": "org.apache.iceberg.spark.SparkCatalog", "catalog-type": "jdbc", "jdbc.password": "hidden"}
 
 ONE_ROW = StatementResult(is_query=True, rows=RowSet(columns=(Column(name="a", type=INT),), rows=[[1]]))
 NO_ROWS = StatementResult(is_query=False, rows=None)
@@ -42,6 +44,9 @@ class FakeStatementEngine:
         self.executed: list[tuple[SessionContext, str]] = []
         self.canceled: list[str] = []
         self.closed_sessions: list[str] = []
+        self.tables: dict[str, Sequence[Column]] = {}
+        self.forgotten_catalogs: list[str] = []
+        self.broken_catalogs: set[str] = set()
         self.tasks: Progress | None = None
         self.failure: EngineUnavailable | None = None
         self.ready = threading.Event()
@@ -64,7 +69,7 @@ class FakeStatementEngine:
         hold = self._holds.pop(sql, None)
         if hold is not None:
             self._wait(hold, job_id)
-        if sql.upper().startswith("USE "):
+        if sql.upper().startswith(("USE ", "SET CATALOG ", "-- C\nUSE ")):
             return NO_ROWS
         answer = self.answers.get(sql, QueryFailed(f"[PARSE_SYNTAX_ERROR] Syntax error at or near {sql!r}."))
         if isinstance(answer, Exception):
@@ -76,6 +81,27 @@ class FakeStatementEngine:
 
     def current_namespace(self, context: SessionContext) -> str:
         return "default"
+
+    def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
+        return {"spark_catalog": {"type": "in-memory"}, "lake": LAKE, **configured_catalogs(context.properties)}
+
+    def columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[Column]:
+        if ".".join(name) not in self.tables:
+            raise QueryFailed(f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {'.'.join(name)} cannot be found.")
+        return self.tables[".".join(name)]
+
+    def explain(self, context: SessionContext, sql: str, mode: str) -> str:
+        return f"{mode} plan of {sql}"
+
+    def add_jar(self, context: SessionContext, path: str) -> str:
+        return f"/jars/{path}"
+
+    def open_catalog(self, context: SessionContext, name: str) -> None:
+        if f"spark.sql.catalog.{name}" not in context.properties or name in self.broken_catalogs:
+            raise QueryFailed(f"Cannot find catalog plugin class for catalog '{name}'.")
+
+    def forget_catalog(self, context: SessionContext, name: str) -> None:
+        self.forgotten_catalogs.append(name)
 
     def close_session(self, session_id: str) -> None:
         self.closed_sessions.append(session_id)

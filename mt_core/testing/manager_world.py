@@ -12,6 +12,7 @@ from mt_core.model.formatter import show_schedule_time
 from mt_core.model.freshness import grid_of
 from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.parser import parse
 from mt_core.tables.attempt import Attempt, Steps
 from mt_core.tables.commands import CommandContext, CommandOutcome, RefreshRequest
@@ -97,6 +98,7 @@ class ManagerWorld:
         """Execute one statement of ours, without waiting for runs."""
         statement = parse(text)
         assert statement is not None, f"not a statement of ours: {text}"
+        assert not isinstance(statement, CatalogStatement), f"not about materialized tables: {text}"
         return self.manager.execute(statement, self.context)
 
     def show(self, text: str) -> list[dict[str, object]]:

@@ -65,6 +65,7 @@ app({arguments!r})
     "module",
     [
         "mt_core.client.http",
+        "mt_core.client.dbapi",
         "mt_core.client.script",
         "mt_core.client.table",
         "mt_core.workflow.loader",

@@ -13,7 +13,9 @@ from mt_core.errors import MtError
 from mt_core.workflow.loader import load_scheduler
 
 
-@pytest.mark.parametrize("page", ["settings.md", "errors.md", "statuses.md"])
+@pytest.mark.parametrize(
+    "page", ["settings.md", "errors.md", "statuses.md", *(f"openapi/v{number}.json" for number in range(1, 5))]
+)
 def test_a_generated_page_is_what_the_code_says_now(page: str) -> None:
     path = ROOT / "docs" / page
 

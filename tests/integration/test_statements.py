@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mt_core.errors import QueryFailed, Unsupported
+from mt_core.errors import QueryFailed
 from mt_core.rowset import LogicalType
 from mt_core.sessions.ports import SessionContext, StatementResult
 from mt_core.spark.driver import SparkDriver
@@ -120,11 +120,6 @@ def test_nested_values_are_objects_by_field_name_with_the_same_values_inside(ses
         "list": [{"d": Decimal("1.5"), "i": 2}, None],
         "map": {"k": "AA==", "n": None},
     }
-
-
-def test_a_map_whose_keys_are_no_strings_is_refused_before_it_runs(session: Session) -> None:
-    with pytest.raises(Unsupported, match=r"Column m has a map<int,void>.*map_entries"):
-        session.run("SELECT MAP(id, raise_error('not reached')) AS m FROM VALUES (1) AS t(id)")
 
 
 def test_result_columns_may_share_a_name_also_when_spark_has_to_cast_them(session: Session) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -28,9 +29,36 @@ class Switch:
         await self.app(scope, receive, send)
 
 
+class Present:
+    """The services of the present test: building an application for each test takes too long."""
+
+    services: GatewayServices
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.services, name)
+
+
 @pytest.fixture(scope="session")
 def switch() -> Switch:
     return Switch()
+
+
+@pytest.fixture(scope="session")
+def present() -> Present:
+    return Present()
+
+
+@pytest.fixture(scope="session")
+def present_app(present: Present) -> ASGIApp:
+    """An application that asks for the services anew in each request, built with those of the first test."""
+    built: list[ASGIApp] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if not built:
+            built.append(build_app(cast("GatewayServices", present)))
+        await built[0](scope, receive, send)
+
+    return app
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +70,7 @@ def http(switch: Switch) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def gateway(switch: Switch, http: httpx.Client) -> Iterator[Gateway]:
+def gateway(switch: Switch, present: Present, present_app: ASGIApp, http: httpx.Client) -> Iterator[Gateway]:
     clock, engine, commands = FakeClock(NOW), FakeStatementEngine(), FakeTableCommands()
     runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock, max_sessions=3)
     ports = StatementPorts(engine=engine, commands=commands, runs=runs, clock=clock, cluster_info=lambda: CLUSTER)
@@ -54,7 +82,7 @@ def gateway(switch: Switch, http: httpx.Client) -> Iterator[Gateway]:
         runs=runs,
         info=ProductInfo(version="0.1.0"),
     )
-    switch.app = build_app(services)
+    present.services, switch.app = services, present_app
     yield Gateway(http, engine, commands, runs, clock, sessions, services)
     sessions.close_all()
     executor.close()

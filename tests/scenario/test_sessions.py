@@ -83,7 +83,8 @@ def test_a_heartbeat_keeps_a_session_that_would_expire(gateway: Gateway) -> None
         ("GET", "/v9/info"),
         ("GET", "/nowhere"),
         ("PUT", "/v3/sessions"),
-        ("GET", "/v1/info"),
+        ("GET", "/v5/info"),
+        ("GET", "/V4/info"),
         ("GET", "/docs"),
         ("GET", "/v3/sessions/"),
     ],
@@ -134,7 +135,7 @@ def test_every_call_on_an_unknown_session_is_an_error_naming_it(gateway: Gateway
 def test_the_api_versions_are_told_on_v1_too(gateway: Gateway) -> None:
     answers = [gateway.http.get(path).json() for path in ("/v1/api_versions", "/v3/api_versions", "/api_versions")]
 
-    assert answers == [{"versions": ["V3"]}] * 3
+    assert answers == [{"versions": ["V1", "V2", "V3", "V4"]}] * 3
     assert gateway.http.get("/v3/info").json() == {"productName": "Freshtable", "version": "0.1.0"}
 
 

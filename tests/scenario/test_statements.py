@@ -13,7 +13,6 @@ from mt_core.rowset import Column, LogicalType, RowSet
 from mt_core.sessions.ports import StatementResult
 from mt_core.sql.statements import (
     CreateMaterializedTable,
-    DescribeTable,
     RefreshTable,
     ShowMaterializedTables,
     SuspendTable,
@@ -144,12 +143,6 @@ def test_an_execution_config_holds_for_one_statement_only(gateway: Gateway) -> N
     assert [context.properties for context, _ in gateway.engine.executed] == [{"a": "2", "b": "3"}, {"a": "1"}]
 
 
-def test_an_execution_timeout_is_refused(gateway: Gateway) -> None:
-    answer = gateway.http.post(f"{gateway.open()}/statements", json={"statement": "SELECT 1", "executionTimeout": 5})
-
-    assert (answer.status_code, gateway.engine.executed) == (500, [])
-
-
 def test_statements_of_one_session_run_one_after_the_other_in_order(gateway: Gateway) -> None:
     session, other, hold = gateway.open(), gateway.open(), gateway.engine.hold("SELECT 1")
     first = gateway.begin(session, "SELECT 1")
@@ -223,15 +216,6 @@ def test_rows_of_a_statement_of_ours_are_content_but_no_query(gateway: Gateway) 
     body = gateway.run(gateway.open(), "SHOW MATERIALIZED TABLES").json()
 
     assert (body["resultType"], body["isQueryResult"], body["resultKind"]) == ("EOS", False, "SUCCESS_WITH_CONTENT")
-
-
-def test_describe_of_a_table_that_is_not_ours_goes_to_spark(gateway: Gateway) -> None:
-    gateway.commands.outcomes[DescribeTable] = CommandOutcome(passthrough=True)
-    gateway.engine.answers["DESCRIBE plain"] = gateway.engine.answers["SELECT 1"]
-
-    rows = gateway.rows(gateway.open(), "DESCRIBE plain")
-
-    assert rows == [[1]]
 
 
 def test_a_refused_command_is_the_error_of_its_operation(gateway: Gateway) -> None:

@@ -147,11 +147,26 @@ def test_pages_are_the_same_however_arrow_cut_the_table() -> None:
     assert rows.count == 9
 
 
-def test_a_map_needs_keys_that_are_text() -> None:
-    by_number = spark.StructType([spark.StructField("m", spark.MapType(spark.IntegerType(), spark.StringType()))])
+@pytest.mark.parametrize(
+    ("key_type", "keys", "texts"),
+    [
+        (spark.IntegerType(), pa.array([1, -2], pa.int32()), ["1", "-2"]),
+        (spark.BooleanType(), pa.array([True, False]), ["TRUE", "FALSE"]),
+        (spark.DecimalType(5, 2), pa.array([Decimal("100.00"), Decimal("1.50")]), ["100.00", "1.50"]),
+        (spark.DateType(), pa.array([date(2024, 2, 29), date(1, 1, 1)]), ["2024-02-29", "0001-01-01"]),
+    ],
+)
+def test_keys_of_a_map_become_texts(key_type: spark.DataType, keys: pa.Array, texts: list[str]) -> None:
+    array = pa.MapArray.from_arrays(pa.array([0, 2], pa.int32()), keys, pa.array(["a", "b"]))
 
-    with pytest.raises(Unsupported, match=r"Column c has a map<int,string>"):
-        encoder(by_number, "c")
+    assert encoder(spark.MapType(key_type, spark.StringType()), "c")(array) == [dict(zip(texts, "ab", strict=True))]
+
+
+def test_a_map_with_nested_keys_has_no_form_in_json() -> None:
+    by_point = spark.StructType([spark.StructField("m", spark.MapType(POINT, spark.StringType()))])
+
+    with pytest.raises(Unsupported, match=r"Column c has a map<struct<x:int,y:string>,string>.*map_entries"):
+        encoder(by_point, "c")
 
 
 @pytest.mark.parametrize(

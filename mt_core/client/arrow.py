@@ -1,0 +1,99 @@
+"""Results as Arrow tables, with the types that their columns have in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from mt_core.client.values import UnreadableValue
+from mt_core.rowset import Column, LogicalType
+
+UTC = "UTC"
+
+
+def arrow_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> pa.Table:
+    """Return *rows*, whose values are the driver's Python objects, as a table; raises UnreadableValue."""
+    fields = [
+        pa.field(
+            column.name,
+            arrow_type(column.type),
+            nullable=column.type.nullable,
+            metadata={"comment": column.comment} if column.comment else None,
+        )
+        for column in columns
+    ]
+    values = zip(*rows, strict=True) if rows else ([] for _ in columns)
+    arrays = [_array(field, column) for field, column in zip(fields, values, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _array(field: pa.Field, values: Sequence[Any]) -> pa.Array:
+    try:
+        prepared = [_prepared(value, field.type) for value in values] if pa.types.is_nested(field.type) else values
+        return pa.array(prepared, field.type)
+    except (pa.ArrowException, ValueError, OverflowError) as cause:
+        raise UnreadableValue(f"Column {field.name} cannot be written as {field.type}: {cause}") from cause
+
+
+def _prepared(value: Any, kind: pa.DataType) -> Any:
+    # Arrow makes maps of pairs only.
+    match value:
+        case None:
+            return None
+        case dict() if pa.types.is_map(kind):
+            return [(key, _prepared(item, kind.item_type)) for key, item in value.items()]
+        case dict():
+            return {field.name: _prepared(value[field.name], field.type) for field in kind}
+        case list():
+            return [_prepared(item, kind.value_type) for item in value]
+        case _:
+            return value
+
+
+def arrow_type(kind: LogicalType) -> pa.DataType:
+    """Return the Arrow type for values of *kind*; what Arrow lacks is text."""
+    extras = kind.extras
+    match kind.root:
+        case "DECIMAL":
+            return pa.decimal128(extras["precision"], extras["scale"])
+        case "TIMESTAMP_WITH_LOCAL_TIME_ZONE" | "TIMESTAMP_WITH_TIME_ZONE":
+            return pa.timestamp("us", tz=UTC)
+        case "ARRAY":
+            return pa.list_(_field("element", extras["elementType"]))
+        case "MAP":
+            return pa.map_(_part(extras["keyType"]), _field("value", extras["valueType"]))
+        case "MULTISET":
+            return pa.map_(_part(extras["elementType"]), pa.int32())
+        case "ROW":
+            return pa.struct([_field(field["name"], field["fieldType"]) for field in extras["fields"]])
+        case _:
+            return _SCALARS.get(kind.root, pa.string())
+
+
+def _part(body: Mapping[str, Any]) -> pa.DataType:
+    return arrow_type(LogicalType.from_json(body))
+
+
+def _field(name: str, body: Mapping[str, Any]) -> pa.Field:
+    return pa.field(name, _part(body), nullable=body.get("nullable", True))
+
+
+_SCALARS: dict[str, pa.DataType] = {
+    "NULL": pa.null(),
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "BINARY": pa.binary(),
+    "VARBINARY": pa.binary(),
+    "DATE": pa.date32(),
+    "TIME_WITHOUT_TIME_ZONE": pa.time64("us"),
+    "TIMESTAMP_WITHOUT_TIME_ZONE": pa.timestamp("us"),
+    "INTERVAL_DAY_TIME": pa.duration("us"),
+    "INTERVAL_YEAR_MONTH": pa.int32(),
+}

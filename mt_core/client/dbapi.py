@@ -1,0 +1,382 @@
+"""A PEP 249 driver for the gateway: connections, cursors, and the exceptions and type objects of the standard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import date, datetime, time
+from itertools import chain, islice
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+import httpx
+
+from mt_core.client.exact import ExactClient
+from mt_core.client.exceptions import (
+    DatabaseError,
+    DataError,
+    Error,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    Warning,
+    translating,
+)
+from mt_core.client.http import ResultPage
+from mt_core.client.insert import insert_batches
+from mt_core.client.literals import fill_in
+from mt_core.client.values import needs_zone, rows_converter, session_zone
+from mt_core.errors import GatewayError
+from mt_core.rowset import Column
+from mt_core.tokens import TokenKind, tokenize
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow as pa
+
+__all__ = [
+    "BINARY",
+    "DATETIME",
+    "NUMBER",
+    "ROWID",
+    "STRING",
+    "Binary",
+    "Connection",
+    "Cursor",
+    "DataError",
+    "DatabaseError",
+    "Date",
+    "DateFromTicks",
+    "Error",
+    "IntegrityError",
+    "InterfaceError",
+    "InternalError",
+    "NotSupportedError",
+    "OperationalError",
+    "ProgrammingError",
+    "Time",
+    "TimeFromTicks",
+    "Timestamp",
+    "TimestampFromTicks",
+    "TypeObject",
+    "Warning",
+    "apilevel",
+    "connect",
+    "paramstyle",
+    "threadsafety",
+]
+
+apilevel = "2.0"
+threadsafety = 2
+paramstyle = "qmark"
+
+DEFAULT_URL = "http://127.0.0.1:8083"
+# A statement has ended when execute() returns, also one that writes.
+SESSION_PROPERTIES = {"table.dml-sync": "true"}
+Row = tuple[Any, ...]
+Description = tuple[str, str, None, int | None, int | None, int | None, bool]
+
+
+# --------------------------------------------------------------------------------------------------------------- types
+
+
+class TypeObject:
+    """Equal to the type codes of a kind of columns, which are the names of their logical types."""
+
+    def __init__(self, *roots: str) -> None:
+        self._roots = frozenset(roots)
+
+    def __eq__(self, other: object) -> bool:
+        return other in self._roots if isinstance(other, str) else self is other
+
+    def __hash__(self) -> int:
+        return hash(self._roots)
+
+
+STRING = TypeObject("CHAR", "VARCHAR", "VARIANT")
+BINARY = TypeObject("BINARY", "VARBINARY")
+NUMBER = TypeObject("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+DATETIME = TypeObject(
+    "DATE",
+    "TIME_WITHOUT_TIME_ZONE",
+    "TIMESTAMP_WITHOUT_TIME_ZONE",
+    "TIMESTAMP_WITH_TIME_ZONE",
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE",
+)
+ROWID = TypeObject()
+
+Date, Time, Timestamp, Binary = date, time, datetime, bytes
+DateFromTicks, TimestampFromTicks = date.fromtimestamp, datetime.fromtimestamp
+
+
+def TimeFromTicks(ticks: float) -> time:  # noqa: N802 - the standard names it so
+    """Return the local time of day *ticks* seconds after the epoch."""
+    return datetime.fromtimestamp(ticks).time()  # noqa: DTZ006 - local time by the standard
+
+
+def _describe(column: Column) -> Description:
+    kind, extras = column.type, column.type.extras
+    return (
+        column.name,
+        kind.root,
+        None,
+        extras.get("length"),
+        extras.get("precision"),
+        extras.get("scale"),
+        kind.nullable,
+    )
+
+
+# --------------------------------------------------------------------------------------------------------- connections
+
+
+def connect(
+    url: str = DEFAULT_URL,
+    *,
+    token: str | None = None,
+    catalog: str | None = None,
+    schema: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    transport: httpx.BaseTransport | None = None,
+) -> Connection:
+    """Open a session on the gateway at *url*, in *catalog* and *schema* if given; raises OperationalError."""
+    client = ExactClient(url, token, transport=transport)
+    try:
+        with translating():
+            client.open_session(properties={**SESSION_PROPERTIES, **(properties or {})})
+        connection = Connection(client)
+        connection.use(catalog, schema)
+    except Error:
+        client.close()
+        raise
+    return connection
+
+
+class Connection:
+    """A session on the gateway. Threads may share it; their statements run one after the other."""
+
+    Warning, Error, InterfaceError, DatabaseError = Warning, Error, InterfaceError, DatabaseError
+    DataError, OperationalError, IntegrityError, InternalError = (
+        DataError,
+        OperationalError,
+        IntegrityError,
+        InternalError,
+    )
+    ProgrammingError, NotSupportedError = ProgrammingError, NotSupportedError
+
+    def __init__(self, client: ExactClient) -> None:
+        self._client: ExactClient | None = client
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    @property
+    def client(self) -> ExactClient:
+        """The raw protocol; raises InterfaceError when the connection is closed."""
+        if self._client is None:
+            raise InterfaceError("The connection is closed; connect() again.")
+        return self._client
+
+    def cursor(self) -> Cursor:
+        _ = self.client
+        return Cursor(self)
+
+    def use(self, catalog: str | None, schema: str | None) -> None:
+        """Make *catalog* and *schema* the current ones; None leaves what is current."""
+        names = [name for name in (catalog, schema) if name is not None]
+        if names:
+            path = ".".join(_quoted(name) for name in names)
+            with self.cursor() as cursor:
+                cursor.execute(f"SET CATALOG {path}" if schema is None else f"USE {path}")
+
+    def ping(self) -> None:
+        """Ask the gateway whether the session is there; raises OperationalError."""
+        with translating():
+            self.client.properties()
+
+    def commit(self) -> None:
+        """Do nothing: every statement commits itself."""
+        _ = self.client
+
+    def rollback(self) -> NoReturn:
+        raise NotSupportedError("There are no transactions: every statement has committed itself.")
+
+    def close(self) -> None:
+        """End the session; harmless when it has ended."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+# ------------------------------------------------------------------------------------------------------------- cursors
+
+
+class Cursor:
+    """One statement at a time, and its rows, which are fetched from the gateway as they are read."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.arraysize = 1
+        self.description: list[Description] | None = None
+        self.warnings: tuple[str, ...] = ()
+        self.job_id: str | None = None
+        self.lastrowid = None
+        self.rowcount = -1
+        self.rownumber: int | None = None
+        self._columns: tuple[Column, ...] = ()
+        self._operation: str | None = None
+        self._rows: Iterator[Row] = iter(())
+        self._closed, self._to_cancel = False, False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.fetchone, None)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns with their whole types, of which `description` is a part; empty without rows to fetch."""
+        return self._columns
+
+    def execute(self, operation: str, parameters: Sequence[Any] | None = None) -> Self:
+        """Run a statement and wait for its first rows; parameters take the places of `?`."""
+        client = self._ready()
+        with translating():
+            statement = operation if parameters is None else fill_in(operation, parameters)
+            _refuse_hidden_zone(statement)
+            self._operation = client.execute(statement)
+            if self._to_cancel:
+                client.cancel(self._operation)
+            pages = client.pages(self._operation)
+            self._show(self._first(pages), pages)
+        return self
+
+    def executemany(self, operation: str, seq_of_parameters: Sequence[Sequence[Any]]) -> Self:
+        """Run a statement once for each parameters; an INSERT … VALUES (…) takes many rows at once."""
+        self._ready()
+        with translating():
+            batches = insert_batches(operation, seq_of_parameters)
+        for statement, parameters in batches:
+            self.execute(statement, parameters)
+        return self
+
+    def cancel(self) -> None:
+        """Stop the statement on the gateway, from another thread; harmless when it has ended."""
+        # Looked at by execute(), which may not know the operation yet.
+        self._to_cancel = True
+        operation = self._operation
+        if operation is not None:
+            with translating():
+                self.connection.client.cancel(operation)
+
+    def fetchone(self) -> Row | None:
+        rows = self.fetchmany(1)
+        return rows[0] if rows else None
+
+    def fetchmany(self, size: int | None = None) -> list[Row]:
+        """Return the next *size* rows (None: `arraysize`), fewer at the end."""
+        return self._take(self.arraysize if size is None else size)
+
+    def fetchall(self) -> list[Row]:
+        return self._take(None)
+
+    def fetch_arrow(self) -> pa.Table:
+        """Return the rows that are left as an Arrow table; needs the package pyarrow."""
+        try:
+            from mt_core.client.arrow import arrow_table
+        except ModuleNotFoundError as cause:
+            raise NotSupportedError(
+                "fetch_arrow() needs the package pyarrow; install freshtable with its extra: "
+                "pip install 'freshtable[client]'"
+            ) from cause
+        rows = self.fetchall()
+        with translating():
+            return arrow_table(self._columns, rows)
+
+    def fetch_df(self) -> pandas.DataFrame:
+        """Return the rows that are left as a DataFrame; needs the packages pyarrow and pandas."""
+        try:
+            import pandas  # noqa: F401 - asked for before the rows are read
+        except ModuleNotFoundError as cause:
+            raise NotSupportedError("fetch_df() needs the package pandas: pip install pandas") from cause
+        frame: pandas.DataFrame = self.fetch_arrow().to_pandas()
+        return frame
+
+    def setinputsizes(self, sizes: Sequence[Any]) -> None:
+        """Do nothing: literals have the types of their values."""
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Do nothing: values come whole."""
+
+    def close(self) -> None:
+        """Let the statement's rows go."""
+        self._release()
+        self._closed = True
+
+    def _ready(self) -> ExactClient:
+        if self._closed:
+            raise InterfaceError("The cursor is closed; make another one.")
+        self._release()
+        self._to_cancel = False
+        return self.connection.client
+
+    def _release(self) -> None:
+        operation, self._operation = self._operation, None
+        self._rows, self._columns, self.description, self.rownumber = iter(()), (), None, None
+        if operation is not None:
+            # A gateway or a session that is away has let them go already.
+            with suppress(GatewayError, InterfaceError):
+                self.connection.client.close_operation(operation)
+
+    def _first(self, pages: Iterator[ResultPage]) -> ResultPage:
+        try:
+            return next(pages)
+        except KeyboardInterrupt:
+            self.cancel()
+            raise
+
+    def _show(self, first: ResultPage, others: Iterator[ResultPage]) -> None:
+        self.warnings, self.job_id = first.warnings, first.job_id
+        if not first.has_content or _is_of_a_write(first):
+            return
+        zone = session_zone(self.connection.client.properties()) if needs_zone(first.columns) else None
+        convert = rows_converter(first.columns, zone)
+        self._columns = first.columns
+        self._rows = (row for page in chain([first], others) for row in convert(page.rows))
+        self.description, self.rownumber = [_describe(column) for column in first.columns], 0
+
+    def _take(self, size: int | None) -> list[Row]:
+        if self.description is None:
+            raise ProgrammingError("There are no rows to fetch: execute() a statement that has some first.")
+        with translating():
+            rows = list(islice(self._rows, size))
+        self.rownumber = (self.rownumber or 0) + len(rows)
+        return rows
+
+
+def _is_of_a_write(page: ResultPage) -> bool:
+    """Whether the rows of a statement are just the id of the job that wrote."""
+    return not page.is_query and [column.name for column in page.columns] == ["job id"]
+
+
+def _refuse_hidden_zone(statement: str) -> None:
+    """Raise NotSupportedError for a SET TIME ZONE: the gateway would not tell in which zone its timestamps are."""
+    words = (token.keyword for token in tokenize(statement) if token.kind is not TokenKind.COMMENT)
+    if tuple(islice(words, 3)) == ("SET", "TIME", "ZONE"):
+        raise NotSupportedError("Use SET 'table.local-time-zone' = '…' instead of SET TIME ZONE.")

@@ -1,0 +1,104 @@
+"""The exceptions of PEP 249, and which one tells of which failure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from mt_core.client.literals import OutOfRange, ParameterCount, UnknownType
+from mt_core.client.values import UnreadableValue
+from mt_core.errors import GatewayError, SqlSyntaxError
+
+
+class Warning(Exception):
+    """An important warning; the driver raises none."""
+
+
+class Error(Exception):
+    """The root of the driver's errors: `code` is the gateway's, `error_class` Spark's, such as DIVIDE_BY_ZERO."""
+
+    def __init__(self, message: str = "", *, code: str | None = None, error_class: str | None = None) -> None:
+        super().__init__(message)
+        self.code, self.error_class = code, error_class
+
+
+class InterfaceError(Error):
+    """The driver was used in a way it cannot be."""
+
+
+class DatabaseError(Error):
+    """The gateway or Spark refused or failed something."""
+
+
+class DataError(DatabaseError):
+    """A value does not fit: a division by zero, a number out of range, an impossible cast."""
+
+
+class OperationalError(DatabaseError):
+    """The gateway cannot be reached, is busy, or failed; or the statement was cancelled."""
+
+
+class IntegrityError(DatabaseError):
+    """A constraint of a table was violated, such as NOT NULL."""
+
+
+class InternalError(DatabaseError):
+    """The gateway met a fault of its own."""
+
+
+class ProgrammingError(DatabaseError):
+    """The statement is wrong: its text, a name in it, or its parameters."""
+
+
+class NotSupportedError(DatabaseError):
+    """Something that the gateway does not do."""
+
+
+_SPARK_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
+_SQLSTATE = re.compile(r"SQLSTATE: (\w{2})\w{3}")
+_BY_SQLSTATE: Mapping[str, type[DatabaseError]] = {
+    "0A": NotSupportedError,
+    "21": DataError,
+    "22": DataError,
+    "23": IntegrityError,
+    "42": ProgrammingError,
+    "XX": InternalError,
+}
+_BY_CODE: Mapping[str, type[DatabaseError]] = {
+    "INTERNAL": InternalError,
+    "UNSUPPORTED": NotSupportedError,
+    "CATALOG_UNSUPPORTED": NotSupportedError,
+    "SQL_SYNTAX": ProgrammingError,
+    "QUERY_FAILED": ProgrammingError,
+    "DEFINITION_INVALID": ProgrammingError,
+    "REQUEST_INVALID": ProgrammingError,
+    "TABLE_NOT_FOUND": ProgrammingError,
+    "NOT_MATERIALIZED_TABLE": ProgrammingError,
+    "TABLE_EXISTS": ProgrammingError,
+}
+
+
+def _database_error(error: GatewayError) -> DatabaseError:
+    spark_class, state = _SPARK_CLASS.search(error.message), _SQLSTATE.search(error.message)
+    kind = _BY_CODE.get(error.code, OperationalError)
+    if kind is ProgrammingError and state is not None:
+        kind = _BY_SQLSTATE.get(state[1], kind)
+    if spark_class is not None and spark_class[1].startswith("NOT_NULL"):
+        kind = IntegrityError
+    return kind(error.message, code=error.code, error_class=spark_class[1] if spark_class else None)
+
+
+@contextmanager
+def translating() -> Iterator[None]:
+    """Raise what goes wrong inside as an exception of the standard."""
+    try:
+        yield
+    except GatewayError as cause:
+        raise _database_error(cause) from cause
+    except SqlSyntaxError as cause:
+        raise ProgrammingError(str(cause), code=cause.code) from cause
+    except (ParameterCount, UnknownType) as cause:
+        raise ProgrammingError(str(cause)) from cause
+    except (OutOfRange, UnreadableValue) as cause:
+        raise DataError(str(cause)) from cause

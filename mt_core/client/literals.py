@@ -1,0 +1,162 @@
+"""Python values as literals of Spark SQL, and statements with their `?` filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from math import isfinite
+from typing import Any
+from uuid import UUID
+
+from mt_core.tokens import Token, TokenKind, tokenize
+
+MAX_DIGITS = 38
+# What INTERVAL DAY TO SECOND holds: microseconds in 64 bits.
+MAX_INTERVAL = timedelta(microseconds=2**63 - 1)
+_ESCAPES = {"\\": "\\\\", "'": "\\'", "\0": "\\u0000", "\r": "\\r", "\n": "\\n", "\x1a": "\\Z"}
+
+
+class UnknownType(TypeError):
+    """No literal is known for values of a Python type."""
+
+
+class OutOfRange(ValueError):
+    """A value has no literal, though others of its type have."""
+
+
+class ParameterCount(ValueError):
+    """A statement has more or fewer `?` than there are parameters."""
+
+
+def fill_in(statement: str, parameters: Sequence[Any]) -> str:
+    """Return *statement* with each `?` outside of quotes and comments replaced by the literal of its parameter.
+
+    Raises SqlSyntaxError for a quote left open, ParameterCount, UnknownType and OutOfRange.
+    """
+    markers = find_markers(statement)
+    if len(markers) != len(parameters):
+        raise ParameterCount(f"The statement has {len(markers)} markers (?) and {len(parameters)} parameters.")
+    parts, offset = list[str](), 0
+    for marker, value in zip(markers, parameters, strict=True):
+        parts += [statement[offset : marker.start], literal(value)]
+        offset = marker.end
+    return "".join([*parts, statement[offset:]])
+
+
+def find_markers(statement: str) -> list[Token]:
+    """Return the `?` that stand for parameters."""
+    return [token for token in tokenize(statement) if token.kind is TokenKind.SYMBOL and token.text == "?"]
+
+
+def literal(value: Any) -> str:
+    """Return the text that means *value* wherever Spark SQL expects an expression; raises UnknownType, OutOfRange."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, Enum) and not isinstance(value, (str, int)):
+        raise _unknown(value)
+    for python_type, render in _RENDERERS.items():
+        if isinstance(value, python_type):
+            return render(value)
+    raise _unknown(value)
+
+
+def _unknown(value: Any) -> UnknownType:
+    names = ", ".join(python_type.__name__ for python_type in _RENDERERS)
+    return UnknownType(
+        f"A parameter is a {type(value).__module__}.{type(value).__qualname__}; use None or one of: {names}."
+    )
+
+
+def _string(value: str) -> str:
+    if any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise OutOfRange(f"The string {value[:40]!r} has a lone surrogate, which UTF-8 has no form for; remove it.")
+    escaped = "".join(_ESCAPES.get(letter, letter) for letter in value)
+    # Spark puts the values of its variables in place of ${…} before it looks for quotes.
+    return "'" + escaped.replace("${", "\\u0024{") + "'"
+
+
+def _integer(value: int) -> str:
+    digits = int.__repr__(value)
+    if len(digits.lstrip("-")) > MAX_DIGITS:
+        raise OutOfRange(f"The integer {digits[:12]}… has more than {MAX_DIGITS} digits; pass it as a string.")
+    return _signed(digits)
+
+
+def _float(value: float) -> str:
+    if isfinite(value):
+        return _signed(f"{float.__repr__(value)}D")
+    return f"CAST('{float.__repr__(value)}' AS DOUBLE)"
+
+
+def _decimal(value: Decimal) -> str:
+    if not value.is_finite():
+        raise OutOfRange(f"DECIMAL has no {value}; pass it as a float.")
+    digits, exponent = len(value.as_tuple().digits), int(value.as_tuple().exponent)
+    if max(digits + max(exponent, 0), -exponent) > MAX_DIGITS:
+        raise OutOfRange(f"The decimal {value} has more than {MAX_DIGITS} digits; round it, or pass it as a float.")
+    return _signed(f"{value:f}BD")
+
+
+def _signed(number: str) -> str:
+    # In parentheses, so that it can follow a minus: -- would begin a comment.
+    return f"({number})" if number.startswith("-") else number
+
+
+def _datetime(value: datetime) -> str:
+    if value.tzinfo is None or value.utcoffset() is None:
+        return f"TIMESTAMP_NTZ'{_wall_clock(value)}'"
+    try:
+        utc = value.astimezone(UTC)
+    except OverflowError as cause:
+        raise OutOfRange(f"The datetime {value} is outside of the years 1 to 9999 of UTC.") from cause
+    return f"TIMESTAMP_LTZ'{_wall_clock(utc)}Z'"
+
+
+def _wall_clock(value: datetime) -> str:
+    return value.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+
+
+def _time(value: time) -> str:
+    if value.tzinfo is not None:
+        raise OutOfRange(f"The time {value} has a zone, and TIME has none; remove it with replace(tzinfo=None).")
+    return f"TIME'{value.isoformat(timespec='microseconds')}'"
+
+
+def _timedelta(value: timedelta) -> str:
+    size = abs(value)
+    if size > MAX_INTERVAL:
+        raise OutOfRange(f"The timedelta {value} is longer than an INTERVAL DAY TO SECOND can be, {MAX_INTERVAL}.")
+    minutes, seconds = divmod(size.seconds, 60)
+    clock = f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}.{size.microseconds:06}"
+    return f"INTERVAL '{'-' if value < timedelta() else ''}{size.days} {clock}' DAY TO SECOND"
+
+
+def _list(value: Sequence[Any]) -> str:
+    return f"ARRAY({', '.join(map(literal, value))})"
+
+
+def _mapping(value: Mapping[Any, Any]) -> str:
+    return f"MAP({', '.join(f'{literal(key)}, {literal(item)}' for key, item in value.items())})"
+
+
+# In the order of the checks: a bool is an int, a datetime is a date.
+_RENDERERS: dict[type[Any], Callable[[Any], str]] = {
+    bool: lambda value: "TRUE" if value else "FALSE",
+    int: _integer,
+    float: _float,
+    Decimal: _decimal,
+    str: _string,
+    bytes: lambda value: f"X'{value.hex()}'",
+    bytearray: lambda value: f"X'{value.hex()}'",
+    memoryview: lambda value: f"X'{value.hex()}'",
+    datetime: _datetime,
+    date: lambda value: f"DATE'{value.isoformat()}'",
+    time: _time,
+    timedelta: _timedelta,
+    UUID: lambda value: f"'{value}'",
+    list: _list,
+    tuple: _list,
+    dict: _mapping,
+}

@@ -1,0 +1,32 @@
+"""Setting a session up without an operation, and completing what a user types."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from mt_core.gateway.answers import JsonAnswer
+from mt_core.gateway.holding import Holds
+from mt_core.gateway.requests import JsonBody, SessionHandle
+from mt_core.gateway.schemas import CANDIDATES, COMPLETE, CONFIGURE, NOTHING, described
+from mt_core.gateway.services import GatewayServices
+
+
+def configuring_router(services: GatewayServices, holds: Holds) -> APIRouter:
+    """Return configure-session and complete-statement."""
+    router = APIRouter(prefix="/sessions/{session_handle}")
+
+    @router.post("/configure-session", **described("Set a session up", NOTHING, body=CONFIGURE))
+    async def configure_session(session: SessionHandle, body: JsonBody) -> JsonAnswer:
+        statement, timeout_ms = body.text("statement") or "", body.milliseconds("executionTimeout")
+        opened = services.sessions.get(session)
+        await holds.hold(lambda: services.executor.configure(opened, statement, timeout_ms=timeout_ms))
+        return JsonAnswer({})
+
+    @router.get("/complete-statement", **described("Complete a statement", CANDIDATES, body=COMPLETE))
+    async def complete_statement(session: SessionHandle, body: JsonBody) -> JsonAnswer:
+        statement, position = body.text("statement") or "", body.integer("position")
+        opened = services.sessions.get(session)
+        found = await holds.hold(lambda: services.executor.complete(opened, statement, position))
+        return JsonAnswer({"candidates": found})
+
+    return router

@@ -1,0 +1,211 @@
+"""The draft of FLIP-91 on /v1: sessions, statements with their results, and jobs. Released clients need not notice it.
+
+Where both say how something begins, both kinds of fields are accepted and answered (docs/decisions/0010).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+
+from mt_core.errors import MtError, RequestInvalid, Unsupported
+from mt_core.gateway.answers import JsonAnswer
+from mt_core.gateway.draft_results import PAGE_ROWS, Draft, all_rows, job_page, job_row, shown
+from mt_core.gateway.errors import error_answer
+from mt_core.gateway.holding import Holds
+from mt_core.gateway.requests import Body, JsonBody, SessionHandle
+from mt_core.gateway.results import HOLD_S
+from mt_core.gateway.schemas import (
+    DRAFT_BEGUN,
+    DRAFT_DONE,
+    DRAFT_JOB_STATUS,
+    DRAFT_OPEN_SESSION,
+    DRAFT_PAGE,
+    DRAFT_SESSION_OPENED,
+    DRAFT_STATEMENT,
+    OPERATION_CANCELED,
+    described,
+)
+from mt_core.gateway.services import GatewayServices
+from mt_core.sessions.kinds import CHANGES, JOBS, SELECT, statement_type
+from mt_core.sessions.operation import Operation, OperationStatus
+from mt_core.sessions.ports import NameDirectory
+from mt_core.sessions.session import Session
+
+PLANNERS, EXECUTION_TYPES = ("old", "blink"), ("batch", "streaming")
+JobId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
+# How long a statement that needs no job may keep a released client, who would not have waited for its result.
+INLINE_WAIT_S = 1.0
+WAIT_S = 5.0
+JOB_PATH = "/sessions/{session_handle}/jobs/{job_id}"
+JOB_STATUS = {
+    OperationStatus.INITIALIZED: "CREATED",
+    OperationStatus.PENDING: "CREATED",
+    OperationStatus.RUNNING: "RUNNING",
+    OperationStatus.FINISHED: "FINISHED",
+    OperationStatus.ERROR: "FAILED",
+    OperationStatus.TIMEOUT: "CANCELED",
+    OperationStatus.CANCELED: "CANCELED",
+    OperationStatus.CLOSED: "CANCELED",
+}
+_WITHOUT_SESSION = ("CREATE", "ALTER", "DROP", "SHOW", "EXPLAIN", "DESCRIBE")
+
+
+def draft_router(services: GatewayServices, holds: Holds) -> APIRouter:
+    """Return the endpoints of the draft, and those by which released clients of v1 open sessions and begin statements."""
+    router = APIRouter()
+    draft = DraftSessions(services)
+    _add_beginnings(router, draft, holds)
+    _add_jobs(router, draft, holds)
+    return router
+
+
+class DraftSessions:
+    """Opens sessions for both kinds of clients, and remembers whose are whose."""
+
+    def __init__(self, services: GatewayServices) -> None:
+        self.services = services
+        # Sessions go from here by themselves when they are closed.
+        self._drafted: weakref.WeakSet[Session] = weakref.WeakSet()
+
+    def open(self, body: Body) -> Session:
+        """Open a session; raises RequestInvalid for a planner or execution type that there is not."""
+        body.choice("planner", PLANNERS)
+        mode = body.choice("execution_type", EXECUTION_TYPES)
+        properties = body.texts("properties") | ({"execution.runtime-mode": mode} if mode else {})
+        name = body.text("sessionName") or body.text("session_name")
+        session = self.services.sessions.open(name, properties)
+        if body.has("session_name", "planner", "execution_type"):
+            self._drafted.add(session)
+        return session
+
+    def is_drafted(self, session: Session) -> bool:
+        """Whether a client of the draft opened it, who expects results and errors at once."""
+        return session in self._drafted
+
+    def begin(self, handle: str, body: Body) -> tuple[Session, Operation]:
+        session = self.services.sessions.get(handle)
+        return session, self._submit(session, body)
+
+    def job(self, handle: str, job_id: str) -> Operation:
+        return self.services.sessions.get(handle).operation_of_job(job_id)
+
+    def names(self, session: Session) -> NameDirectory:
+        return self.services.executor.names.of(session)
+
+    def run_alone(self, body: Body) -> dict[str, Any]:
+        """Run one statement in a session of its own, and return all of its result; raises Unsupported for a long one."""
+        kind = statement_type(body.text("statement") or "")
+        if kind not in JOBS and not kind.startswith(_WITHOUT_SESSION):
+            raise Unsupported(
+                f"{kind or 'No statement'} cannot run without a session; open one with POST /v1/sessions."
+            )
+        session = self.open(body)
+        try:
+            operation = self._submit(session, body)
+            while not operation.wait(WAIT_S):
+                pass
+            return self.finished(session, operation, kind, most=PAGE_ROWS)
+        finally:
+            self.services.sessions.close(session.handle)
+
+    def finished(self, session: Session, operation: Operation, kind: str, *, most: int | None = None) -> dict[str, Any]:
+        """Return types and results of a statement that has ended; raises its error."""
+        if operation.error is not None:
+            raise operation.error
+        result = operation.result
+        if result is None:
+            raise Unsupported(f"Operation {operation.handle} is {operation.status}: it has no result.")
+        draft = job_page(result, []) if kind in CHANGES else shown(result, kind, all_rows(result, most=most))
+        if kind == "SHOW_TABLES":
+            draft = draft.with_types(self.names(session).views(()))
+        return {"statement_types": [kind], "results": [draft.to_json()]}
+
+    def _submit(self, session: Session, body: Body) -> Operation:
+        return self.services.executor.submit(
+            session,
+            body.text("statement") or "",
+            body.texts("executionConfig"),
+            timeout_ms=body.milliseconds("executionTimeout") or body.milliseconds("execution_timeout"),
+        )
+
+
+def _add_beginnings(router: APIRouter, draft: DraftSessions, holds: Holds) -> None:
+    @router.post("/sessions", **described("Open a session", DRAFT_SESSION_OPENED, body=DRAFT_OPEN_SESSION))
+    def open_session(body: JsonBody) -> JsonAnswer:
+        handle = draft.open(body).handle
+        return JsonAnswer({"sessionHandle": handle, "session_id": handle})
+
+    @router.post(
+        "/sessions/{session_handle}/statements", **described("Begin a statement", DRAFT_BEGUN, body=DRAFT_STATEMENT)
+    )
+    async def execute_statement(request: Request, session: SessionHandle, body: JsonBody) -> JsonAnswer:
+        opened, operation = await holds.work(lambda: draft.begin(session, body))
+        kind, drafted = statement_type(operation.statement), draft.is_drafted(opened)
+        begun = {"operationHandle": operation.handle, "statement_types": [kind]}
+        if kind in JOBS:
+            return JsonAnswer(begun | {"results": [job_row(operation.planned_job_id).to_json()]})
+        ended = await holds.hold(lambda: operation.wait(WAIT_S if drafted else INLINE_WAIT_S))
+        while drafted and not ended and not await request.is_disconnected():
+            ended = await holds.hold(lambda: operation.wait(WAIT_S))
+        # A released client reads an error where it fetches the result.
+        if not ended or (operation.result is None and not drafted):
+            return JsonAnswer(begun)
+        return await holds.work(lambda: JsonAnswer(begun | draft.finished(opened, operation, kind)))
+
+    @router.post("/statements", **described("Run a statement without a session", DRAFT_DONE, body=DRAFT_STATEMENT))
+    async def execute_alone(body: JsonBody) -> JsonAnswer:
+        return JsonAnswer(await holds.hold(lambda: draft.run_alone(body)))
+
+
+def _add_jobs(router: APIRouter, draft: DraftSessions, holds: Holds) -> None:
+    @router.get(f"{JOB_PATH}/result/{{token}}", **described("A page of a job's result", DRAFT_PAGE))
+    async def fetch_job(request: Request, session: SessionHandle, job_id: JobId, token: str) -> JsonAnswer:
+        number = _token(token)
+        operation = draft.job(session, job_id)
+        ended = operation.wait(0) or await holds.hold(lambda: operation.wait(HOLD_S))
+        base = request.scope["path"].rpartition("/")[0]
+        if not ended:
+            nothing = Draft(columns=[], rows=[], change_flags=[])
+            return JsonAnswer({"results": [nothing.to_json()], "next_result_uri": f"{base}/{number}"})
+        return await holds.work(lambda: _answered(lambda: _fetch(operation, number, base), operation))
+
+    @router.get(f"{JOB_PATH}/status", **described("Status of a job", DRAFT_JOB_STATUS))
+    def get_job_status(session: SessionHandle, job_id: JobId) -> JsonAnswer:
+        return JsonAnswer({"status": JOB_STATUS[draft.job(session, job_id).status]})
+
+    @router.delete(JOB_PATH, **described("Cancel a job", OPERATION_CANCELED))
+    def cancel_job(session: SessionHandle, job_id: JobId) -> JsonAnswer:
+        draft.job(session, job_id).cancel()
+        return JsonAnswer({"status": "CANCELED"})
+
+
+def _fetch(operation: Operation, token: int, base: str) -> dict[str, Any]:
+    """Return page *token* of a job that has ended; raises its error, RequestInvalid for a token out of turn."""
+    if operation.error is not None:
+        raise operation.error
+    page, result = operation.fetch(token), operation.result
+    if result is None:
+        raise Unsupported(f"Job {operation.planned_job_id} is {operation.status}: it has no result.")
+    kind = statement_type(operation.statement)
+    draft = job_page(result, page.rows) if kind != SELECT else Draft.of(result.rows.columns, page.rows)
+    return {
+        "results": [draft.flagged().to_json()],
+        "next_result_uri": "" if page.last else f"{base}/{token + 1}",
+    }
+
+
+def _answered(step: Callable[[], dict[str, Any]], operation: Operation) -> JsonAnswer:
+    try:
+        return JsonAnswer(step())
+    except MtError as error:
+        return error_answer(error, doing=f"Failed to fetch the result of job {operation.planned_job_id}.")
+
+
+def _token(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise RequestInvalid(f'Cannot resolve path parameter (token) from value "{text}".')
+    return int(text)

@@ -1,0 +1,148 @@
+"""What requests and answers look like, as JSON schemas for the OpenAPI documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+ERRORS = {
+    400: "A body, path or query parameter cannot be used.",
+    401: "The bearer token is missing or wrong.",
+    403: "The request was made by a web page of another site.",
+    404: "There is no such path in this version.",
+    500: "Anything else that went wrong.",
+}
+REFRESH_ERRORS = {
+    **ERRORS,
+    404: "There is no such path, table or session.",
+    409: "The status of the table, or another command on it, does not allow it.",
+    410: "The table was dropped since.",
+    503: "The table is being created, or Spark is starting: try again after Retry-After seconds.",
+}
+
+
+def described(
+    summary: str, answer: Schema, *, body: Schema | None = None, errors: Mapping[int, str] = ERRORS
+) -> dict[str, Any]:
+    """Return the arguments by which a route says in the OpenAPI document what it takes and answers."""
+    extra: dict[str, Any] = {}
+    if body is not None:
+        extra["requestBody"] = {"required": False, "content": {"application/json": {"schema": body}}}
+    failures = {status: _content(text, ERROR) for status, text in errors.items()}
+    return {
+        "summary": summary,
+        "responses": {200: _content("Success.", answer), **failures},
+        "openapi_extra": extra,
+    }
+
+
+def _content(description: str, schema: Schema) -> dict[str, Any]:
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
+def fields(required: Schema, optional: Schema | None = None) -> Schema:
+    """Return an object with these members; others may be there too."""
+    schema: dict[str, Any] = {"type": "object", "properties": {**required, **(optional or {})}}
+    return schema | ({"required": list(required)} if required else {})
+
+
+def request(**members: Schema) -> Schema:
+    """Return the body of a request: every member may be null or absent, and others are ignored."""
+    return {"type": "object", "properties": {name: _nullable(schema) for name, schema in members.items()}}
+
+
+def _nullable(schema: Schema) -> Schema:
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+def items(schema: Schema) -> Schema:
+    return {"type": "array", "items": schema}
+
+
+def one_of(*values: str) -> Schema:
+    return {"type": "string", "enum": list(values)}
+
+
+TEXT: Schema = {"type": "string"}
+FLAG: Schema = {"type": "boolean"}
+NUMBER: Schema = {"type": "integer"}
+MILLISECONDS: Schema = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
+TEXTS: Schema = {"type": "object", "additionalProperties": {"type": ["string", "null"]}}
+UUID: Schema = {"type": "string", "format": "uuid"}
+NOTHING: Schema = {"type": "object"}
+ERROR: Schema = {**fields({"errors": items(TEXT)}), "additionalProperties": False}
+
+INFO = fields({"productName": TEXT, "version": TEXT})
+VERSIONS = fields({"versions": items(one_of("V1", "V2", "V3", "V4"))})
+OPEN_SESSION = request(sessionName=TEXT, properties=TEXTS)
+SESSION_OPENED = fields({"sessionHandle": UUID})
+SESSION = fields({"properties": {"type": "object", "additionalProperties": TEXT}})
+SESSION_CLOSED = fields({"status": one_of("CLOSED")})
+CONFIGURE = request(statement=TEXT, executionTimeout=MILLISECONDS)
+COMPLETE = request(statement=TEXT, position=NUMBER)
+CANDIDATES = fields({"candidates": items(TEXT)})
+STATEMENT = request(statement=TEXT, executionTimeout=MILLISECONDS, executionConfig=TEXTS)
+OPERATION = fields({"operationHandle": UUID})
+OPERATION_CLOSED = fields({"status": one_of("CLOSED")})
+OPERATION_CANCELED = fields({"status": one_of("CANCELED")})
+STATUSES = ("INITIALIZED", "PENDING", "RUNNING", "FINISHED", "CANCELED", "CLOSED", "ERROR", "TIMEOUT")
+OPERATION_STATUS = fields({"status": one_of(*STATUSES)}, {"progress": {"type": "object"}})
+
+LOGICAL_TYPE = fields({"type": TEXT}, {"nullable": FLAG})
+COLUMN: Schema = {
+    **fields({"name": TEXT, "logicalType": LOGICAL_TYPE}, {"comment": {"type": ["string", "null"]}}),
+    "additionalProperties": False,
+}
+ROW = fields({"kind": one_of("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"), "fields": {"type": "array"}})
+
+
+def result(*, last_uri: Sequence[str], formats: Sequence[str]) -> Schema:
+    """Return a page of a result; *last_uri* are the JSON types that `nextResultUri` has, *formats* the row formats."""
+    rows = fields({"columns": items(COLUMN), "rowFormat": one_of(*formats), "data": items(ROW)})
+    uri = {"type": list(last_uri)}
+    return fields(
+        {"resultType": one_of("NOT_READY", "PAYLOAD", "EOS")},
+        {
+            "isQueryResult": FLAG,
+            "jobID": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
+            "resultKind": one_of("SUCCESS", "SUCCESS_WITH_CONTENT"),
+            "results": rows,
+            "nextResultUri": uri,
+        },
+    )
+
+
+REFRESH = request(
+    isPeriodic=FLAG, scheduleTime=TEXT, dynamicOptions=TEXTS, staticPartitions=TEXTS, executionConfig=TEXTS
+)
+CREATE_WORKFLOW = request(
+    materializedTableIdentifier=TEXT, cronExpression=TEXT, initConfig=TEXTS, executionConfig=TEXTS, restEndpointUrl=TEXT
+)
+WORKFLOW = request(workflowName=TEXT, workflowGroup=TEXT)
+RESUME_WORKFLOW = request(workflowName=TEXT, workflowGroup=TEXT, dynamicOptions=TEXTS)
+WORKFLOW_CREATED = fields({"workflowName": TEXT, "workflowGroup": TEXT})
+SCRIPT = request(script=TEXT, scriptUri=TEXT, executionConfig=TEXTS)
+DEPLOYED = fields({"clusterID": TEXT})
+
+# ------------------------------------------------------------------------------------------- the draft of FLIP-91, on v1
+
+DRAFT_INFO = fields({"productName": TEXT, "product_name": TEXT, "version": TEXT})
+DRAFT_OPEN_SESSION = request(sessionName=TEXT, session_name=TEXT, planner=TEXT, execution_type=TEXT, properties=TEXTS)
+DRAFT_SESSION_OPENED = fields({"sessionHandle": UUID, "session_id": UUID})
+DRAFT_STATEMENT = request(
+    statement=TEXT, executionTimeout=MILLISECONDS, execution_timeout=MILLISECONDS, executionConfig=TEXTS
+)
+_DRAFT_COLUMNS = items(fields({"name": TEXT, "type": TEXT}))
+_DRAFT_ROWS = items({"type": "array"})
+_DRAFT_RESULTS = items(fields({"columns": _DRAFT_COLUMNS, "data": _DRAFT_ROWS}))
+DRAFT_BEGUN = fields({"operationHandle": UUID, "statement_types": items(TEXT)}, {"results": _DRAFT_RESULTS})
+DRAFT_DONE = fields({"statement_types": items(TEXT), "results": _DRAFT_RESULTS})
+DRAFT_PAGE = fields(
+    {
+        "results": items(fields({"columns": _DRAFT_COLUMNS, "data": _DRAFT_ROWS, "change_flags": items(FLAG)})),
+        "next_result_uri": TEXT,
+    }
+)
+DRAFT_JOB_STATUS = fields({"status": one_of("CREATED", "RUNNING", "FINISHED", "FAILED", "CANCELED")})

@@ -1,0 +1,127 @@
+"""Deadlines: operations that take longer than they may are ended with status TIMEOUT."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+import weakref
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from mt_core.clock import Clock
+from mt_core.config.settings import BY_KEY
+from mt_core.config.values import value_of
+from mt_core.errors import ConfigError, MtError, RequestInvalid, StatementTimedOut
+from mt_core.sessions.operation import TERMINAL, Operation
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_KEY = "execution.timeout"
+_NEVER = timedelta(0)
+_LONGEST_MS = 36_500 * 86_400_000
+_SWEEP_ABOVE = 1024
+
+
+def limit_of(properties: Mapping[str, str], requested_ms: int) -> timedelta:
+    """Return how long a statement may take, 0 for as long as it likes: the shorter of what its request and session say.
+
+    Raises RequestInvalid when the session's `execution.timeout` is no duration.
+    """
+    limits = [timedelta(milliseconds=min(requested_ms, _LONGEST_MS)), session_limit(properties.get(TIMEOUT_KEY, ""))]
+    return min((limit for limit in limits if limit > _NEVER), default=_NEVER)
+
+
+def session_limit(text: str) -> timedelta:
+    """Return the duration that `execution.timeout` = *text* means; raises RequestInvalid."""
+    if not text.strip():
+        return _NEVER
+    try:
+        value = value_of(BY_KEY[TIMEOUT_KEY], text, "the session")
+    except ConfigError as cause:
+        raise RequestInvalid(str(cause)) from cause
+    return value if isinstance(value, timedelta) else _NEVER
+
+
+# What has ended is not kept in memory for its deadline's sake.
+_Waiting = tuple[datetime, int, timedelta, weakref.ref[Operation]]
+
+
+class Deadlines:
+    """Ends operations at their deadlines, in a thread of its own that starts with the first; safe from any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._changed = threading.Event()
+        self._numbers = itertools.count()
+        self._waiting: list[_Waiting] = []
+        self._sweep_above = _SWEEP_ABOVE
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def watch(self, operation: Operation, limit: timedelta) -> None:
+        """End *operation* when *limit* has passed since it was created, unless it has ended by then."""
+        with self._lock:
+            heapq.heappush(
+                self._waiting, (operation.created_at + limit, next(self._numbers), limit, weakref.ref(operation))
+            )
+            self._sweep()
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._loop, name="deadlines", daemon=True)
+                self._thread.start()
+        self._changed.set()
+
+    def close(self) -> None:
+        """End the thread; operations have no deadline any more."""
+        self._closed = True
+        self._changed.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _sweep(self) -> None:
+        """Forget operations that ended long before their deadlines, now and then."""
+        if len(self._waiting) <= self._sweep_above:
+            return
+        self._waiting = [each for each in self._waiting if _is_open(each[3]())]
+        heapq.heapify(self._waiting)
+        self._sweep_above = max(_SWEEP_ABOVE, 2 * len(self._waiting))
+
+    def _loop(self) -> None:
+        while not self._closed:
+            self._clock.wait_until(self._next(), self._changed)
+            self._changed.clear()
+            for operation, limit in self._due():
+                _time_out(operation, limit)
+
+    def _next(self) -> datetime | None:
+        with self._lock:
+            return self._waiting[0][0] if self._waiting else None
+
+    def _due(self) -> list[tuple[Operation, timedelta]]:
+        now, due = self._clock.now(), []
+        with self._lock:
+            while self._waiting and self._waiting[0][0] <= now:
+                _, _, limit, found = heapq.heappop(self._waiting)
+                operation = found()
+                if operation is not None:
+                    due.append((operation, limit))
+        return due
+
+
+def _is_open(operation: Operation | None) -> bool:
+    return operation is not None and operation.status not in TERMINAL
+
+
+def _time_out(operation: Operation, limit: timedelta) -> None:
+    seconds = f"{limit.total_seconds():.3f}".rstrip("0").rstrip(".")
+    error = StatementTimedOut(
+        f"Operation {operation.handle} took longer than {seconds} s, the limit it was given; raise executionTimeout or "
+        f"{TIMEOUT_KEY}, whichever is shorter."
+    )
+    try:
+        operation.time_out(error)
+    except MtError:
+        # Its status is TIMEOUT all the same; only the engine could not be told.
+        log.warning("a late statement could not be stopped", extra={"action": "timeout_stop_failed"}, exc_info=True)

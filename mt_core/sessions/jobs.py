@@ -1,0 +1,131 @@
+"""Jobs: queries and changes on Spark, of all sessions, as SHOW JOBS lists them and STOP JOB ends them."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from mt_core.clock import Clock
+from mt_core.errors import Canceled, IllegalStatus, OperationNotFound
+from mt_core.sessions.kinds import CREATE_TABLE_AS, JOBS, REPLACE_TABLE_AS, SELECT, statement_type
+from mt_core.sessions.operation import Operation
+from mt_core.tokens import Token, TokenKind, tokenize
+
+REMEMBERED = 1000
+_BEFORE_NAME = {"INTO", "OVERWRITE", "TABLE", "UPDATE", "DELETE", "FROM", "IF", "NOT", "EXISTS"}
+
+
+class JobStatus(StrEnum):
+    """Where a job stands, in Flink's words."""
+
+    RUNNING = "RUNNING"
+    FINISHED = "FINISHED"
+    CANCELED = "CANCELED"
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One query or change."""
+
+    job_id: str
+    name: str
+    status: JobStatus
+    started_at: datetime
+
+
+class JobLedger:
+    """Remembers the last jobs, in memory; safe from any thread."""
+
+    def __init__(self, clock: Clock, *, remembered: int = REMEMBERED) -> None:
+        self._clock, self._remembered = clock, remembered
+        self._lock = threading.Lock()
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._stops: dict[str, Callable[[], None]] = {}
+
+    @contextmanager
+    def running(self, operation: Operation, text: str, cancel: Callable[[str], None]) -> Iterator[None]:
+        """List the block as the operation's job if *text* queries or changes data; *cancel* ends Spark's work by job id."""
+        if statement_type(text) not in JOBS:
+            yield
+            return
+        job_id = operation.planned_job_id
+
+        def stop() -> None:
+            # A job outlives its operation, which may be closed.
+            with suppress(IllegalStatus):
+                operation.cancel()
+            cancel(job_id)
+
+        job = Job(job_id=job_id, name=job_name(text), status=JobStatus.RUNNING, started_at=self._clock.now())
+        self._put(job, stop)
+        status = JobStatus.FAILED
+        try:
+            yield
+            status = JobStatus.FINISHED
+        except Canceled:
+            status = JobStatus.CANCELED
+            raise
+        finally:
+            with self._lock:
+                self._stops.pop(job_id, None)
+                if job_id in self._jobs:
+                    self._jobs[job_id] = replace(self._jobs[job_id], status=status)
+
+    def jobs(self) -> Sequence[Job]:
+        """Return the jobs, oldest first."""
+        with self._lock:
+            return list(self._jobs.values())
+
+    def job(self, job_id: str) -> Job | None:
+        """Return the job, None for one that is not known or was forgotten."""
+        with self._lock:
+            return self._jobs.get(job_id)
+
+    def stop(self, job_id: str) -> None:
+        """Cancel a running job; raises OperationNotFound, or IllegalStatus for one that has ended."""
+        with self._lock:
+            job, stop = self._jobs.get(job_id), self._stops.get(job_id)
+        if job is None:
+            raise OperationNotFound(f"Job {job_id} is not known; SHOW JOBS lists the last {self._remembered}.")
+        if stop is None:
+            raise IllegalStatus(f"Job {job_id} is {job.status} and cannot be stopped any more.")
+        stop()
+
+    def _put(self, job: Job, stop: Callable[[], None]) -> None:
+        with self._lock:
+            self._jobs[job.job_id] = job
+            self._stops[job.job_id] = stop
+            ended = [each for each in self._jobs if each not in self._stops]
+            for each in ended[: max(0, len(self._jobs) - self._remembered)]:
+                del self._jobs[each]
+
+
+def job_name(text: str) -> str:
+    """Return what a job is called: collect for a query, else the kind of change and the table it goes to."""
+    kind = statement_type(text)
+    if kind == SELECT:
+        return "collect"
+    tokens = [token for token in tokenize(text) if token.kind is not TokenKind.COMMENT]
+    first = {CREATE_TABLE_AS: "TABLE", REPLACE_TABLE_AS: "TABLE"}.get(kind, kind)
+    start = next((index for index, token in enumerate(tokens) if token.keyword == first), len(tokens)) + 1
+    words = kind.lower().replace("_", "-")
+    return f"{words}-{''.join(_name(tokens[start:]))}".removesuffix("-")
+
+
+def _name(tokens: Sequence[Token]) -> Iterator[str]:
+    """Yield the parts of the name that comes next, with their dots."""
+    rest = iter(tokens)
+    token = next((each for each in rest if each.keyword not in _BEFORE_NAME), None)
+    while token is not None and token.kind in {TokenKind.WORD, TokenKind.IDENTIFIER}:
+        yield token.value
+        dot = next(rest, None)
+        if dot is None or dot.text != ".":
+            return
+        yield "."
+        token = next(rest, None)

@@ -1,0 +1,84 @@
+"""Statement sets: changes collected between BEGIN STATEMENT SET and END, or written as one EXECUTE STATEMENT SET."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mt_core.errors import IllegalStatus, SqlSyntaxError, Unsupported
+from mt_core.sessions.kinds import CREATE_TABLE_AS, INSERT, statement_type
+from mt_core.sessions.session import Session
+from mt_core.tokens import Token, TokenKind, split_statements, tokenize
+
+MEMBERS = (INSERT, CREATE_TABLE_AS)
+_BEGIN, _EXECUTE = ["BEGIN", "STATEMENT", "SET"], ["EXECUTE", "STATEMENT", "SET", "BEGIN"]
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """The statement began a set or was taken into it: nothing runs yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The set is complete: its statements are to run, in order, as one job."""
+
+    statements: tuple[str, ...]
+
+
+def collect(session: Session, text: str) -> Collected | Batch | None:
+    """Return what *text* means for the session's statement set; None if it has nothing to do with one.
+
+    Raises IllegalStatus for BEGIN or END out of turn, Unsupported for a statement that no set can hold.
+    """
+    tokens = [token for token in tokenize(text) if token.kind is not TokenKind.COMMENT]
+    words = [token.keyword for token in tokens]
+    members = session.statement_set
+    if words == _BEGIN:
+        return _begin(session)
+    if words == ["END"]:
+        return _end(session)
+    if members is not None:
+        session.statement_set = (*members, _checked(text))
+        return Collected()
+    if words[: len(_EXECUTE)] == _EXECUTE:
+        return Batch(_inner(text, tokens))
+    return None
+
+
+def _begin(session: Session) -> Collected:
+    if session.statement_set is not None:
+        raise IllegalStatus("BEGIN STATEMENT SET: a statement set is open already; END it first.")
+    session.statement_set = ()
+    return Collected()
+
+
+def _end(session: Session) -> Batch:
+    members = session.statement_set
+    if members is None:
+        raise IllegalStatus("END: no statement set is open; begin one with BEGIN STATEMENT SET.")
+    session.statement_set = None
+    return Batch(members)
+
+
+def _inner(text: str, tokens: Sequence[Token]) -> tuple[str, ...]:
+    """Return the statements between EXECUTE STATEMENT SET BEGIN and END."""
+    opening, closing = tokens[len(_EXECUTE) - 1], tokens[-1]
+    if closing.keyword != "END":
+        raise SqlSyntaxError(
+            f"EXECUTE STATEMENT SET must close with END, but ends with {closing.text}",
+            line=closing.line,
+            column=closing.column,
+        )
+    # What stands before is blanked, not cut off, so that a position in a message is one of the text that was sent.
+    head = "".join(letter if letter == "\n" else " " for letter in text[: opening.end])
+    return tuple(_checked(each.text) for each in split_statements(head + text[opening.end : closing.start]))
+
+
+def _checked(text: str) -> str:
+    kind = statement_type(text)
+    if kind not in MEMBERS:
+        raise Unsupported(
+            f"A statement set takes INSERT and CREATE TABLE … AS only, not {kind.replace('_', ' ')}; END the set first."
+        )
+    return text

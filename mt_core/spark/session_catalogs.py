@@ -1,0 +1,108 @@
+"""Catalogs as a session sees them: asked through the JVM, so that no Spark job is started."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from pyspark.sql import SparkSession
+
+from mt_core.errors import DefinitionInvalid
+from mt_core.rowset import Column
+from mt_core.sessions.ports import SessionContext
+from mt_core.spark.catalogs import SESSION_CATALOG, active, jvm_of, sql_name, state_of
+from mt_core.spark.driver import SparkDriver
+from mt_core.spark.sessions import SparkSessions
+from mt_core.spark.types import result_columns
+from mt_core.sql.catalog_options import configured_catalogs
+
+JSON_MODE = "json"
+_IN_MEMORY = {"type": "in-memory"}
+
+
+class SessionCatalogs:
+    """Answers what needs a session and its catalogs, but no job. Raises EngineUnavailable; safe from any thread."""
+
+    def __init__(self, driver: SparkDriver, sessions: SparkSessions) -> None:
+        self._driver, self._sessions = driver, sessions
+        self._lock = threading.Lock()
+        self._configured: tuple[int, Mapping[str, Mapping[str, str]]] = (0, {})
+
+    def catalogs(self, context: SessionContext) -> dict[str, Mapping[str, str]]:
+        """Return the catalogs with their options: the driver's, and those of the session."""
+        return {SESSION_CATALOG: _IN_MEMORY, **self._of_the_driver(), **configured_catalogs(context.properties)}
+
+    def current(self, context: SessionContext) -> tuple[str, str]:
+        """Return the current catalog and namespace."""
+        with self._in(context) as session:
+            manager = state_of(session).catalogManager()
+            namespace = ".".join(str(level) for level in manager.currentNamespace())
+            return str(manager.currentCatalog().name()), namespace
+
+    def columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[Column]:
+        """Return the columns of a table or view; raises QueryFailed if there is none of that name."""
+        with self._in(context) as session:
+            return result_columns(session.table(sql_name(name)).schema)
+
+    def explain(self, context: SessionContext, sql: str, mode: str) -> str:
+        """Return the plan of a statement without running it; raises QueryFailed with line and position."""
+        with self._in(context) as session:
+            state, execution = state_of(session), jvm_of(session).org.apache.spark.sql.execution
+            plan = state.executePlan(state.sqlParser().parsePlan(sql), execution.CommandExecutionMode.SKIP())
+            plan.assertAnalyzed()
+            if mode == JSON_MODE:
+                return str(plan.executedPlan().prettyJson())
+            return str(plan.explainString(execution.ExplainMode.fromString(mode)))
+
+    def add_jar(self, context: SessionContext, path: str) -> str:
+        """Give the classes of a jar to all of Spark and return its path; raises DefinitionInvalid if it is not there."""
+        with self._in(context) as session:
+            found = _checked(path)
+            state_of(session).resourceLoader().addJar(found)
+            return found
+
+    def open(self, context: SessionContext, name: str) -> None:
+        """Open a catalog that the session's settings name; raises QueryFailed or EngineError if it cannot be."""
+        with self._in(context) as session:
+            state_of(session).catalogManager().catalog(name)
+
+    def forget(self, context: SessionContext, name: str) -> None:
+        """Let Spark's session forget a catalog that its settings no longer name."""
+        with self._in(context) as session:
+            manager: Any = state_of(session).catalogManager()
+            # Spark keeps each catalog it has opened and has no call to let one go.
+            field = manager.getClass().getDeclaredField("catalogs")
+            field.setAccessible(True)
+            field.get(manager).remove(name)
+
+    @contextmanager
+    def _in(self, context: SessionContext) -> Iterator[SparkSession]:
+        session = self._sessions.session(context)
+        with self._driver.translating(), active(session):
+            yield session
+
+    def _of_the_driver(self) -> Mapping[str, Mapping[str, str]]:
+        generation, found = self._configured
+        if generation != self._driver.generation:
+            with self._lock, self._driver.translating():
+                generation = self._driver.generation
+                found = configured_catalogs(self._driver.session.conf.getAll)
+                self._configured = generation, found
+        return found
+
+
+def _checked(path: str) -> str:
+    """Return *path*, absolute if it is a file of this machine, which must be there."""
+    url = urlsplit(path)
+    if url.scheme not in {"", "file"}:
+        return path
+    file = Path(unquote(url.path) if url.scheme else path).absolute()
+    if not file.is_file():
+        raise DefinitionInvalid(
+            f"ADD JAR: there is no file {file} on the gateway's machine; give the path of a jar there."
+        )
+    return str(file)

@@ -1,0 +1,204 @@
+"""Statements about catalogs, jobs and jars in Flink's words: one frozen fact each; names are raw parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+from mt_core.sql.statements import Name
+
+_WILDCARDS = {"%": ".*", "*": ".*", "_": "."}
+
+
+class Shown(StrEnum):
+    """What SHOW lists, by the words after SHOW."""
+
+    CATALOGS = "CATALOGS"
+    DATABASES = "DATABASES"
+    TABLES = "TABLES"
+    VIEWS = "VIEWS"
+    FUNCTIONS = "FUNCTIONS"
+    USER_FUNCTIONS = "USER FUNCTIONS"
+    PROCEDURES = "PROCEDURES"
+    MODELS = "MODELS"
+    MODULES = "MODULES"
+    FULL_MODULES = "FULL MODULES"
+    CURRENT_CATALOG = "CURRENT CATALOG"
+    CURRENT_DATABASE = "CURRENT DATABASE"
+    JARS = "JARS"
+    JOBS = "JOBS"
+
+
+class ExplainMode(StrEnum):
+    """How much EXPLAIN tells: Spark's modes, and the physical plan as JSON."""
+
+    SIMPLE = "simple"
+    EXTENDED = "extended"
+    CODEGEN = "codegen"
+    COST = "cost"
+    FORMATTED = "formatted"
+    JSON = "json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pattern:
+    """[NOT] LIKE | ILIKE 'pattern': `%` and `*` stand for any text, `_` for any letter."""
+
+    text: str
+    negated: bool = False
+    any_case: bool = False
+
+    @cached_property
+    def _regex(self) -> re.Pattern[str]:
+        letters = "".join(_WILDCARDS.get(letter, re.escape(letter)) for letter in self.text)
+        return re.compile(letters, re.DOTALL | (re.IGNORECASE if self.any_case else 0))
+
+    def matches(self, name: str) -> bool:
+        return (self._regex.fullmatch(name) is not None) is not self.negated
+
+
+class CatalogStatement:
+    """A statement about catalogs, jobs or jars."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowObjects(CatalogStatement):
+    """SHOW kind [FROM | IN name] [[NOT] LIKE | ILIKE 'pattern']."""
+
+    kind: Shown
+    name: Name | None = None
+    pattern: Pattern | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowColumns(CatalogStatement):
+    """SHOW COLUMNS FROM | IN name [[NOT] LIKE 'pattern']."""
+
+    name: Name
+    pattern: Pattern | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowPartitions(CatalogStatement):
+    """SHOW PARTITIONS name [PARTITION (…)]."""
+
+    name: Name
+    partition: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowCreateRelation(CatalogStatement):
+    """SHOW CREATE TABLE | VIEW name."""
+
+    name: Name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowCreateCatalog(CatalogStatement):
+    """SHOW CREATE CATALOG name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeCatalog(CatalogStatement):
+    """DESC[RIBE] CATALOG [EXTENDED] name."""
+
+    name: str
+    extended: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeDatabase(CatalogStatement):
+    """DESC[RIBE] DATABASE [EXTENDED] name."""
+
+    name: Name
+    extended: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeJob(CatalogStatement):
+    """DESC[RIBE] JOB 'id'."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopJob(CatalogStatement):
+    """STOP JOB 'id'."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explain(CatalogStatement):
+    """EXPLAIN [mode | PLAN FOR] statement; `statement` stands at the line and column where it was written."""
+
+    mode: ExplainMode
+    statement: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UseCatalog(CatalogStatement):
+    """USE CATALOG name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateCatalog(CatalogStatement):
+    """CREATE CATALOG [IF NOT EXISTS] name [COMMENT 'text'] WITH (…)."""
+
+    name: str
+    options: Mapping[str, str]
+    comment: str | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropCatalog(CatalogStatement):
+    """DROP CATALOG [IF EXISTS] name."""
+
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddJar(CatalogStatement):
+    """ADD JAR 'path'."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateConnectorTable(CatalogStatement):
+    """CREATE [TEMPORARY] TABLE … WITH ('connector' = …) [AS query]; `spark_sql` says the same in Spark's words."""
+
+    name: Name
+    connector: str
+    spark_sql: str
+    is_temporary: bool = False
+
+
+CATALOG_STATEMENTS: tuple[type[CatalogStatement], ...] = (
+    ShowObjects,
+    ShowColumns,
+    ShowPartitions,
+    ShowCreateRelation,
+    ShowCreateCatalog,
+    DescribeCatalog,
+    DescribeDatabase,
+    DescribeJob,
+    StopJob,
+    Explain,
+    UseCatalog,
+    CreateCatalog,
+    DropCatalog,
+    AddJar,
+    CreateConnectorTable,
+)

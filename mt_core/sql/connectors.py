@@ -1,0 +1,128 @@
+"""Connectors of Flink's tables as Spark's data sources: pure translation of WITH options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from mt_core.errors import DefinitionInvalid, Unsupported
+
+FORMATS = ("parquet", "orc", "csv", "json", "text")
+SUPPORTED = (*FORMATS, "filesystem", "iceberg", "jdbc")
+_SQL_TIMESTAMP = "yyyy-MM-dd HH:mm:ss[.SSSSSS]"
+_CSV = {
+    "field-delimiter": "sep",
+    "quote-character": "quote",
+    "escape-character": "escape",
+    "null-literal": "nullValue",
+}
+_JDBC = {
+    "table-name": "dbtable",
+    "username": "user",
+    "scan.fetch-size": "fetchsize",
+    "scan.partition.column": "partitionColumn",
+    "scan.partition.num": "numPartitions",
+    "scan.partition.lower-bound": "lowerBound",
+    "scan.partition.upper-bound": "upperBound",
+    "sink.buffer-flush.max-rows": "batchsize",
+}
+_OTHER_CATALOG = (
+    "catalog-name",
+    "catalog-type",
+    "catalog-impl",
+    "catalog-database",
+    "catalog-table",
+    "uri",
+    "warehouse",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What stands behind a table: `provider` for USING, `options` of the source, `properties` and `location` of the table."""
+
+    provider: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    location: str | None = None
+
+
+def source_of(table: str, options: Mapping[str, str]) -> Source:
+    """Return what the WITH *options* of *table* mean to Spark; raises Unsupported, DefinitionInvalid naming the option."""
+    connector = options["connector"].lower()
+    rest = {key: value for key, value in options.items() if key != "connector"}
+    if connector in FORMATS:
+        return Source(provider=connector, options=_format_options(connector, rest))
+    make = _CONNECTORS.get(connector)
+    if make is None:
+        raise Unsupported(
+            f"Table {table}: connector '{options['connector']}' is not supported; supported are {', '.join(SUPPORTED)}. "
+            "For another data source that Spark knows write Spark's CREATE TABLE … USING."
+        )
+    return make(table, rest)
+
+
+def literal(text: str) -> str:
+    """Return *text* as a string literal of Spark."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _filesystem(table: str, options: dict[str, str]) -> Source:
+    written = _required(table, "filesystem", options, "format")
+    if written.lower() not in FORMATS:
+        raise Unsupported(f"Table {table}: format '{written}' is not supported; supported are {', '.join(FORMATS)}.")
+    _required(table, "filesystem", options, "path")
+    rest = {key: value for key, value in options.items() if key != "format"}
+    return Source(provider=written.lower(), options=_format_options(written.lower(), rest))
+
+
+def _iceberg(table: str, options: dict[str, str]) -> Source:
+    for key in _OTHER_CATALOG:
+        if key in options:
+            raise Unsupported(
+                f"Table {table}: option '{key}' of connector 'iceberg' is not supported; CREATE CATALOG … WITH "
+                "('type' = 'iceberg', …) gives access to all tables of that catalog."
+            )
+    properties = {key: value for key, value in options.items() if key != "path"}
+    return Source(provider="iceberg", properties=properties, location=options.get("path"))
+
+
+def _jdbc(table: str, options: dict[str, str]) -> Source:
+    for key in ("url", "table-name"):
+        _required(table, "jdbc", options, key)
+    return Source(provider="jdbc", options={_JDBC.get(key, key): value for key, value in options.items()})
+
+
+def _required(table: str, connector: str, options: Mapping[str, str], key: str) -> str:
+    if key not in options:
+        raise DefinitionInvalid(f"Table {table}: connector '{connector}' needs the option '{key}'; add it to WITH (…).")
+    return options[key]
+
+
+_CONNECTORS: Mapping[str, Callable[[str, dict[str, str]], Source]] = {
+    "filesystem": _filesystem,
+    "iceberg": _iceberg,
+    "jdbc": _jdbc,
+}
+
+
+def _format_options(provider: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Options of a file format: Flink's names of them in Spark's words, all others as they are."""
+    found: dict[str, str] = {}
+    for key, value in options.items():
+        found |= _format_option(provider, key.removeprefix(f"{provider}."), value)
+    return found
+
+
+def _format_option(provider: str, key: str, value: str) -> dict[str, str]:
+    match provider, key, value.lower():
+        case ("csv" | "json", "ignore-parse-errors", said):
+            return {"mode": "DROPMALFORMED" if said == "true" else "FAILFAST"}
+        case "csv", "allow-comments", said:
+            return {"comment": "#"} if said == "true" else {}
+        case "csv", "disable-quote-character", said:
+            return {"quote": ""} if said == "true" else {}
+        case "json", "timestamp-format.standard", said:
+            return {"timestampFormat": _SQL_TIMESTAMP, "timestampNTZFormat": _SQL_TIMESTAMP} if said == "sql" else {}
+        case _:
+            return {_CSV.get(key, key) if provider == "csv" else key: value}

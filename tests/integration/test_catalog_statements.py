@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import itertools
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mt_core.errors import DefinitionInvalid, QueryFailed
+from mt_core.rowset import RowSet
+from mt_core.sessions.catalog_statements import CatalogStatements
+from mt_core.sessions.jobs import JobLedger
+from mt_core.sessions.listings import Asking
+from mt_core.sessions.session import Session
+from mt_core.spark.driver import SparkDriver
+from mt_core.spark.engine import SparkEngine
+from mt_core.spark.statements import SparkStatements
+from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable
+from mt_core.sql.parser import parse
+from mt_core.sql.statements import DescribeTable
+from mt_core.tables.ports import Query
+from mt_core.testing.fake_clock import FakeClock
+
+pytestmark = pytest.mark.spark
+
+_numbers = itertools.count()
+
+
+class Client:
+    """A session whose statements go to Spark by way of the catalog statements."""
+
+    def __init__(self, driver: SparkDriver) -> None:
+        clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
+        self.engine = SparkStatements(driver)
+        self.statements = CatalogStatements(self.engine, JobLedger(clock))
+        handle = f"catalogs-{next(_numbers)}"
+        self.session = Session(handle, name=None, defaults={}, properties={}, clock=clock)
+
+    @property
+    def asking(self) -> Asking:
+        return Asking(session=self.session, context=self.session.context(), job_id=f"catalog-job-{next(_numbers)}")
+
+    def run(self, sql: str) -> list[list[Any]]:
+        statement, asking = parse(sql), self.asking
+        if isinstance(statement, DescribeTable):
+            return self.statements.describe(statement, asking).rows.page(0, 1000)
+        if isinstance(statement, CatalogStatement) and not isinstance(statement, CreateConnectorTable):
+            return self.statements.execute(statement, asking).rows.page(0, 1000)
+        text = self.statements.in_spark(sql, asking.context)
+        rows = self.engine.execute(asking.context, text, job_id=asking.job_id).rows or RowSet(columns=(), rows=[])
+        return rows.page(0, 1000)
+
+    def names(self, sql: str) -> list[Any]:
+        return [row[0] for row in self.run(sql)]
+
+
+@pytest.fixture
+def client(spark_driver: SparkDriver) -> Client:
+    return Client(spark_driver)
+
+
+def jobs_of(driver: SparkDriver) -> int:
+    context: Any = driver.session.sparkContext
+    return int(context._jsc.sc().statusStore().jobsList(None).size())
+
+
+def test_what_is_there_is_shown_without_a_spark_job(client: Client, spark_driver: SparkDriver) -> None:
+    for sql in (
+        "CREATE NAMESPACE lake.tour",
+        "USE lake.tour",
+        "CREATE TABLE parted (a INT NOT NULL, ds STRING COMMENT 'day', h INT) PARTITIONED BY (ds, h)",
+        "CREATE TABLE plain (d DECIMAL(10, 2))",
+        "CREATE VIEW permanent AS SELECT 1 AS a",
+        "CREATE TEMPORARY VIEW passing AS SELECT 1 AS a",
+    ):
+        client.run(sql)
+    jobs = jobs_of(spark_driver)
+
+    lists = {
+        sql: client.names(sql)
+        for sql in (
+            "SHOW CATALOGS",
+            "SHOW CURRENT CATALOG",
+            "SHOW CURRENT DATABASE",
+            "SHOW TABLES",
+            "SHOW TABLES IN lake.tour NOT LIKE 'p%n%'",
+            "SHOW VIEWS",
+            "SHOW USER FUNCTIONS",
+        )
+    }
+    described = client.run("DESCRIBE parted"), client.run("SHOW COLUMNS IN plain")
+    databases, extended = client.names("SHOW DATABASES IN lake"), client.names("DESCRIBE EXTENDED parted")
+    shown = client.run("SHOW CREATE TABLE plain")[0][0], client.run("DESCRIBE DATABASE lake.tour")
+    plan = client.run("EXPLAIN JSON_EXECUTION_PLAN SELECT * FROM parted")[0][0]
+
+    assert jobs_of(spark_driver) == jobs
+    assert lists == {
+        "SHOW CATALOGS": ["lake", "spark_catalog"],
+        "SHOW CURRENT CATALOG": ["lake"],
+        "SHOW CURRENT DATABASE": ["tour"],
+        "SHOW TABLES": ["parted", "passing", "permanent", "plain"],
+        "SHOW TABLES IN lake.tour NOT LIKE 'p%n%'": ["parted"],
+        "SHOW VIEWS": ["passing", "permanent"],
+        "SHOW USER FUNCTIONS": [],
+    }
+    assert described == (
+        [
+            ["a", "INT", False, None, None, None, None],
+            ["ds", "STRING", True, None, None, None, "day"],
+            ["h", "INT", True, None, None, None, None],
+        ],
+        [["d", "DECIMAL(10, 2)", True, None, None, None]],
+    )
+    assert "tour" in databases
+    assert {"# Partition Information", "# Detailed Table Information"} <= set(extended)
+    assert shown[0].startswith("CREATE TABLE lake.tour.plain")
+    assert ["Namespace Name", "tour"] in shown[1]
+    assert plan.startswith("[ {")
+
+
+def test_partitions_of_an_iceberg_table_are_shown_and_a_table_without_any_is_named(client: Client) -> None:
+    client.run("CREATE TABLE by_day (a INT, ds STRING, h INT) PARTITIONED BY (ds, h)")
+    client.run("CREATE TABLE unparted (a INT)")
+    client.run("INSERT INTO by_day VALUES (1, 'y', 2), (2, 'x', 1), (3, 'x', 1)")
+
+    found = (
+        client.names("SHOW PARTITIONS by_day"),
+        client.names("SHOW PARTITIONS lake.default.by_day PARTITION (h = 2)"),
+    )
+
+    assert found == (["ds=x/h=1", "ds=y/h=2"], ["ds=y/h=2"])
+    with pytest.raises(DefinitionInvalid, match="Table unparted is not partitioned"):
+        client.run("SHOW PARTITIONS unparted")
+
+
+def test_explain_and_describe_tell_what_is_wrong_and_where(client: Client) -> None:
+    with pytest.raises(QueryFailed) as explained:
+        client.run("EXPLAIN PLAN FOR SELECT 1\n FROM nope")
+    with pytest.raises(QueryFailed) as parsed:
+        client.run("EXPLAIN FORMATTED SELEC 1")
+
+    assert (explained.value.error_class, explained.value.line, explained.value.position) == (
+        "TABLE_OR_VIEW_NOT_FOUND",
+        2,
+        7,
+    )
+    assert (parsed.value.error_class, parsed.value.position) == ("PARSE_SYNTAX_ERROR", 19)
+    with pytest.raises(QueryFailed, match="TABLE_OR_VIEW_NOT_FOUND"):
+        client.run("DESCRIBE nope")
+    with pytest.raises(DefinitionInvalid, match="Database nope does not exist"):
+        client.run("SHOW TABLES IN nope")
+
+
+def test_a_created_catalog_works_in_its_session_and_in_refreshes_until_it_is_dropped(
+    client: Client, spark_driver: SparkDriver, tmp_path: Path
+) -> None:
+    create = "CREATE CATALOG c WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop', 'warehouse' = '{}')"
+    client.run(create.format(tmp_path / "one"))
+    empty = client.names("SHOW DATABASES IN c")
+    client.run("CREATE NAMESPACE c.d")
+    client.run("CREATE TABLE c.d.t (a INT)")
+    client.run("USE CATALOG c")
+    settings = client.session.context().properties
+    query = Query(text="SELECT * FROM c.d.t", catalog="lake", namespace="default", settings=settings)
+
+    vector = SparkEngine(spark_driver).read_vector(query)
+    within = client.names("SHOW CURRENT CATALOG"), client.names("SHOW TABLES IN d")
+    with pytest.raises(DefinitionInvalid, match="is the current catalog"):
+        client.run("DROP CATALOG c")
+    client.run("USE CATALOG lake")
+    client.run("DROP CATALOG c")
+    gone = client.names("SHOW CATALOGS")
+    client.run(create.format(tmp_path / "two"))
+
+    assert (empty, within, gone) == ([], (["c"], ["t"]), ["lake", "spark_catalog"])
+    assert [(source.name, source.kind) for source in vector.sources] == [("c.d.t", "table")]
+    assert client.names("SHOW DATABASES IN c") == []
+    assert Client(spark_driver).names("SHOW CATALOGS") == ["lake", "spark_catalog"]
+    with pytest.raises(DefinitionInvalid, match="Catalog x cannot be opened, and was not created"):
+        client.run("CREATE CATALOG x WITH ('type' = 'no.such.Plugin')")
+
+
+def test_a_temporary_table_of_flinks_is_read_and_written(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "orders").mkdir()
+    client.run(
+        f"CREATE TEMPORARY TABLE orders_csv (id BIGINT, `at` TIMESTAMP(3), PRIMARY KEY (id) NOT ENFORCED) WITH "
+        f"('connector' = 'filesystem', 'format' = 'csv', 'path' = '{tmp_path}/orders', 'csv.field-delimiter' = ';')"
+    )
+    client.run("INSERT INTO orders_csv VALUES (1, TIMESTAMP_NTZ '2024-01-02 03:04:05')")
+    client.run(
+        f"CREATE TABLE spark_catalog.default.kept WITH ('connector' = 'json', 'path' = '{tmp_path}/kept') AS TABLE orders_csv"
+    )
+    client.run(
+        "CREATE TABLE copied WITH ('connector' = 'iceberg', 'format-version' = '2') AS SELECT id FROM orders_csv"
+    )
+
+    assert client.run("SELECT * FROM orders_csv") == [[1, "2024-01-02T03:04:05"]]
+    assert client.run("SELECT id FROM spark_catalog.default.kept") == client.run("SELECT * FROM copied") == [[1]]
+    with pytest.raises(DefinitionInvalid, match="catalog lake holds Iceberg tables only"):
+        client.run("CREATE TABLE t (a INT) WITH ('connector' = 'parquet', 'path' = '/x')")
+
+
+def test_a_jar_must_be_there_to_be_added(client: Client, tmp_path: Path) -> None:
+    jar = tmp_path / "some functions.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        archive.writestr("empty.txt", "")
+
+    with pytest.raises(DefinitionInvalid, match=r"there is no file /nope\.jar on the gateway's machine"):
+        client.run("ADD JAR '/nope.jar'")
+    client.run(f"ADD JAR '{jar}'")
+
+    assert client.names("SHOW JARS") == [str(jar)]

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy.dialects import registry
+
+from mt_core.client import dbapi
+from tests.integration.started_gateway import started_gateway
+
+pytestmark = pytest.mark.spark
+
+KOLKATA = ZoneInfo("Asia/Kolkata")
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+# Results tell intervals by the millisecond.
+INTERVALS = st.integers(-(10**14), 10**14).map(lambda milliseconds: timedelta(milliseconds=milliseconds))
+# Of Kolkata's clocks none showed an hour twice since then.
+MOMENTS = st.datetimes(datetime(1950, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**38) + 1, 10**38 - 1),
+    st.floats(),
+    st.decimals(-(10**20), 10**20, places=9),
+    TEXTS,
+    TEXTS.map(lambda text: f"${{spark.master}}\\{text}'"),
+    st.binary(),
+    st.dates(),
+    st.datetimes(),
+    MOMENTS,
+    INTERVALS,
+)
+VALUES = st.one_of(
+    SCALARS, st.lists(TEXTS | st.none()), st.dictionaries(TEXTS, st.lists(st.dates(), max_size=3), max_size=3)
+)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a real gateway."""
+    with started_gateway(tmp_path_factory.mktemp("home"), "table.local-time-zone=Asia/Kolkata") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def cursor(url: str) -> Iterator[dbapi.Cursor]:
+    with dbapi.connect(url, catalog="lake", schema="default") as connection, connection.cursor() as cursor:
+        yield cursor
+
+
+@pytest.fixture(scope="module")
+def engine(url: str) -> Iterator[sa.Engine]:
+    registry.register("freshtable", "mt_core.client.dialect", "FreshtableDialect")
+    engine = sa.create_engine(f"freshtable://{url.removeprefix('http://')}/lake/default")
+    yield engine
+    engine.dispose()
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(VALUES, min_size=20, max_size=20))
+def test_any_value_comes_back_as_it_was_sent(cursor: dbapi.Cursor, values: list[Any]) -> None:
+    marks = ", ".join(f"-- a comment? \n 1 AS n{number}, ? AS c{number}" for number in range(len(values)))
+
+    [row] = cursor.execute(f"SELECT {marks}", values).fetchall()
+
+    # Not the types: an integer of more than 64 bits comes back as a Decimal.
+    assert [shown(value) for value in row[1::2]] == [shown(value) for value in values]
+
+
+def shown(value: Any) -> Any:
+    """Return *value* so that NaN equals NaN, and -0.0 is another than 0.0."""
+    return repr(value) if isinstance(value, float) else value
+
+
+def test_a_minus_before_a_negative_number_begins_no_comment(cursor: dbapi.Cursor) -> None:
+    assert cursor.execute("SELECT 5 -?, 5 -?, 5 -?", [-1, -1.5, Decimal("-1.5")]).fetchall() == [
+        (6, 6.5, Decimal("6.5"))
+    ]
+
+
+def test_types_come_as_python_objects_and_in_arrow(cursor: dbapi.Cursor) -> None:
+    query = """
+        SELECT id, CAST(id AS TINYINT) AS tiny, CAST(1.1 AS FLOAT) AS real, CAST(id AS DECIMAL(38, 10)) AS exact,
+          TIMESTAMP '2024-07-01 12:00:00Z' AS moment, DATE '2024-02-29' AS day, X'0AFF' AS bytes,
+          INTERVAL '1-2' YEAR TO MONTH AS months, array(named_struct('k', id, 'v', NULL)) AS deep, NULL AS nothing
+        FROM range(2) ORDER BY id"""
+    moment = datetime(2024, 7, 1, 17, 30, tzinfo=KOLKATA)
+
+    rows = cursor.execute(query).fetchall()
+    table = cursor.execute(query).fetch_arrow()
+
+    assert rows[1] == (
+        1,
+        1,
+        1.1,
+        Decimal("1.0000000000"),
+        moment,
+        date(2024, 2, 29),
+        b"\x0a\xff",
+        14,
+        [{"k": 1, "v": None}],
+        None,
+    )
+    assert table.num_rows == 2
+    assert table.schema.field("exact").type == pa.decimal128(38, 10)
+    assert table.column("moment")[0].as_py() == moment
+    assert table.column("deep").to_pylist() == [[{"k": 0, "v": None}], [{"k": 1, "v": None}]]
+
+
+def test_errors_of_spark_are_of_their_kinds(cursor: dbapi.Cursor) -> None:
+    cursor.execute("CREATE TABLE needy (a INT NOT NULL) USING iceberg")
+
+    with pytest.raises(dbapi.DataError) as division:
+        cursor.execute("SELECT 1/0")
+    with pytest.raises(dbapi.ProgrammingError) as missing:
+        cursor.execute("SELECT * FROM nowhere")
+    with pytest.raises(dbapi.IntegrityError):
+        cursor.execute("INSERT INTO needy VALUES (?)", [None])
+
+    assert (division.value.error_class, missing.value.error_class) == ("DIVIDE_BY_ZERO", "TABLE_OR_VIEW_NOT_FOUND")
+
+
+def test_what_is_in_the_catalog_is_reflected(cursor: dbapi.Cursor, engine: sa.Engine) -> None:
+    cursor.execute("CREATE SCHEMA lake.shop")
+    cursor.execute(
+        "CREATE TABLE shop.sales (id BIGINT NOT NULL COMMENT 'it''s', day DATE) USING iceberg COMMENT 'all; of \"it\"'"
+    )
+    cursor.execute("CREATE VIEW shop.days AS SELECT day FROM lake.shop.sales")
+    cursor.execute(
+        "CREATE MATERIALIZED TABLE shop.daily FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL "
+        "AS SELECT day, count(*) AS sales FROM lake.shop.sales GROUP BY day"
+    )
+
+    found = sa.inspect(engine)
+    columns = found.get_columns("sales", schema="lake.shop")
+    with engine.connect() as connection:
+        catalogs = engine.dialect.get_catalog_names(connection)  # type: ignore[attr-defined]
+
+    assert "lake" in catalogs
+    assert {"default", "shop"} <= set(found.get_schema_names())
+    assert sorted(found.get_table_names("shop")) == ["daily", "sales"]
+    assert found.get_materialized_view_names("shop") == ["daily"]
+    assert found.get_view_names("shop") == ["days"]
+    assert [(column["name"], str(column["type"]), column["nullable"], column["comment"]) for column in columns] == [
+        ("id", "BIGINT", False, "it's"),
+        ("day", "DATE", True, None),
+    ]
+    assert [column["name"] for column in found.get_columns("daily", "shop")] == ["day", "sales"]
+    assert found.get_table_comment("sales", "shop") == {"text": 'all; of "it"'}
+    assert found.get_view_definition("days", "shop") == "SELECT day FROM lake.shop.sales"
+    assert (found.has_table("daily", "shop"), found.has_table("none", "shop")) == (True, False)
+    with pytest.raises(sa.exc.NoSuchTableError):
+        found.get_columns("none", "shop")
+
+
+def test_a_model_is_created_filled_and_queried(engine: sa.Engine) -> None:
+    metadata = sa.MetaData()
+    fares = sa.Table(
+        "fares",
+        metadata,
+        sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("Where", sa.String(20)),
+        sa.Column("paid", sa.Numeric(10, 2)),
+        sa.Column("at", sa.DateTime),
+        comment="what's paid",
+        freshtable_partitioned_by=["bucket(2, id)"],
+    )
+    morning = datetime(2024, 1, 1, 1, 2, 3, 4)  # noqa: DTZ001
+    rows = [(number, f"it's {number}\\", Decimal(number) / 4, morning.replace(day=number)) for number in (1, 2, 3)]
+
+    metadata.create_all(engine)
+    with engine.connect() as connection:
+        connection.execute(fares.insert(), [dict(zip(("id", "Where", "paid", "at"), row, strict=True)) for row in rows])
+        connection.execute(fares.update().where(fares.c.id == 3).values(paid=None))
+        connection.execute(fares.delete().where(fares.c.at < datetime(2024, 1, 2)))  # noqa: DTZ001
+        found = connection.execute(sa.select(fares).order_by(fares.c.id).limit(5)).all()
+        like = connection.scalar(sa.select(sa.func.count()).where(fares.c.Where.endswith("\\", autoescape=True)))
+    metadata.drop_all(engine)
+
+    assert found == [rows[1], (3, "it's 3\\", None, rows[2][3])]
+    assert like == 2
+    assert not sa.inspect(engine).has_table("fares")
+
+
+def test_pandas_reads_through_sqlalchemy(engine: sa.Engine) -> None:
+    pandas = pytest.importorskip("pandas")
+
+    with engine.connect() as connection:
+        frame = pandas.read_sql(sa.text("SELECT id, id * 1.5D AS half FROM range(:n)"), connection, params={"n": 3})
+
+    assert frame.to_dict("list") == {"id": [0, 1, 2], "half": [0.0, 1.5, 3.0]}

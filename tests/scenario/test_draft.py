@@ -1,0 +1,274 @@
+"""/v1 answers clients of the FLIP-91 draft as well: results at once, jobs by their ids, the appendix's names."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mt_core.rowset import BOOLEAN, Column, LogicalType, RowSet
+from mt_core.sessions.ports import StatementResult
+from tests.scenario.running_gateway import Gateway, root_cause
+
+DRAFT = {"session_name": "d", "planner": "Blink", "execution_type": "batch"}
+DECIMAL = LogicalType(root="DECIMAL", nullable=False, extras={"precision": 10, "scale": 2})
+
+
+@pytest.fixture
+def session(gateway: Gateway) -> str:
+    return f"/v1/sessions/{gateway.http.post('/v1/sessions', json=DRAFT).json()['session_id']}"
+
+
+def send(gateway: Gateway, session: str, statement: str) -> dict[str, Any]:
+    body: dict[str, Any] = gateway.http.post(f"{session}/statements", json={"statement": statement}).json()
+    return body
+
+
+def answers(gateway: Gateway, sql: str, *columns: Column, rows: list[list[Any]]) -> None:
+    gateway.engine.answers[sql] = StatementResult(is_query=False, rows=RowSet(columns=columns, rows=rows))
+
+
+def job_of(gateway: Gateway, session: str, statement: str) -> str:
+    return f"{session}/jobs/{send(gateway, session, statement)['results'][0]['data'][0][0]}"
+
+
+def page_of(gateway: Gateway, path: str) -> dict[str, Any]:
+    body: dict[str, Any] = gateway.http.get(path).json()
+    while body.get("next_result_uri") == path:
+        body = gateway.http.get(path).json()
+    return body
+
+
+def test_a_session_is_opened_by_the_fields_of_either_and_answers_those_of_both(gateway: Gateway) -> None:
+    drafted = gateway.http.post("/v1/sessions", json={**DRAFT, "execution_type": "STREAMING", "properties": {"a": "1"}})
+    released = gateway.http.post("/v1/sessions", json={"sessionName": "d"})
+
+    bodies = [drafted.json(), released.json()]
+
+    assert [list(body) for body in bodies] == [["sessionHandle", "session_id"]] * 2
+    assert [body["sessionHandle"] == body["session_id"] for body in bodies] == [True, True]
+    assert gateway.http.get(f"/v1/sessions/{bodies[0]['session_id']}").json() == {
+        "properties": {"a": "1", "execution.runtime-mode": "streaming"}
+    }
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ({"planner": "red"}, 'planner must be old or blink, not "red".'),
+        ({"execution_type": "stream"}, 'execution_type must be batch or streaming, not "stream".'),
+        ({"session_name": 1}, "session_name must be a string, not 1."),
+    ],
+)
+def test_a_planner_or_execution_type_that_is_none_is_a_bad_request(
+    gateway: Gateway, field: dict[str, Any], message: str
+) -> None:
+    answer = gateway.http.post("/v1/sessions", json=DRAFT | field)
+
+    assert (answer.status_code, root_cause(answer), len(gateway.sessions)) == (400, f"RequestInvalid: {message}", 0)
+
+
+def test_the_product_is_named_in_both_ways(gateway: Gateway) -> None:
+    assert gateway.http.get("/v1/info").json() == {
+        "productName": "Freshtable",
+        "version": "0.1.0",
+        "product_name": "Freshtable",
+    }
+
+
+@pytest.mark.parametrize(
+    ("statement", "type_", "name", "values"),
+    [
+        ("SHOW CATALOGS", "SHOW_CATALOGS", "catalogs", ["lake", "spark_catalog"]),
+        ("SHOW DATABASES", "SHOW_DATABASE", "databases", ["a"]),
+        ("SHOW FUNCTIONS", "SHOW_FUNCTIONS", "functions", ["f"]),
+        ("SHOW MODULES", "SHOW_MODULES", "modules", ["core"]),
+        ("EXPLAIN SELECT 1", "EXPLAIN", "explanation", None),
+        ("SHOW JARS", "SHOW_JARS", "jars", []),
+    ],
+)
+def test_a_statement_that_needs_no_job_answers_its_result_with_the_names_of_the_appendix(
+    gateway: Gateway, session: str, statement: str, type_: str, name: str, values: list[str] | None
+) -> None:
+    answers(gateway, "SHOW NAMESPACES IN `lake`", Column(name="namespace"), rows=[["a"]])
+    answers(gateway, "SHOW NAMESPACES IN lake", Column(name="namespace"), rows=[["a"]])
+    answers(gateway, "SHOW FUNCTIONS", Column(name="function"), rows=[["f"]])
+
+    body = send(gateway, session, statement)
+
+    assert list(body) == ["operationHandle", "statement_types", "results"]
+    assert body["statement_types"] == [type_]
+    (result,) = body["results"]
+    assert result["columns"] == [{"name": name, "type": "VARCHAR"}]
+    if values is not None:
+        assert result["data"] == [[value] for value in values]
+
+
+@pytest.mark.parametrize(("statement", "type_"), [("SET a = 1", "SET"), ("RESET", "RESET"), ("USE lake", "USE")])
+def test_a_statement_with_nothing_to_show_answers_no_affected_rows(
+    gateway: Gateway, session: str, statement: str, type_: str
+) -> None:
+    body = send(gateway, session, statement)
+
+    assert (body["statement_types"], body["results"]) == (
+        [type_],
+        [{"columns": [{"name": "affected_row_count", "type": "BIGINT"}], "data": [[0]]}],
+    )
+
+
+def test_tables_are_shown_with_their_types(gateway: Gateway, session: str) -> None:
+    answers(gateway, "SHOW TABLES", Column(name="namespace"), Column(name="tableName"), rows=[["d", "t"], ["d", "v"]])
+    answers(gateway, "SHOW VIEWS", Column(name="view name"), rows=[["v"]])
+
+    results = send(gateway, session, "SHOW TABLES")["results"]
+
+    assert [column["name"] for column in results[0]["columns"]] == ["tables", "type"]
+    assert results[0]["data"] == [["t", "TABLE"], ["v", "VIEW"]]
+
+
+def test_a_description_is_one_json_text(gateway: Gateway, session: str) -> None:
+    columns = (Column(name="name"), Column(name="type"), Column(name="null", type=BOOLEAN))
+    answers(gateway, "DESCRIBE FUNCTION f", *columns, rows=[["a", "INT", True]])
+
+    results = send(gateway, session, "DESCRIBE FUNCTION f")["results"]
+
+    assert results[0]["columns"] == [{"name": "table_schema", "type": "VARCHAR"}]
+    assert json.loads(results[0]["data"][0][0]) == {"columns": [{"name": "a", "type": "INT", "null": True}]}
+
+
+def test_a_query_answers_its_job_whose_pages_are_fetched_until_the_uri_is_empty(gateway: Gateway, session: str) -> None:
+    rows = [[n, None] for n in range(5001)]
+    columns = (Column(name="n", type=DECIMAL), Column(name="s"))
+    gateway.engine.answers["SELECT 2"] = StatementResult(is_query=True, rows=RowSet(columns=columns, rows=rows))
+    begun = send(gateway, session, "SELECT 2")
+    job = f"{session}/jobs/{begun['results'][0]['data'][0][0]}"
+
+    pages = [page_of(gateway, f"{job}/result/{token}") for token in (0, 0, 1, 2)]
+
+    assert begun["statement_types"] == ["SELECT"]
+    assert begun["results"][0]["columns"] == [{"name": "job_id", "type": "VARCHAR"}]
+    assert pages[0] == pages[1]
+    assert [len(page["results"][0]["data"]) for page in pages] == [5000, 5000, 1, 0]
+    assert pages[2] == {
+        "results": [
+            {
+                "columns": [{"name": "n", "type": "DECIMAL(10, 2) NOT NULL"}, {"name": "s", "type": "VARCHAR"}],
+                "data": [[5000, None]],
+                "change_flags": [True],
+            }
+        ],
+        "next_result_uri": f"{job}/result/2",
+    }
+    assert pages[3]["next_result_uri"] == ""
+
+
+def test_a_job_that_still_runs_answers_nothing_and_the_same_uri(gateway: Gateway, session: str) -> None:
+    hold = gateway.engine.hold("SELECT 1")
+    job = job_of(gateway, session, "SELECT 1")
+    hold.wait_entered()
+
+    answer = gateway.http.get(f"{job}/result/0").json()
+    status = gateway.http.get(f"{job}/status").json()
+    hold.release()
+
+    assert answer == {
+        "results": [{"columns": [], "data": [], "change_flags": []}],
+        "next_result_uri": f"{job}/result/0",
+    }
+    assert status == {"status": "RUNNING"}
+
+
+def test_a_change_answers_its_job_and_that_the_number_of_rows_is_not_known(gateway: Gateway, session: str) -> None:
+    gateway.engine.answers["INSERT INTO t SELECT 1"] = StatementResult(is_query=False, rows=None)
+    job = job_of(gateway, session, "INSERT INTO t SELECT 1")
+
+    first, last = page_of(gateway, f"{job}/result/0"), page_of(gateway, f"{job}/result/1")
+
+    assert first["results"][0] == {
+        "columns": [{"name": "affected_row_count", "type": "BIGINT"}],
+        "data": [[-2]],
+        "change_flags": [True],
+    }
+    assert (last["results"][0]["data"], last["next_result_uri"]) == ([], "")
+    assert gateway.http.get(f"{job}/status").json() == {"status": "FINISHED"}
+
+
+def test_a_job_is_cancelled_by_its_id(gateway: Gateway, session: str) -> None:
+    hold = gateway.engine.hold("SELECT 1")
+    job = job_of(gateway, session, "SELECT 1")
+    hold.wait_entered()
+
+    cancelled, again = gateway.http.delete(job), gateway.http.delete(job)
+
+    assert (cancelled.status_code, cancelled.json()) == (200, {"status": "CANCELED"})
+    assert again.status_code == 500
+    assert gateway.http.get(f"{job}/status").json() == {"status": "CANCELED"}
+    assert gateway.engine.canceled == [job.rpartition("/")[2]]
+
+
+@pytest.mark.parametrize(("method", "end"), [("GET", "/status"), ("GET", "/result/0"), ("DELETE", "")])
+def test_a_job_nobody_knows_is_an_error(gateway: Gateway, session: str, method: str, end: str) -> None:
+    answer = gateway.http.request(method, f"{session}/jobs/{'0' * 32}{end}")
+
+    assert (answer.status_code, answer.headers["freshtable-error"]) == (500, "OPERATION_NOT_FOUND")
+
+
+def test_a_drafted_session_hears_errors_at_once_and_a_released_one_where_it_fetches(
+    gateway: Gateway, session: str
+) -> None:
+    released = f"/v1/sessions/{gateway.http.post('/v1/sessions').json()['sessionHandle']}"
+    body = {"statement": "SHOW wrong"}
+
+    at_once = gateway.http.post(f"{session}/statements", json=body)
+    later = gateway.http.post(f"{released}/statements", json=body)
+
+    assert (at_once.status_code, at_once.headers["freshtable-error"]) == (500, "QUERY_FAILED")
+    assert (later.status_code, list(later.json())) == (200, ["operationHandle", "statement_types"])
+    fetched = gateway.result(f"{released}/operations/{later.json()['operationHandle']}")
+    assert (fetched.status_code, fetched.headers["freshtable-error"]) == (500, "QUERY_FAILED")
+
+
+def test_the_result_answered_at_once_can_still_be_fetched(gateway: Gateway, session: str) -> None:
+    operation = f"{session}/operations/{send(gateway, session, 'SET a = 1')['operationHandle']}"
+
+    first, end = gateway.result(operation).json(), gateway.http.get(f"{operation}/result/1").json()
+
+    assert first["results"]["data"] == [{"kind": "INSERT", "fields": ["OK"]}]
+    assert (end["resultType"], end["nextResultUri"]) == ("EOS", None)
+
+
+def test_the_drafts_time_limit_may_be_a_text(gateway: Gateway, session: str) -> None:
+    bodies = [{"statement": "USE lake", "execution_timeout": limit} for limit in ("1000", 1000, "", None, "soon")]
+
+    statuses = [gateway.http.post(f"{session}/statements", json=body).status_code for body in bodies]
+
+    assert statuses == [200, 200, 200, 200, 400]
+
+
+def test_a_statement_without_a_session_answers_its_rows_and_leaves_no_session(gateway: Gateway) -> None:
+    answer = gateway.http.post("/v1/statements", json={"statement": "SELECT 1"})
+
+    assert answer.json() == {
+        "statement_types": ["SELECT"],
+        "results": [{"columns": [{"name": "a", "type": "INT"}], "data": [[1]]}],
+    }
+    assert (len(gateway.sessions), len(gateway.engine.closed_sessions)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("SET a = 1", "Unsupported: SET cannot run without a session; open one with POST /v1/sessions."),
+        ("", "Unsupported: No statement cannot run without a session; open one with POST /v1/sessions."),
+        ("SELECT wrong", "QueryFailed: [PARSE_SYNTAX_ERROR]"),
+        ("SELECT many", "Unsupported: The result has more than 5000 rows; open a session with POST /v1/sessions and"),
+    ],
+)
+def test_what_needs_a_session_is_refused_without_one(gateway: Gateway, statement: str, message: str) -> None:
+    rows = RowSet(columns=(Column(name="n"),), rows=[["x"]] * 5001)
+    gateway.engine.answers["SELECT many"] = StatementResult(is_query=True, rows=rows)
+
+    answer = gateway.http.post("/v1/statements", json={"statement": statement})
+
+    assert (answer.status_code, root_cause(answer)[: len(message)], len(gateway.sessions)) == (500, message, 0)

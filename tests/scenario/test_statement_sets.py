@@ -1,0 +1,117 @@
+"""Statement sets: nothing runs before END, then all of it in order as one job."""
+
+from __future__ import annotations
+
+import pytest
+
+from mt_core.errors import QueryFailed
+from mt_core.sessions.ports import StatementResult
+from tests.scenario.running_gateway import Gateway, root_cause
+
+A, B = "INSERT INTO a SELECT 1", "CREATE TABLE b AS SELECT 1"
+DONE = StatementResult(is_query=False, rows=None)
+
+
+@pytest.fixture
+def session(gateway: Gateway) -> str:
+    gateway.engine.answers |= {A: DONE, B: DONE, f"-- second\n{B}": DONE}
+    return gateway.open()
+
+
+def executed(gateway: Gateway) -> list[str]:
+    return [sql for _, sql in gateway.engine.executed]
+
+
+def test_a_set_runs_at_its_end_and_answers_the_job(gateway: Gateway, session: str) -> None:
+    collected = [gateway.rows(session, text) for text in ("BEGIN STATEMENT SET;", f"{A};", f"-- second\n{B};")]
+    before = executed(gateway)
+
+    body = gateway.run(session, "END;").json()
+
+    assert (collected, before, executed(gateway)) == ([[["OK"]]] * 3, [], [A, f"-- second\n{B}"])
+    assert [column["name"] for column in body["results"]["columns"]] == ["job id"]
+    assert body["results"]["data"] == [{"kind": "INSERT", "fields": [body["jobID"]]}]
+    assert (body["isQueryResult"], body["resultKind"]) == (False, "SUCCESS_WITH_CONTENT")
+
+
+def test_a_set_can_be_one_statement(gateway: Gateway, session: str) -> None:
+    body = gateway.run(session, f"EXECUTE STATEMENT SET BEGIN {A}; {B}; END;").json()
+
+    assert executed(gateway) == [A, B]
+    assert body["results"]["data"][0]["fields"] == [body["jobID"]]
+
+
+def test_an_empty_set_is_ok_and_runs_nothing(gateway: Gateway, session: str) -> None:
+    gateway.run(session, "BEGIN STATEMENT SET")
+
+    body = gateway.run(session, "END").json()
+
+    assert (body["results"]["data"][0]["fields"], "jobID" in body, executed(gateway)) == (["OK"], False, [])
+
+
+@pytest.mark.parametrize(
+    ("statements", "message"),
+    [
+        (["END"], "IllegalStatus: END: no statement set is open; begin one with BEGIN STATEMENT SET."),
+        (
+            ["BEGIN STATEMENT SET", "BEGIN STATEMENT SET"],
+            "IllegalStatus: BEGIN STATEMENT SET: a statement set is open already; END it first.",
+        ),
+        (
+            ["BEGIN STATEMENT SET", "SHOW TABLES"],
+            "Unsupported: A statement set takes INSERT and CREATE TABLE … AS only, not SHOW TABLES; END the set first.",
+        ),
+        (
+            ["EXECUTE STATEMENT SET BEGIN SELECT 1; END"],
+            "Unsupported: A statement set takes INSERT and CREATE TABLE … AS only, not SELECT; END the set first.",
+        ),
+    ],
+)
+def test_what_does_not_belong_to_a_set_is_refused(
+    gateway: Gateway, session: str, statements: list[str], message: str
+) -> None:
+    answers = [gateway.run(session, statement) for statement in statements]
+
+    assert (root_cause(answers[-1]), executed(gateway)) == (message, [])
+
+
+def test_a_refused_statement_leaves_the_set_open(gateway: Gateway, session: str) -> None:
+    for statement in ("BEGIN STATEMENT SET", A, "SHOW TABLES", "END"):
+        gateway.run(session, statement)
+
+    assert executed(gateway) == [A]
+
+
+def test_the_member_that_fails_is_named_and_those_after_it_do_not_run(gateway: Gateway, session: str) -> None:
+    gateway.engine.answers[A] = QueryFailed("[TABLE_OR_VIEW_NOT_FOUND] a")
+
+    answer = gateway.run(session, f"EXECUTE STATEMENT SET BEGIN {A}; {B}; END")
+
+    assert root_cause(answer) == (
+        "QueryFailed: Statement 1 of 2 of the statement set failed, those before it are done: [TABLE_OR_VIEW_NOT_FOUND] a"
+    )
+    assert executed(gateway) == [A]
+
+
+def test_cancel_ends_a_set_between_its_members(gateway: Gateway, session: str) -> None:
+    hold = gateway.engine.hold(A)
+    operation = gateway.begin(session, f"EXECUTE STATEMENT SET BEGIN {A}; {B}; END")
+    hold.wait_entered()
+
+    gateway.http.post(f"{operation}/cancel")
+
+    gateway.rows(session, "SELECT 1")
+    assert (gateway.status(operation), executed(gateway)) == ("CANCELED", [A, "SELECT 1"])
+
+
+def test_an_insert_answers_its_job_and_goes_on_when_its_session_is_closed(gateway: Gateway, session: str) -> None:
+    body = gateway.run(session, A).json()
+    hold = gateway.engine.hold(A)
+    gateway.begin(session, A)
+    hold.wait_entered()
+
+    gateway.http.delete(session)
+    hold.release()
+
+    assert body["results"]["data"] == [{"kind": "INSERT", "fields": [body["jobID"]]}]
+    assert gateway.engine.canceled == []

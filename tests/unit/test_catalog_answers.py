@@ -1,0 +1,371 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from mt_core.errors import Canceled, DefinitionInvalid, EngineError, IllegalStatus, OperationNotFound, QueryFailed
+from mt_core.rowset import INT, Column, LogicalType, RowSet
+from mt_core.sessions.catalog_statements import CatalogStatements
+from mt_core.sessions.jobs import JobLedger, JobStatus, job_name
+from mt_core.sessions.listings import Asking
+from mt_core.sessions.operation import Operation, OperationResult, OperationStatus, ResultKind
+from mt_core.sessions.ports import StatementResult
+from mt_core.sessions.session import Session
+from mt_core.sql.catalog import CatalogStatement
+from mt_core.sql.parser import parse
+from mt_core.sql.statements import DescribeTable
+from mt_core.testing.fake_clock import FakeClock
+from mt_core.testing.fake_statements import FakeStatementEngine
+
+NOW = datetime(2026, 7, 2, 10, 4, 5, 120000, tzinfo=UTC)
+CREATE = "CREATE CATALOG c WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop', 'token' = 't')"
+
+
+class World:
+    """A session over fakes, and what it is answered."""
+
+    def __init__(self) -> None:
+        self.clock, self.engine = FakeClock(NOW), FakeStatementEngine()
+        self.jobs = JobLedger(self.clock, remembered=3)
+        defaults = {"table.local-time-zone": "Europe/Berlin"}
+        self.session = Session("s", name=None, defaults=defaults, properties={}, clock=self.clock)
+        self.statements = CatalogStatements(self.engine, self.jobs)
+
+    @property
+    def asking(self) -> Asking:
+        return Asking(session=self.session, context=self.session.context(), job_id="j")
+
+    def table(self, sql: str, columns: tuple[str, ...], *rows: list[Any], is_query: bool = False) -> None:
+        """Let Spark answer *sql*."""
+        rowset = RowSet(columns=tuple(Column(name=name) for name in columns), rows=rows)
+        self.engine.answers[sql] = StatementResult(is_query=is_query, rows=rowset)
+
+    def run(self, sql: str) -> OperationResult:
+        statement = parse(sql)
+        if isinstance(statement, DescribeTable):
+            return self.statements.describe(statement, self.asking)
+        assert isinstance(statement, CatalogStatement)
+        return self.statements.execute(statement, self.asking)
+
+    def answer(self, sql: str) -> tuple[list[str], list[list[Any]]]:
+        found = self.run(sql)
+        return [column.name for column in found.rows.columns], found.rows.page(0, 100)
+
+    def operation(self, job_id: str) -> Operation:
+        found = Operation(f"operation of {job_id}", "", self.clock.now(), planned_job_id=job_id)
+        found.advance(OperationStatus.PENDING)
+        found.advance(OperationStatus.RUNNING)
+        return found
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_what_the_gateway_knows_is_shown_without_a_statement_in_spark(world: World) -> None:
+    answers = [
+        world.answer(sql)
+        for sql in (
+            "SHOW CATALOGS",
+            "SHOW CATALOGS LIKE 'l%'",
+            "SHOW CURRENT CATALOG",
+            "SHOW CURRENT DATABASE",
+            "SHOW MODULES",
+            "SHOW FULL MODULES",
+            "SHOW MODELS",
+            "SHOW JARS",
+        )
+    ]
+
+    assert answers == [
+        (["catalog name"], [["lake"], ["spark_catalog"]]),
+        (["catalog name"], [["lake"]]),
+        (["current catalog name"], [["lake"]]),
+        (["current database name"], [["default"]]),
+        (["module name"], [["core"]]),
+        (["module name", "used"], [["core", True]]),
+        (["model name"], []),
+        (["jars"], []),
+    ]
+    assert world.engine.executed == []
+
+
+def test_lists_of_sparks_are_shown_in_flinks_columns_and_in_order(world: World) -> None:
+    world.table("SHOW NAMESPACES IN `lake`", ("namespace",), ["z"], ["default"])
+    world.table("SHOW TABLES IN `d`", ("namespace", "tableName", "isTemporary"), ["d", "t", False])
+    world.table("SHOW VIEWS IN `d`", ("namespace", "viewName", "isTemporary"), ["d", "a", False], ["", "v", True])
+    world.table("SHOW USER FUNCTIONS", ("function",), ["g"], ["f"])
+    world.table("SHOW PROCEDURES", ("catalog", "namespace", "schema", "procedure_name"), ["c", [], "", "p"])
+
+    answers = [
+        world.answer(sql)
+        for sql in (
+            "SHOW DATABASES",
+            "SHOW TABLES IN d",
+            "SHOW VIEWS IN d NOT LIKE 'a'",
+            "SHOW USER FUNCTIONS",
+            "SHOW PROCEDURES",
+        )
+    ]
+
+    assert answers == [
+        (["database name"], [["default"], ["z"]]),
+        (["table name"], [["a"], ["t"], ["v"]]),
+        (["view name"], [["v"]]),
+        (["function name"], [["f"], ["g"]]),
+        (["procedure name"], [["p"]]),
+    ]
+
+
+def test_a_catalog_without_views_shows_its_tables(world: World) -> None:
+    world.table("SHOW TABLES", ("namespace", "tableName", "isTemporary"), ["d", "t", False])
+    world.engine.answers["SHOW VIEWS"] = QueryFailed("Catalog c does not support VIEWS.")
+
+    assert world.answer("SHOW TABLES") == (["table name"], [["t"]])
+
+
+def test_a_missing_database_is_named_and_a_catalog_that_is_still_empty_has_none(world: World) -> None:
+    missing = "NoSuchNamespaceException: Namespace does not exist: "
+    world.engine.answers["SHOW TABLES IN `nope`"] = EngineError(f"{missing}nope")
+    world.engine.answers["SHOW NAMESPACES IN `c`"] = EngineError(missing.strip())
+
+    with pytest.raises(DefinitionInvalid, match="Database nope does not exist; SHOW DATABASES"):
+        world.run("SHOW TABLES IN nope")
+
+    assert world.answer("SHOW DATABASES IN c") == (["database name"], [])
+
+
+def test_partitions_are_told_by_spark_or_read_from_icebergs_metadata(world: World) -> None:
+    world.table("SHOW PARTITIONS `v1`", ("partition",), ["ds=b"], ["ds=a"])
+    for table in ("ice", "plain"):
+        world.engine.answers[f"SHOW PARTITIONS `{table}`"] = QueryFailed(
+            "no", error_class="INVALID_PARTITION_OPERATION.PARTITION_MANAGEMENT_IS_UNSUPPORTED"
+        )
+    world.engine.answers["SHOW PARTITIONS `ice` PARTITION (`ds` = 'x')"] = world.engine.answers["SHOW PARTITIONS `ice`"]
+    world.table(
+        "SELECT DISTINCT partition FROM `lake`.`default`.`ice`.`partitions`",
+        ("partition",),
+        [{"ds": "y", "h": 2}],
+        [{"ds": "x", "h": 1}],
+        is_query=True,
+    )
+
+    assert world.answer("SHOW PARTITIONS v1") == (["partition name"], [["ds=a"], ["ds=b"]])
+    assert world.answer("SHOW PARTITIONS ice") == (["partition name"], [["ds=x/h=1"], ["ds=y/h=2"]])
+    assert world.answer("SHOW PARTITIONS ice PARTITION (ds = 'x')") == (["partition name"], [["ds=x/h=1"]])
+    with pytest.raises(DefinitionInvalid, match="Table plain is not partitioned"):
+        world.run("SHOW PARTITIONS plain")
+
+
+def test_a_table_is_described_in_flinks_columns_with_comments_only_if_there_are_any(world: World) -> None:
+    decimal = LogicalType(root="DECIMAL", nullable=False, extras={"precision": 10, "scale": 2})
+    world.engine.tables = {
+        "t": (Column(name="a", type=INT), Column(name="d", type=decimal)),
+        "d.u": (Column(name="a", type=INT, comment="an a"), Column(name="b")),
+    }
+    world.table(
+        "DESCRIBE TABLE EXTENDED `t`",
+        ("col_name", "data_type", "comment"),
+        ["a", "int", None],
+        ["", "", ""],
+        ["Owner", "me", ""],
+    )
+    names = ["name", "type", "null", "key", "extras", "watermark"]
+
+    assert world.answer("DESCRIBE t") == (
+        names,
+        [["a", "INT", True, None, None, None], ["d", "DECIMAL(10, 2)", False, None, None, None]],
+    )
+    assert world.answer("DESC EXTENDED t")[1][2:] == [
+        ["", "", None, None, None, None],
+        ["Owner", "me", None, None, None, None],
+    ]
+    assert world.answer("SHOW COLUMNS FROM d.u LIKE 'a'") == (
+        [*names, "comment"],
+        [["a", "INT", True, None, None, None, "an a"]],
+    )
+    with pytest.raises(QueryFailed, match="nope cannot be found"):
+        world.run("DESCRIBE nope")
+
+
+def test_texts_come_as_one_row(world: World) -> None:
+    world.table("SHOW CREATE TABLE `d`.`t`", ("createtab_stmt",), ["CREATE TABLE …"])
+
+    assert world.answer("SHOW CREATE TABLE d.t") == (["result"], [["CREATE TABLE …"]])
+    assert world.answer("EXPLAIN JSON_EXECUTION_PLAN SELECT 1") == (
+        ["result"],
+        [["json plan of " + " " * 28 + "SELECT 1"]],
+    )
+
+
+def test_a_database_is_described_by_name_and_value(world: World) -> None:
+    world.table("DESCRIBE NAMESPACE EXTENDED `d`", ("info_name", "info_value"), ["Namespace Name", "d"])
+
+    assert world.answer("DESCRIBE DATABASE EXTENDED d") == (["info name", "info value"], [["Namespace Name", "d"]])
+
+
+# ------------------------------------------------------------------------------------------------------------- catalogs
+
+
+def test_a_created_catalog_is_the_sessions_own_and_survives_reset(world: World) -> None:
+    result = world.run(CREATE)
+    world.session.reset_property(None)
+
+    assert (result.result_kind, result.rows.page(0, 2)) == (ResultKind.SUCCESS, [["OK"]])
+    assert world.answer("SHOW CATALOGS") == (["catalog name"], [["c"], ["lake"], ["spark_catalog"]])
+    assert world.session.context().properties["spark.sql.catalog.c.type"] == "hadoop"
+    assert "spark.sql.catalog.c" not in world.session.properties
+    assert world.answer("DESCRIBE CATALOG EXTENDED c") == (
+        ["info name", "info value"],
+        [
+            ["name", "c"],
+            ["type", "iceberg"],
+            ["comment", None],
+            ["option:catalog-type", "hadoop"],
+            ["option:token", "***"],
+        ],
+    )
+    assert world.answer("SHOW CREATE CATALOG c")[1] == [
+        ["CREATE CATALOG `c`\nWITH (\n  'catalog-type' = 'hadoop',\n  'token' = '***',\n  'type' = 'iceberg'\n)\n"]
+    ]
+
+
+def test_secrets_of_a_configured_catalog_are_not_shown(world: World) -> None:
+    assert "hidden" not in str(world.answer("DESCRIBE CATALOG EXTENDED lake"))
+    assert "hidden" not in str(world.answer("SHOW CREATE CATALOG lake"))
+
+
+def test_a_catalog_is_created_once_and_dropped_once(world: World) -> None:
+    world.run(CREATE)
+
+    with pytest.raises(DefinitionInvalid, match="Catalog c exists already"):
+        world.run(CREATE)
+    world.run(CREATE.replace("CATALOG c", "CATALOG IF NOT EXISTS c"))
+    world.run("DROP CATALOG c")
+    with pytest.raises(DefinitionInvalid, match=r"Catalog c does not exist; there are lake, spark_catalog\."):
+        world.run("DROP CATALOG c")
+    world.run("DROP CATALOG IF EXISTS c")
+
+    assert world.engine.forgotten_catalogs == ["c"]
+    assert world.answer("SHOW CATALOGS")[1] == [["lake"], ["spark_catalog"]]
+
+
+def test_a_catalog_that_cannot_be_opened_is_not_created(world: World) -> None:
+    world.engine.broken_catalogs.add("c")
+
+    with pytest.raises(DefinitionInvalid, match="Catalog c cannot be opened, and was not created: Cannot find catalog"):
+        world.run(CREATE)
+
+    assert world.answer("SHOW CATALOGS")[1] == [["lake"], ["spark_catalog"]]
+
+
+@pytest.mark.parametrize("name", ["lake", "spark_catalog"])
+def test_a_configured_catalog_cannot_be_dropped(world: World, name: str) -> None:
+    with pytest.raises(DefinitionInvalid, match="is a setting of the gateway"):
+        world.run(f"DROP CATALOG {name}")
+
+
+def test_an_unknown_catalog_cannot_be_used(world: World) -> None:
+    world.engine.answers["SET CATALOG `spark_catalog`"] = StatementResult(is_query=False, rows=None)
+
+    assert world.run("USE CATALOG spark_catalog").rows.page(0, 1) == [["OK"]]
+    with pytest.raises(DefinitionInvalid, match="Catalog nope does not exist"):
+        world.run("USE CATALOG nope")
+
+
+def test_a_connector_is_refused_where_the_catalog_would_make_an_iceberg_table_of_it(world: World) -> None:
+    options = "(a INT) WITH ('connector' = 'csv', 'path' = '/x')"
+    context = world.session.context()
+
+    with pytest.raises(DefinitionInvalid, match=r"catalog lake holds Iceberg tables only.*spark_catalog\.default\.t"):
+        world.statements.in_spark(f"CREATE TABLE t {options}", context)
+
+    passed = [f"CREATE TABLE spark_catalog.default.t {options}", f"CREATE TEMPORARY TABLE t {options}"]
+    assert all("USING csv" in world.statements.in_spark(text, context) for text in passed)
+    assert world.statements.in_spark("SELECT 1", context) == "SELECT 1"
+
+
+def test_jars_are_shown_in_the_order_in_which_they_were_added(world: World) -> None:
+    for jar in ("b.jar", "a.jar", "b.jar"):
+        world.run(f"ADD JAR '{jar}'")
+
+    assert world.answer("SHOW JARS") == (["jars"], [["/jars/b.jar"], ["/jars/a.jar"]])
+
+
+# ----------------------------------------------------------------------------------------------------------------- jobs
+
+
+def test_jobs_are_shown_with_the_sessions_wall_clock(world: World) -> None:
+    with world.jobs.running(world.operation("1"), "INSERT INTO t SELECT 1", world.engine.cancel):
+        running = world.answer("DESCRIBE JOB '1'")
+
+    assert running == (
+        ["job id", "job name", "status", "start time"],
+        [["1", "insert-t", "RUNNING", "2026-07-02T12:04:05.120Z"]],
+    )
+    assert world.answer("SHOW JOBS")[1] == [["1", "insert-t", "FINISHED", "2026-07-02T12:04:05.120Z"]]
+    with pytest.raises(OperationNotFound, match="Job nope is not known; SHOW JOBS"):
+        world.run("DESCRIBE JOB 'nope'")
+
+
+def test_a_stopped_job_is_cancelled_and_ends_so(world: World) -> None:
+    operation = world.operation("1")
+
+    def work() -> None:
+        with world.jobs.running(operation, "SELECT 1", world.engine.cancel):
+            world.run("STOP JOB '1'")
+            raise Canceled("Job 1 was cancelled.")
+
+    with pytest.raises(Canceled):
+        work()
+
+    assert (operation.status, world.engine.canceled) == (OperationStatus.CANCELED, ["1"])
+    assert world.answer("SHOW JOBS")[1][0][1:3] == ["collect", "CANCELED"]
+    with pytest.raises(IllegalStatus, match="Job 1 is CANCELED"):
+        world.run("STOP JOB '1'")
+
+
+def test_a_job_whose_operation_was_closed_can_still_be_stopped(world: World) -> None:
+    operation = world.operation("1")
+
+    with world.jobs.running(operation, "INSERT INTO t VALUES (1)", world.engine.cancel):
+        operation.close()
+        world.run("STOP JOB '1'")
+
+    assert (operation.status, world.engine.canceled) == (OperationStatus.CLOSED, ["1"])
+
+
+def test_a_failed_job_says_so_and_old_ones_are_forgotten_but_for_those_that_run(world: World) -> None:
+    with world.jobs.running(world.operation("0"), "SELECT 0", world.engine.cancel):
+        for number in range(1, 6):
+            with pytest.raises(QueryFailed), world.jobs.running(world.operation(f"{number}"), "SELECT 1", print):
+                raise QueryFailed("no")
+        with world.jobs.running(world.operation("x"), "CREATE TABLE t (a INT)", print):
+            pass
+
+    assert [(job.job_id, job.status) for job in world.jobs.jobs()] == [
+        ("0", JobStatus.FINISHED),
+        ("4", JobStatus.FAILED),
+        ("5", JobStatus.FAILED),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sql", "name"),
+    [
+        ("SELECT 1", "collect"),
+        ("WITH x AS (SELECT 1) SELECT * FROM x", "collect"),
+        ("/* c */ INSERT INTO c.`d e`.t SELECT 1", "insert-c.d e.t"),
+        ("INSERT OVERWRITE TABLE t VALUES (1)", "insert-t"),
+        ("CREATE TABLE IF NOT EXISTS t AS SELECT 1", "create-table-as-t"),
+        ("CREATE OR REPLACE TABLE d.t AS SELECT 1", "replace-table-as-d.t"),
+        ("DELETE FROM t WHERE a = 1", "delete-t"),
+        ("UPDATE t SET a = 1", "update-t"),
+        ("MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN DELETE", "merge-t"),
+    ],
+)
+def test_a_job_is_called_by_what_it_does_to_which_table(sql: str, name: str) -> None:
+    assert job_name(sql) == name

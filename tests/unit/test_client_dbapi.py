@@ -1,0 +1,323 @@
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import httpx
+import pytest
+
+from mt_core.client import dbapi
+from mt_core.client.insert import ROWS_AT_ONCE, insert_batches
+from mt_core.client.literals import ParameterCount, fill_in
+
+SESSION = "20ee2ba8-3037-491e-a2ee-180d05966542"
+TEXT = {"type": "VARCHAR", "nullable": True, "length": 2147483647}
+PRICE = {"type": "DECIMAL", "nullable": False, "precision": 10, "scale": 2}
+
+
+def page(
+    columns: dict[str, Any], rows: list[list[Any]], next_token: int | None = None, **extras: Any
+) -> dict[str, Any]:
+    shown = [{"name": name, "logicalType": kind, "comment": None} for name, kind in columns.items()]
+    body: dict[str, Any] = {
+        "resultType": "EOS" if next_token is None else "PAYLOAD",
+        "isQueryResult": True,
+        "resultKind": "SUCCESS_WITH_CONTENT",
+        "results": {"columns": shown, "rowFormat": "JSON", "data": [{"kind": "INSERT", "fields": row} for row in rows]},
+    }
+    if next_token is not None:
+        body["nextResultUri"] = f"/v3/sessions/{SESSION}/operations/o/result/{next_token}?rowFormat=JSON"
+    return {**body, **extras}
+
+
+OK = page({"result": TEXT}, [["OK"]], isQueryResult=False, resultKind="SUCCESS")
+NUMBERS = page({"a": TEXT, "price": PRICE}, [["x", 1.5], ["y", 2]], 1), page({"a": TEXT, "price": PRICE}, [["z", 1e2]])
+
+
+class Server:
+    """A gateway that answers results from a list and remembers what it was told."""
+
+    def __init__(self, *results: dict[str, Any] | httpx.Response) -> None:
+        self.results = list(results)
+        self.calls: list[tuple[str, str]] = []
+        self.statements: list[str] = []
+        self.opened: dict[str, Any] = {}
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.path.removeprefix("/v3").replace(f"/{SESSION}", "")
+        self.calls.append((request.method, path))
+        if "/result/" in path:
+            answer = self.results.pop(0)
+            return answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)
+        if path == "/sessions" and request.method == "POST":
+            self.opened = json.loads(request.content)
+        if path == "/sessions/statements":
+            self.statements.append(json.loads(request.content)["statement"])
+        properties = {"table.local-time-zone": "Europe/Berlin"}
+        return httpx.Response(200, json={"sessionHandle": SESSION, "operationHandle": "o", "properties": properties})
+
+
+def connect(server: Callable[[httpx.Request], httpx.Response], **options: Any) -> dbapi.Connection:
+    return dbapi.connect("http://gw:8083", transport=httpx.MockTransport(server), **options)
+
+
+def failing(code: str, text: str, status: int = 500) -> httpx.Response:
+    block = f"<Exception on server side:\nX: y\nCaused by: QueryFailed: {text}\n\tat f(g.py:1)\n\nEnd of exception on server side>"
+    body = {"errors": ["Internal server error.", block]}
+    return httpx.Response(status, json=body, headers={"Freshtable-Error": code})
+
+
+def test_the_module_says_what_it_is() -> None:
+    assert (dbapi.apilevel, dbapi.threadsafety, dbapi.paramstyle) == ("2.0", 2, "qmark")
+    assert issubclass(dbapi.Error, Exception)
+    assert issubclass(dbapi.InterfaceError, dbapi.Error)
+    for name in ("Data", "Operational", "Integrity", "Internal", "Programming", "NotSupported"):
+        kind = getattr(dbapi, f"{name}Error")
+        assert issubclass(kind, dbapi.DatabaseError)
+        assert getattr(dbapi.Connection, f"{name}Error") is kind
+
+
+def test_a_connection_is_a_session_with_its_catalog_schema_and_properties() -> None:
+    server = Server(OK)
+
+    with connect(server, catalog="lake", schema="my`s", properties={"k": "v"}):
+        pass
+
+    assert server.opened["properties"] == {"table.dml-sync": "true", "k": "v"}
+    assert server.statements == ["USE `lake`.`my``s`"]
+    assert server.calls[-1] == ("DELETE", "/sessions")
+
+
+@pytest.mark.parametrize(
+    ("catalog", "schema", "statements"),
+    [(None, None, []), ("lake", None, ["SET CATALOG `lake`"]), (None, "s", ["USE `s`"])],
+)
+def test_only_what_is_given_is_chosen(catalog: str | None, schema: str | None, statements: list[str]) -> None:
+    server = Server(OK)
+
+    connect(server, catalog=catalog, schema=schema).close()
+
+    assert server.statements == statements
+
+
+def test_a_session_that_does_not_find_its_schema_is_closed_again() -> None:
+    server = Server(failing("QUERY_FAILED", "[SCHEMA_NOT_FOUND] no. SQLSTATE: 42704"))
+
+    with pytest.raises(dbapi.ProgrammingError, match="SCHEMA_NOT_FOUND"):
+        connect(server, schema="s")
+
+    assert server.calls[-1] == ("DELETE", "/sessions")
+
+
+def test_rows_are_fetched_page_by_page_as_they_are_read() -> None:
+    server = Server(*NUMBERS)
+    cursor = connect(server).cursor()
+
+    cursor.execute("SELECT a, price FROM t WHERE a > ?", ["o'x"])
+    first = cursor.fetchone()
+    pages_after_first = len(server.results)
+    rest = cursor.fetchmany(1), cursor.fetchmany(), cursor.fetchmany(5), cursor.fetchone()
+
+    assert server.statements == ["SELECT a, price FROM t WHERE a > 'o\\'x'"]
+    assert cursor.description == [
+        ("a", "VARCHAR", None, 2147483647, None, None, True),
+        ("price", "DECIMAL", None, None, 10, 2, False),
+    ]
+    assert cursor.description[1][1] == dbapi.NUMBER != cursor.description[0][1] == dbapi.STRING
+    assert first == ("x", Decimal("1.50"))
+    assert pages_after_first == 1
+    assert rest == ([("y", Decimal("2.00"))], [("z", Decimal("100.00"))], [], None)
+    assert (cursor.rowcount, cursor.rownumber, cursor.arraysize) == (-1, 3, 1)
+
+
+def test_a_cursor_is_iterated_and_lets_its_rows_go() -> None:
+    server = Server(*NUMBERS)
+
+    with connect(server).cursor() as cursor:
+        names = [row[0] for row in cursor.execute("SELECT 1")]
+
+    assert names == ["x", "y", "z"]
+    assert server.calls[-1] == ("DELETE", "/sessions/operations/o/close")
+    with pytest.raises(dbapi.InterfaceError, match="cursor is closed"):
+        cursor.execute("SELECT 1")
+
+
+@pytest.mark.parametrize(
+    "answer", [OK, page({"job id": TEXT}, [["ab" * 16]], isQueryResult=False, jobID="ab" * 16)], ids=["ddl", "dml"]
+)
+def test_a_statement_without_rows_has_no_description(answer: dict[str, Any]) -> None:
+    cursor = connect(Server(answer)).cursor()
+
+    cursor.execute("INSERT INTO t VALUES (1)")
+
+    assert (cursor.description, cursor.rowcount, cursor.job_id) == (None, -1, answer.get("jobID"))
+    with pytest.raises(dbapi.ProgrammingError, match="no rows to fetch"):
+        cursor.fetchall()
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "kind", "error_class"),
+    [
+        ("QUERY_FAILED", "[DIVIDE_BY_ZERO] x SQLSTATE: 22012 (line 1)", "DataError", "DIVIDE_BY_ZERO"),
+        ("QUERY_FAILED", "[A.B_C] x SQLSTATE: 42P01", "ProgrammingError", "A.B_C"),
+        (
+            "QUERY_FAILED",
+            "[NOT_NULL_ASSERT_VIOLATION] x SQLSTATE: 42000",
+            "IntegrityError",
+            "NOT_NULL_ASSERT_VIOLATION",
+        ),
+        ("QUERY_FAILED", "[X] x SQLSTATE: 23505", "IntegrityError", "X"),
+        ("QUERY_FAILED", "[UNSUPPORTED_FEATURE.X] x SQLSTATE: 0A000", "NotSupportedError", "UNSUPPORTED_FEATURE.X"),
+        ("QUERY_FAILED", "what it says", "ProgrammingError", None),
+        ("UNSUPPORTED", "x", "NotSupportedError", None),
+        ("INTERNAL", "x", "InternalError", None),
+        ("CANCELED", "x", "OperationalError", None),
+        ("ENGINE_UNAVAILABLE", "x", "OperationalError", None),
+        ("SOMETHING_NEW", "x", "OperationalError", None),
+    ],
+)
+def test_a_failure_is_the_exception_of_its_kind_with_both_codes(
+    code: str, text: str, kind: str, error_class: str | None
+) -> None:
+    cursor = connect(Server(failing(code, text))).cursor()
+
+    with pytest.raises(dbapi.DatabaseError) as failure:
+        cursor.execute("SELECT 1")
+
+    assert type(failure.value).__name__ == kind
+    assert (str(failure.value), failure.value.code, failure.value.error_class) == (text, code, error_class)
+
+
+def test_a_gateway_that_is_away_is_an_operational_error() -> None:
+    def away(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    with pytest.raises(dbapi.OperationalError, match="There is no gateway at http://gw:8083") as failure:
+        connect(away)
+
+    assert failure.value.code == "GATEWAY_FAILED"
+
+
+@pytest.mark.parametrize(
+    ("statement", "parameters", "kind"),
+    [
+        ("SELECT ?", [], dbapi.ProgrammingError),
+        ("SELECT ?", [object()], dbapi.ProgrammingError),
+        ("SELECT 'a", None, dbapi.ProgrammingError),
+        ("SELECT ?", [10**40], dbapi.DataError),
+        ("/* x */ set time zone 'UTC'", None, dbapi.NotSupportedError),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_before_it_is(
+    statement: str, parameters: list[Any] | None, kind: type[dbapi.Error]
+) -> None:
+    server = Server()
+
+    with pytest.raises(kind):
+        connect(server).cursor().execute(statement, parameters)
+
+    assert server.statements == []
+
+
+def test_there_are_no_transactions() -> None:
+    connection = connect(Server())
+
+    connection.commit()
+
+    with pytest.raises(dbapi.NotSupportedError, match="no transactions"):
+        connection.rollback()
+
+
+def test_a_closed_connection_is_of_no_more_use() -> None:
+    server = Server()
+    connection = connect(server)
+    cursor = connection.cursor()
+
+    connection.close()
+    connection.close()
+
+    assert [method for method, path in server.calls if path == "/sessions"] == ["POST", "DELETE"]
+    for use in (connection.cursor, connection.commit, connection.ping, lambda: cursor.execute("SELECT 1")):
+        with pytest.raises(dbapi.InterfaceError, match="connection is closed"):
+            use()
+
+
+def test_an_interrupted_statement_is_cancelled_on_the_gateway() -> None:
+    class Interrupted(Server):
+        def __call__(self, request: httpx.Request) -> httpx.Response:
+            if "/result/" in request.url.path:
+                raise KeyboardInterrupt
+            return super().__call__(request)
+
+    server = Interrupted()
+
+    with pytest.raises(KeyboardInterrupt):
+        connect(server).cursor().execute("SELECT 1")
+
+    assert server.calls[-1] == ("POST", "/sessions/operations/o/cancel")
+
+
+def test_the_rows_that_are_left_come_as_arrow_and_as_a_frame() -> None:
+    cursor = connect(Server(*NUMBERS, *NUMBERS)).cursor()
+
+    cursor.execute("SELECT 1").fetchone()
+    table = cursor.fetch_arrow()
+    frame = cursor.execute("SELECT 1").fetch_df()
+
+    assert table.to_pylist() == [{"a": "y", "price": Decimal("2.00")}, {"a": "z", "price": Decimal("100.00")}]
+    assert [str(kind) for kind in table.schema.types] == ["string", "decimal128(10, 2)"]
+    assert list(frame["a"]) == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize(("method", "package"), [("fetch_arrow", "pyarrow"), ("fetch_df", "pandas")])
+def test_a_missing_package_is_named_and_no_row_is_lost(
+    method: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cursor = connect(Server(*NUMBERS)).cursor()
+    cursor.execute("SELECT 1")
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, "mt_core.client.arrow", raising=False)
+
+    with pytest.raises(dbapi.NotSupportedError, match=f"{package}.*pip install"):
+        getattr(cursor, method)()
+
+    assert len(cursor.fetchall()) == 3
+
+
+# ------------------------------------------------------------------------------------------------------- many inserts
+
+
+def filled(statement: str, rows: list[list[int]]) -> Iterator[str]:
+    return (fill_in(text, parameters) for text, parameters in insert_batches(statement, rows))
+
+
+def test_rows_are_inserted_many_at_once() -> None:
+    statement = "INSERT INTO t (a, b) VALUES (?, coalesce(?, 0)) -- done"
+
+    assert list(filled(statement, [[1, 2], [3, 4]])) == [
+        "INSERT INTO t (a, b) VALUES (1, coalesce(2, 0)), (3, coalesce(4, 0)) -- done"
+    ]
+    assert len(list(filled(statement, [[1, 2]] * (ROWS_AT_ONCE + 1)))) == 2
+    assert list(filled(statement, [])) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE t SET a = ?",
+        "INSERT INTO t SELECT ?",
+        "INSERT INTO t VALUES (?), (1)",
+        "INSERT INTO t PARTITION (p = ?) VALUES (1)",
+        "INSERT INTO t REPLACE WHERE a = ? VALUES (1)",
+    ],
+)
+def test_any_other_statement_runs_once_for_each_row(statement: str) -> None:
+    assert list(filled(statement, [[1], [2]])) == [statement.replace("?", "1"), statement.replace("?", "2")]
+
+
+def test_a_row_of_another_length_is_refused_before_anything_is_sent() -> None:
+    with pytest.raises(ParameterCount, match=r"1 markers .* row 1 has 2 values"):
+        insert_batches("INSERT INTO t VALUES (?)", [[1], [2, 3]])

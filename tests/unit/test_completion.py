@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import pytest
+
+from mt_core.sessions.completion import complete
+from mt_core.sessions.ports import Name, NameDirectory
+
+
+class Names(NameDirectory):
+    """A catalog `lake` with namespaces `shop` and `default`, which is the current one."""
+
+    TABLES: ClassVar[dict[Name, list[str]]] = {
+        (): ["orders", "order lines"],
+        ("shop",): ["sales"],
+        ("lake", "shop"): ["sales"],
+    }
+    COLUMNS: ClassVar[dict[Name, list[str]]] = {("orders",): ["id", "amount"], ("shop", "sales"): ["ds", "total"]}
+
+    def catalogs(self) -> Sequence[str]:
+        return ["lake"]
+
+    def namespaces(self, catalog: str | None) -> Sequence[str]:
+        return ["default", "shop"] if catalog in {None, "lake"} else []
+
+    def tables(self, namespace: Name) -> Sequence[str]:
+        return self.TABLES.get(namespace, [])
+
+    def views(self, namespace: Name) -> Sequence[str]:
+        return []
+
+    def columns(self, table: Name) -> Sequence[str]:
+        return self.COLUMNS.get(table, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "candidates"),
+    [
+        ("SHOW C", ["CATALOGS", "COLUMNS", "CREATE", "CURRENT CATALOG", "CURRENT DATABASE"]),
+        ("show create materialized ", ["TABLE"]),
+        ("SEL", ["SELECT"]),
+        ("SELECT 1; SEL", ["SELECT"]),
+        ("SELECT * FROM o", ["`order lines`", "orders"]),
+        ("SELECT * FROM ", ["`order lines`", "default", "lake", "orders", "shop"]),
+        ("SELECT * FROM shop.", ["shop.sales"]),
+        ("SELECT * FROM lake.s", ["lake.shop"]),
+        ("SELECT * FROM lake.shop.", ["lake.shop.sales"]),
+        ("SELECT * FROM `ord", ["`order lines`", "orders"]),
+        ("INSERT INTO sh", ["shop"]),
+        ("DESCRIBE ord", ["`order lines`", "orders"]),
+        ("USE CATALOG ", ["lake"]),
+        ("USE s", ["shop"]),
+        ("USE lake.", ["lake.default", "lake.shop"]),
+        ("SHOW TABLES IN s", ["shop"]),
+        ("SELECT * FROM orders o JOIN shop.sales AS s ON s.", ["s.ds", "s.total"]),
+        ("SELECT * FROM orders WHERE am", ["amount"]),
+        ("SELECT * FROM orders WHER", ["WHERE"]),
+        ("SELECT 'it is FROM ", []),
+        ("SELECT 1 -- FROM ", []),
+        ("SELECT /* FROM ", []),
+        ("no such statement ", []),
+        ("))) ", []),
+    ],
+)
+def test_what_can_stand_at_the_end_of_a_text(text: str, candidates: list[str]) -> None:
+    assert complete(text, len(text), Names()) == candidates
+
+
+def test_the_tables_behind_the_position_tell_the_columns_before_it() -> None:
+    text = "SELECT t FROM shop.sales"
+
+    assert complete(text, len("SELECT t"), Names()) == ["total"]
+
+
+@pytest.mark.parametrize("position", [-1, 0, 10**9])
+def test_a_position_outside_of_the_text_is_its_nearest_end(position: int) -> None:
+    found = complete("SHOW ", position, Names())
+
+    assert ("SELECT" in found, "TABLES" in found) == (position <= 0, position > 0)

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+
+from mt_core.sessions.kinds import is_configuring, statement_type
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("SELECT 1", "SELECT"),
+        ("/* c */ select 1;", "SELECT"),
+        ("(SELECT 1) UNION SELECT 2", "SELECT"),
+        ("VALUES (1)", "SELECT"),
+        ("WITH a AS (SELECT 1) SELECT * FROM a", "SELECT"),
+        ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", "INSERT"),
+        ("FROM s INSERT INTO t SELECT *", "INSERT"),
+        ("INSERT OVERWRITE t SELECT 1", "INSERT"),
+        ("MERGE INTO t USING s ON a = b WHEN MATCHED THEN DELETE", "MERGE"),
+        ("CREATE TABLE t (a INT GENERATED ALWAYS AS (b))", "CREATE_TABLE"),
+        ("CREATE TABLE IF NOT EXISTS t USING parquet AS SELECT 1", "CREATE_TABLE_AS"),
+        ("CREATE OR REPLACE TABLE t AS SELECT 1", "REPLACE_TABLE_AS"),
+        ("REPLACE TABLE t AS SELECT 1", "REPLACE_TABLE_AS"),
+        ("CREATE OR REPLACE TEMPORARY VIEW v AS SELECT 1", "CREATE_VIEW"),
+        ("CREATE OR ALTER MATERIALIZED TABLE t AS SELECT 1", "CREATE_MATERIALIZED_TABLE"),
+        ("ALTER MATERIALIZED TABLE t SUSPEND", "ALTER_MATERIALIZED_TABLE"),
+        ("CREATE NAMESPACE n", "CREATE_DATABASE"),
+        ("DROP VIEW IF EXISTS v", "DROP_VIEW"),
+        ("SHOW DATABASES", "SHOW_DATABASE"),
+        ("SHOW CURRENT CATALOG", "SHOW_CURRENT_CATALOG"),
+        ("SHOW CREATE TABLE t", "SHOW_CREATE_TABLE"),
+        ("SHOW CREATE MATERIALIZED TABLE t", "SHOW_CREATE_MATERIALIZED_TABLE"),
+        ("SHOW FULL MODULES", "SHOW_MODULES"),
+        ("DESC t", "DESCRIBE"),
+        ("EXPLAIN SELECT 1", "EXPLAIN"),
+        ("USE d", "USE"),
+        ("USE CATALOG c", "USE_CATALOG"),
+        ("USE MODULES core", "USE_MODULES"),
+        ("ADD JAR '/x.jar'", "ADD_JAR"),
+        ("BEGIN STATEMENT SET", "BEGIN_STATEMENT"),
+        ("END", "STATEMENT_SET"),
+        ("EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT 1; END", "STATEMENT_SET"),
+        ("SET a = 1", "SET"),
+        ("", ""),
+        ("-- nothing", ""),
+        ("SELECT 'open", "SELECT"),
+    ],
+)
+def test_the_type_of_a_statement_is_told_by_its_words(text: str, kind: str) -> None:
+    assert statement_type(text) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("SET a = 1", True),
+        ("USE CATALOG c", True),
+        ("CREATE TEMPORARY VIEW v AS SELECT 1", True),
+        ("ALTER TABLE t RENAME TO u", True),
+        ("DROP MATERIALIZED TABLE t", True),
+        ("CREATE TEMPORARY SYSTEM FUNCTION f AS 'x'", True),
+        ("CREATE TABLE t AS SELECT 1", False),
+        ("SELECT 1", False),
+        ("SHOW TABLES", False),
+        ("EXECUTE STATEMENT SET BEGIN END", False),
+    ],
+)
+def test_what_sets_a_session_up_runs_no_job_and_shows_nothing(text: str, allowed: bool) -> None:
+    assert is_configuring(text) is allowed

@@ -32,13 +32,15 @@ class GatewayServer:
             timeout_graceful_shutdown=STOP_TIMEOUT_S,
         )
         self._sock, self._server = sock, uvicorn.Server(config)
+        # Read now: it is still asked for when the socket has been closed.
+        host, port = sock.getsockname()[:2]
+        self._address = str(host), int(port)
         self._thread = threading.Thread(target=self._server.run, args=([sock],), name="gateway", daemon=True)
 
     @property
     def address(self) -> tuple[str, int]:
         """The host and the real port."""
-        host, port = self._sock.getsockname()[:2]
-        return str(host), int(port)
+        return self._address
 
     @property
     def url(self) -> str:

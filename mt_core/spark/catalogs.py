@@ -25,6 +25,8 @@ _ICEBERG_PLUGIN = "org.apache.iceberg.spark.SparkCatalog"
 _COMPARE_AND_SET = "org.apache.iceberg.jdbc.JdbcCatalog"
 _CACHING = "org.apache.iceberg.CachingCatalog"
 _SESSIONS = "org.apache.spark.sql.classic.SparkSession"
+# Iceberg puts these into the session for its reader and for the procedures that rewrite files.
+ICEBERGS_OWN = frozenset({"default_iceberg", "default_cache_iceberg", "default_rewrite_catalog"})
 _CATALOG_KEY = re.compile(r"spark\.sql\.catalog\.([^.]+)")
 
 # Static members by their path, for each JVM.
@@ -146,7 +148,7 @@ class Catalogs:
         """Return the names of all configured catalogs."""
         keys = self.session.conf.getAll
         found = {match[1] for match in map(_CATALOG_KEY.fullmatch, keys) if match}
-        return tuple(sorted(found | {SESSION_CATALOG}))
+        return tuple(sorted((found | {SESSION_CATALOG}) - ICEBERGS_OWN))
 
     def plugin(self, name: str) -> Any:
         """Return Spark's catalog plug-in; raises DefinitionInvalid listing the known catalogs."""

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from mt_core.errors import DefinitionInvalid
 from mt_core.rowset import Column
 from mt_core.sessions.ports import SessionContext
-from mt_core.spark.catalogs import SESSION_CATALOG, active, jvm_of, sql_name, state_of
+from mt_core.spark.catalogs import ICEBERGS_OWN, SESSION_CATALOG, active, jvm_of, sql_name, state_of
 from mt_core.spark.driver import SparkDriver
 from mt_core.spark.sessions import SparkSessions
 from mt_core.spark.types import result_columns
@@ -90,7 +90,8 @@ class SessionCatalogs:
         if generation != self._driver.generation:
             with self._lock, self._driver.translating():
                 generation = self._driver.generation
-                found = configured_catalogs(self._driver.session.conf.getAll)
+                known = configured_catalogs(self._driver.session.conf.getAll)
+                found = {name: options for name, options in known.items() if name not in ICEBERGS_OWN}
                 self._configured = generation, found
         return found
 

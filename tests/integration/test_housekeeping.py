@@ -6,9 +6,12 @@ from uuid import uuid4
 
 import pytest
 
+from mt_core.errors import DefinitionInvalid
 from mt_core.model.table import Column, TableIdentifier
+from mt_core.sessions.ports import SessionContext
 from mt_core.spark.driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
+from mt_core.spark.statements import SparkStatements
 from mt_core.tables.ports import StorageSpec
 
 pytestmark = pytest.mark.spark
@@ -59,3 +62,17 @@ def test_files_that_no_snapshot_refers_to_are_removed_once_they_are_old(
 
     assert not orphan.exists()
     assert [row.id for row in spark_driver.session.table(table.sql).collect()] == [3]
+
+
+def test_catalogs_that_iceberg_makes_for_itself_are_not_named_to_users(
+    engine: SparkEngine, spark_driver: SparkDriver, table: TableIdentifier
+) -> None:
+    options = "map('rewrite-all', 'true')"
+    spark_driver.session.sql(
+        f"CALL lake.system.rewrite_data_files(table => 'default.{table.name}', options => {options})"
+    )
+
+    with pytest.raises(DefinitionInvalid, match=r"known catalogs: lake, spark_catalog\.$"):
+        engine.check_catalog(TableIdentifier("nowhere", "default", "t"))
+    statements = SparkStatements(spark_driver)
+    assert sorted(statements.catalogs(SessionContext(session_id="s", properties={}))) == ["lake", "spark_catalog"]

@@ -175,5 +175,6 @@ def test_a_stopped_gateway_frees_its_port(gateway: Gateway) -> None:
     server.stop()
 
     assert (answer.status_code, port != 0) == (200, True)
+    assert server.url == f"http://{host}:{port}"
     with listen(host, port) as again:
         assert again.getsockname() == (host, port)

@@ -3,6 +3,8 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+# Compiled modules are kept: to compile them anew costs every process of the tests a second.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo check format test test-slow bench docs clean
 help:            ## Show this list

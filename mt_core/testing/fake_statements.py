@@ -11,7 +11,7 @@ from mt_core.sessions.ports import SessionContext, StatementResult
 from mt_core.sql.catalog_options import configured_catalogs
 from mt_core.tables.ports import Progress
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 LAKE = {"type": "org.apache.iceberg.spark.SparkCatalog", "catalog-type": "jdbc", "jdbc.password": "hidden"}
 
 ONE_ROW = StatementResult(is_query=True, rows=RowSet(columns=(Column(name="a", type=INT),), rows=[[1]]))

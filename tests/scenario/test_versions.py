@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from uuid import uuid4
 
 import httpx
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from tests.scenario.running_gateway import Gateway, normalised, root_cause
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-S, O = str(uuid4()), str(uuid4())  # noqa: E741
+S, O = "4020cec2-d895-4858-8b76-b855c88f8077", "6fe5d9ab-9a7f-4df5-8a0e-1a2b7d0c5a11"  # noqa: E741
 SESSION, OPERATION = f"/sessions/{S}", f"/sessions/{S}/operations/{O}"
 ENDPOINTS = [
     ("GET", "/api_versions", "1234"),

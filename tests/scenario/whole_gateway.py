@@ -27,7 +27,7 @@ from scheduler_plugins.memory.scheduler import MemoryScheduler
 from tests.scenario.gateway_process import Process, identifier_of
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-WAIT_S = 10.0
+WAIT_S = 60.0
 ORDERS = [{"ds": "2026-02-28", "amount": 1}, {"ds": "2026-03-01", "amount": 2}]
 DAILY = """CREATE MATERIALIZED TABLE daily PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')
 FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM orders"""

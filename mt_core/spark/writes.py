@@ -101,11 +101,7 @@ def _predicate(scope: Scope, columns: Sequence[Column]) -> SparkColumn | None:
     if scope.specs is None:
         return None
     known = {column.name.lower(): column for column in columns}
-    single = _single_column(scope)
-    if single is not None:
-        column = _column(known, single)
-        values = sorted({value for spec in scope.specs for _, value in spec.items})
-        return col(quoted(column.name)).isin([_literal(column, value) for value in values])
+    # No IN: Iceberg looks a NULL partition up in the set of values, and fails.
     return reduce(lambda left, right: left | right, [_of_spec(spec, known) for spec in sorted(scope.specs)], lit(False))
 
 
@@ -115,12 +111,6 @@ def _of_spec(spec: PartitionSpec, known: Mapping[str, Column]) -> SparkColumn:
         column = _column(known, name)
         terms.append(col(quoted(column.name)) == _literal(column, value))
     return reduce(lambda left, right: left & right, terms, lit(True))
-
-
-def _single_column(scope: Scope) -> str | None:
-    names = {tuple(name for name, _ in spec.items) for spec in scope.specs or ()}
-    only = next(iter(names)) if len(names) == 1 else ()
-    return only[0] if len(only) == 1 else None
 
 
 def _column(known: Mapping[str, Column], name: str) -> Column:

@@ -154,6 +154,22 @@ def test_a_partial_spec_on_two_columns_refreshes_just_its_partitions(orders: Ref
     )
 
 
+def test_several_partitions_are_refreshed_beside_rows_whose_partition_is_null(orders: RefreshWorld) -> None:
+    orders.create("mt", "SELECT * FROM orders", clauses="PARTITIONED BY (ds, hh)")
+    orders.spark("INSERT INTO orders VALUES ('d1', CAST(NULL AS STRING), 5, 'e')")
+    succeeded(orders.refresh("mt"))
+    orders.spark("UPDATE orders SET v = upper(v)")
+
+    (first, *_) = [orders.request("mt", hh=hh) for hh in ("00", "01")]
+    orders.work()
+
+    run = succeeded(orders.run(first))
+    assert str(run.scope) == "hh=00, hh=01"
+    assert orders.rows("mt") == in_order(
+        [("d1", "00", 1, "A"), ("d1", "01", 2, "B"), ("d2", "00", 3, "C"), (None, None, 4, "n"), ("d1", None, 5, "e")]
+    )
+
+
 def test_a_partition_whose_source_rows_all_went_away_becomes_empty(orders: RefreshWorld) -> None:
     orders.create("mt", "SELECT * FROM orders", clauses="PARTITIONED BY (ds)")
     orders.spark("DELETE FROM orders WHERE ds = 'd1'", "INSERT INTO orders VALUES ('d2', '09', 9, 'i')")

@@ -102,7 +102,15 @@ def _predicate(scope: Scope, columns: Sequence[Column]) -> SparkColumn | None:
         return None
     known = {column.name.lower(): column for column in columns}
     # No IN: Iceberg looks a NULL partition up in the set of values, and fails.
-    return reduce(lambda left, right: left | right, [_of_spec(spec, known) for spec in sorted(scope.specs)], lit(False))
+    return _any([_of_spec(spec, known) for spec in sorted(scope.specs)])
+
+
+def _any(conditions: Sequence[SparkColumn]) -> SparkColumn:
+    """Return the OR of *conditions* as a tree that is as flat as can be: a chain of hundreds overflows Spark's stack."""
+    if len(conditions) < 2:
+        return conditions[0] if conditions else lit(False)
+    middle = len(conditions) // 2
+    return _any(conditions[:middle]) | _any(conditions[middle:])
 
 
 def _of_spec(spec: PartitionSpec, known: Mapping[str, Column]) -> SparkColumn:

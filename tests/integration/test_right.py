@@ -170,6 +170,22 @@ def test_several_partitions_are_refreshed_beside_rows_whose_partition_is_null(or
     )
 
 
+def test_a_year_of_partitions_is_refreshed_at_once(orders: RefreshWorld) -> None:
+    orders.spark("INSERT INTO orders SELECT 'day ' || id, CAST(NULL AS STRING), CAST(id AS INT), 'old' FROM range(400)")
+    orders.create("mt", "SELECT * FROM orders", clauses="PARTITIONED BY (ds)")
+    orders.spark("UPDATE orders SET v = 'new' WHERE v = 'old'")
+
+    (first, *_) = [orders.request("mt", ds=f"day {number}") for number in range(366)]
+    orders.work()
+
+    run = succeeded(orders.run(first))
+    assert run.rows == 366
+    assert sorted({(row[3], row[2] < 366) for row in orders.rows("mt") if row[0] and row[0].startswith("day ")}) == [
+        ("new", True),
+        ("old", False),
+    ]
+
+
 def test_a_partition_whose_source_rows_all_went_away_becomes_empty(orders: RefreshWorld) -> None:
     orders.create("mt", "SELECT * FROM orders", clauses="PARTITIONED BY (ds)")
     orders.spark("DELETE FROM orders WHERE ds = 'd1'", "INSERT INTO orders VALUES ('d2', '09', 9, 'i')")

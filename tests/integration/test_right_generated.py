@@ -213,6 +213,6 @@ def test_a_refresh_gives_what_plain_spark_gives(story: Story, spark_driver: Spar
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @given(story=stories)
-@settings(max_examples=40, **COMMON)
+@settings(max_examples=24, **COMMON)
 def test_many_refreshes_give_what_plain_spark_gives(story: Story, spark_driver: SparkDriver, tmp_path: Path) -> None:
     Told(RefreshWorld(spark_driver, tmp_path), story).play()

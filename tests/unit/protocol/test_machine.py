@@ -37,7 +37,7 @@ BUDGET = {
     "maintenance": 2,
 }
 MOST_WORKERS = 3
-EXAMPLES, MANY_EXAMPLES = 200, 1500
+EXAMPLES, MANY_EXAMPLES = 80, 1500
 places = st.integers(min_value=0, max_value=20)
 pauses = st.sampled_from(["write", "publish: read", "publish: commit", "published", "end"])
 

@@ -191,18 +191,19 @@ class Gateway:
         self._sessions.expire(self._clock.now())
 
     def _maintain(self) -> None:
-        try:
-            for line in maintain(self._tables):
-                log.info("%s", line, extra={"action": "maintained"})
-        except MtError as error:
-            log.warning("maintenance failed: %s", error, extra={"action": "maintenance_failed"})
+        _look_after("maintenance", "maintained", "maintenance_failed", lambda: maintain(self._tables))
 
     def _reconcile(self) -> None:
-        try:
-            for line in reconcile(self._tables):
-                log.info("%s", line, extra={"action": "reconciled"})
-        except MtError as error:
-            log.warning("reconciling failed: %s", error, extra={"action": "reconcile_failed"})
+        _look_after("reconciling", "reconciled", "reconcile_failed", lambda: reconcile(self._tables))
+
+
+def _look_after(what: str, done: str, failed: str, work: Callable[[], list[str]]) -> None:
+    """Log what *work* did as events *done*, or that it *failed*: the next round tries again."""
+    try:
+        for line in work():
+            log.info("%s", line, extra={"action": done})
+    except MtError as error:
+        log.warning("%s failed: %s", what, error, extra={"action": failed})
 
 
 def _new_id() -> str:

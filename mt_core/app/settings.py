@@ -41,11 +41,7 @@ def manager_settings(config: Config) -> ManagerSettings:
 
 
 def _freshness(length: timedelta) -> Freshness:
-    seconds = int(length.total_seconds())
-    for unit, size in (("DAY", 86400), ("HOUR", 3600), ("MINUTE", 60)):
-        if seconds % size == 0:
-            return Freshness(seconds // size, unit)
-    return Freshness(seconds, "SECOND")
+    return Freshness.of_seconds(int(length.total_seconds()))
 
 
 def driver_settings(config: Config, logs: Path, environ: Mapping[str, str]) -> DriverSettings:

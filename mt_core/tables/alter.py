@@ -73,16 +73,14 @@ def _redefine(
     except MtError:
         services.intents.clear(table)
         raise
-    run_id: list[str] = []
 
     def last(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
-        run_id.clear()
         due = fingerprint_of(new, now.dynamic_options)
         if due == fingerprint_of(now.definition, now.dynamic_options):
             return replace(now, definition=new, intent=None)
         if now.status is RefreshStatus.ACTIVATED:
             run = services.whole_run(now, RunKind.REBUILD, tx.now())
-            run_id.append(services.ledger.request_in(tx, now, run).run_id)
+            services.ledger.request_in(tx, now, run)
         return replace(now, definition=new, rebuild_due=due, intent=None)
 
     services.intents.change(table, last)

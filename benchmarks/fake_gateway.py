@@ -28,6 +28,7 @@ from mt_core.tables.manager import TableManager
 from mt_core.tables.reconcile import reconcile
 from mt_core.tables.services import TableServices, storage_spec
 from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.shared_catalogs import SharedCatalogs
 from mt_core.tables.signal import Signal
 from mt_core.tables.workers import Workers
 from mt_core.testing.fake_engine import FakeEngine
@@ -105,7 +106,12 @@ class FakeSparkGateway:
         runs, cluster_info = manager.requests, self._engine.cluster_info
         sessions = SessionManager(engine=statements, clock=self._clock)
         ports = StatementPorts(
-            engine=statements, commands=manager, runs=runs, clock=self._clock, cluster_info=cluster_info
+            engine=statements,
+            commands=manager,
+            runs=runs,
+            clock=self._clock,
+            cluster_info=cluster_info,
+            catalogs=SharedCatalogs(self._tables.registry),
         )
         return GatewayServices(
             sessions=sessions,

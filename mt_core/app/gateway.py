@@ -28,6 +28,7 @@ from mt_core.registry.store import SqlRegistry
 from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
+from mt_core.spark.conf import catalog_names
 from mt_core.spark.driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.spark.java import check_java
@@ -39,6 +40,7 @@ from mt_core.tables.manager import TableManager
 from mt_core.tables.reconcile import reconcile
 from mt_core.tables.services import TableServices
 from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.shared_catalogs import SharedCatalogs
 from mt_core.tables.signal import Signal
 from mt_core.tables.workers import Workers
 from mt_core.workflow.loader import load_scheduler
@@ -63,7 +65,9 @@ class Gateway:
         self._registry = SqlRegistry.open(config.registry_url.reveal())
         self._driver = SparkDriver(driver_settings(config, home.paths.logs, environ))
         self._driver.on_launch(lambda pid: self._home.note(url=self.url, jvm_pid=pid))
-        self._engine, self._statements = SparkEngine(self._driver), SparkStatements(self._driver)
+        self._catalogs = SharedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
+        self._engine = SparkEngine(self._driver, self._catalogs.settings)
+        self._statements = SparkStatements(self._driver, self._catalogs.settings)
         scheduler = load_scheduler(config.text("workflow-scheduler.type"))
         self._scheduler, self._scheduler_options = scheduler(), scheduler_options(config, scheduler)
         self._signal = Signal()
@@ -106,7 +110,8 @@ class Gateway:
         )
         self._scheduler.open(context)
         self._tables.ledger.recover()
-        self._loop("sessions", self._check_every, self._expire_sessions)
+        self._catalogs.load()
+        self._loop("sessions", self._check_every, self._sessions.expire_idle)
 
     def wait_ready(self) -> None:
         """Block until Spark runs, then settle what the last process left, and let the workers begin."""
@@ -160,6 +165,7 @@ class Gateway:
             runs=self.manager.requests,
             clock=self._clock,
             cluster_info=self._engine.cluster_info,
+            catalogs=self._catalogs,
         )
         return StatementExecutor(ports, max_workers=config.integer("sql-gateway.worker.threads.max"))
 
@@ -186,9 +192,6 @@ class Gateway:
             thread = threading.Thread(target=run, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
-
-    def _expire_sessions(self) -> None:
-        self._sessions.expire(self._clock.now())
 
     def _maintain(self) -> None:
         _look_after("maintenance", "maintained", "maintenance_failed", lambda: maintain(self._tables))

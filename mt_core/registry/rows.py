@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mt_core.errors import RegistryError
+from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.partition import Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import Intent, MaterializedTable, RefreshStatus, TableDefinition, TableIdentifier
@@ -132,6 +133,20 @@ def tombstone_of(row: Row) -> Tombstone:
         handler=body.get("handler"),
         dropped_at=instant_of(row["dropped_at"]),
     )
+
+
+def catalog_row(catalog: CreatedCatalog) -> dict[str, Any]:
+    """Return the row of *catalog*."""
+    return {
+        "name": catalog.name,
+        "body": _body_text({"options": dict(catalog.options), "comment": catalog.comment}),
+    }
+
+
+def catalog_of(row: Row) -> CreatedCatalog:
+    """Return the catalog of *row*; raises RegistryError for a body of another version."""
+    body = _read_body(row["body"], f"catalog {row['name']}")
+    return CreatedCatalog(name=row["name"], options=body["options"], comment=body.get("comment"))
 
 
 def definition_row(definition: WorkflowDefinition) -> dict[str, Any]:

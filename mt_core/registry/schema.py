@@ -91,6 +91,14 @@ TOMBSTONES = Table(
     implicit_returning=False,
 )
 
+CATALOGS = Table(
+    "catalogs",
+    METADATA,
+    Column("name", TEXT, primary_key=True),
+    Column("body", TEXT, nullable=False),
+    implicit_returning=False,
+)
+
 
 def _partial_index(name: str, columns: tuple[str, ...], condition: str, *, unique: bool = False) -> None:
     where = text(condition)

@@ -28,11 +28,12 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from mt_core.clock import Clock
 from mt_core.errors import RevisionConflict, TableExists, TableGone
+from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.registry import rows
 from mt_core.registry.failures import translated
-from mt_core.registry.schema import DEFINITIONS, RUNS, TABLES, TOMBSTONES, word
+from mt_core.registry.schema import CATALOGS, DEFINITIONS, RUNS, TABLES, TOMBSTONES, word
 from mt_core.tables.ports import Tombstone
 
 QUEUED, RUNNING, COALESCED = word(RunStatus.QUEUED), word(RunStatus.RUNNING), word(RunStatus.COALESCED)
@@ -154,7 +155,7 @@ class SqlTransaction:
         )
         return self._runs(select(RUNS).where(RUNS.c.status == RUNNING, lapsed).order_by(RUNS.c.seq))
 
-    # -------------------------------------------------------------------------------------- tombstones and definitions
+    # --------------------------------------------------------------------------- tombstones, definitions and catalogs
 
     def put_tombstone(self, tombstone: Tombstone) -> None:
         self.delete_tombstone(tombstone.table_id)
@@ -169,6 +170,16 @@ class SqlTransaction:
 
     def delete_definition(self, workflow_id: str) -> None:
         self._execute(delete(DEFINITIONS).where(DEFINITIONS.c.workflow_id == workflow_id))
+
+    def put_catalog(self, catalog: CreatedCatalog) -> None:
+        self.delete_catalog(catalog.name)
+        self._insert(CATALOGS, rows.catalog_row(catalog))
+
+    def delete_catalog(self, name: str) -> None:
+        self._execute(delete(CATALOGS).where(CATALOGS.c.name == name))
+
+    def catalogs(self) -> Sequence[CreatedCatalog]:
+        return [rows.catalog_of(row) for row in self._execute(select(CATALOGS).order_by(CATALOGS.c.name)).mappings()]
 
     # ------------------------------------------------------------------------------------------------------ statements
 
@@ -262,5 +273,5 @@ _SQLITE_NOW = select(func.strftime("%Y-%m-%dT%H:%M:%fZ", "now"))
 _INSERTS = {
     (dialect, table): insert(table).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
     for dialect, insert in (("sqlite", sqlite.insert), ("postgresql", postgresql.insert))
-    for table in (TABLES, RUNS, TOMBSTONES)
+    for table in (TABLES, RUNS, TOMBSTONES, CATALOGS)
 }

@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from mt_core.errors import DefinitionInvalid, MtError
-from mt_core.rowset import BOOLEAN, OK, Column, RowSet
-from mt_core.sessions.jobs import JobLedger
-from mt_core.sessions.listings import Asking, Listings, job_rows, known_job, names_only, sql_name
-from mt_core.sessions.operation import OperationResult, ResultKind
+from mt_core.rowset import BOOLEAN, Column, RowSet
+from mt_core.sessions.answers import DONE, content
+from mt_core.sessions.catalog_commands import CatalogCommands
+from mt_core.sessions.jobs import Jobs
+from mt_core.sessions.listings import Asking, Listings, job_rows, names_only, sql_name
+from mt_core.sessions.operation import OperationResult
 from mt_core.sessions.ports import SessionContext, StatementEngine
-from mt_core.sessions.resources import CreatedCatalog
-from mt_core.sessions.secrets import masked
 from mt_core.sql import catalog as sql
-from mt_core.sql.catalog_options import catalog_settings
-from mt_core.sql.connectors import literal
 from mt_core.sql.flink_types import type_text
 from mt_core.sql.parser import parse
 from mt_core.sql.statements import DescribeTable, Name
+from mt_core.tables.shared_catalogs import SharedCatalogs
 
-DONE = OperationResult(rows=OK, result_kind=ResultKind.SUCCESS)
 _INFO = (Column(name="info name"), Column(name="info value"))
 _DESCRIBED = (
     Column(name="name"),
@@ -36,19 +34,19 @@ _ICEBERG = "org.apache.iceberg.spark.SparkCatalog"
 class CatalogStatements:
     """Performs statements about catalogs, tables, jobs and jars in the session that asks."""
 
-    def __init__(self, engine: StatementEngine, jobs: JobLedger) -> None:
+    def __init__(self, engine: StatementEngine, jobs: Jobs, shared: SharedCatalogs) -> None:
         self._engine, self._jobs = engine, jobs
-        self._listings = Listings(engine, jobs)
+        self._listings, self._commands = Listings(engine, jobs), CatalogCommands(engine, shared)
 
     def execute(self, statement: sql.CatalogStatement, asking: Asking) -> OperationResult:
         """Perform *statement*; raises QueryFailed, DefinitionInvalid, OperationNotFound or IllegalStatus."""
         match statement:
             case sql.ShowObjects():
-                return _content(self._listings.show(statement, asking))
+                return content(self._listings.show(statement, asking))
             case sql.ShowPartitions():
-                return _content(self._listings.partitions(statement, asking))
+                return content(self._listings.partitions(statement, asking))
             case sql.ShowColumns(name=name, pattern=pattern):
-                return _content(self._columns(name, asking, pattern))
+                return content(self._columns(name, asking, pattern))
             case sql.Explain(mode=mode, statement=text):
                 return _text(self._engine.explain(asking.context, text, mode.value))
             case sql.ShowCreateRelation(name=name):
@@ -56,7 +54,7 @@ class CatalogStatements:
             case sql.DescribeDatabase(name=name, extended=extended):
                 return self._describe_database(name, asking, extended=extended)
             case sql.DescribeJob(job_id=job_id):
-                return _content(job_rows([known_job(self._jobs, job_id)], asking))
+                return content(job_rows([self._jobs.job(job_id)], asking))
             case _:
                 return self._change(statement, asking)
 
@@ -64,11 +62,11 @@ class CatalogStatements:
         """DESCRIBE of any table or view in Flink's columns; EXTENDED adds what Spark knows besides, as names and values."""
         described = self._columns(statement.name, asking)
         if not statement.extended:
-            return _content(described)
+            return content(described)
         rows = self._rows(f"DESCRIBE TABLE EXTENDED {sql_name(statement.name)}", asking)
         blank: list[Any] = [None] * (len(described.columns) - 2)
         start = next((index for index, row in enumerate(rows) if not row[0] or row[0].startswith("#")), len(rows))
-        return _content(
+        return content(
             RowSet(
                 columns=described.columns, rows=[*described.rows, *([row[0], row[1], *blank] for row in rows[start:])]
             )
@@ -97,17 +95,8 @@ class CatalogStatements:
 
     def _change(self, statement: sql.CatalogStatement, asking: Asking) -> OperationResult:
         match statement:
-            case sql.UseCatalog(name=name):
-                self._known_catalog(name, asking)
-                self._engine.execute(asking.context, f"SET CATALOG {sql_name((name,))}", job_id=asking.job_id)
-            case sql.CreateCatalog():
-                self._create_catalog(statement, asking)
-            case sql.DropCatalog():
-                self._drop_catalog(statement, asking)
-            case sql.DescribeCatalog(name=name, extended=extended):
-                return self._describe_catalog(name, asking, extended=extended)
-            case sql.ShowCreateCatalog(name=name):
-                return self._show_create_catalog(name, asking)
+            case sql.CatalogCommand():
+                return self._commands.execute(statement, asking)
             case sql.AddJar(path=path):
                 asking.session.resources.add_jar(self._engine.add_jar(asking.context, path))
             case sql.StopJob(job_id=job_id):
@@ -132,81 +121,12 @@ class CatalogStatements:
 
     def _describe_database(self, name: Name, asking: Asking, *, extended: bool) -> OperationResult:
         rows = self._rows(f"DESCRIBE NAMESPACE {'EXTENDED ' if extended else ''}{sql_name(name)}", asking)
-        return _content(RowSet(columns=_INFO, rows=[row[:2] for row in rows]))
+        return content(RowSet(columns=_INFO, rows=[row[:2] for row in rows]))
 
     def _rows(self, text: str, asking: Asking) -> list[list[Any]]:
         found = self._engine.execute(asking.context, text, job_id=asking.job_id).rows
         return found.page(0, _MOST) if found is not None else []
 
-    # ------------------------------------------------------------------------------------------------------- catalogs
-
-    def _known_catalog(self, name: str, asking: Asking) -> dict[str, str]:
-        """Return the options of a catalog; raises DefinitionInvalid if there is none of that name."""
-        known = self._engine.catalogs(asking.context)
-        if name not in known:
-            raise DefinitionInvalid(
-                f"Catalog {name} does not exist; there are {', '.join(sorted(known))}. CREATE CATALOG adds one."
-            )
-        created = asking.session.resources.catalog(name)
-        return dict(created.options if created is not None else known[name])
-
-    def _create_catalog(self, statement: sql.CreateCatalog, asking: Asking) -> None:
-        name, resources = statement.name, asking.session.resources
-        if name in self._engine.catalogs(asking.context):
-            if statement.if_not_exists:
-                return
-            raise DefinitionInvalid(
-                f"Catalog {name} exists already; choose another name, or DROP CATALOG {name} first."
-            )
-        settings = catalog_settings(name, statement.options)
-        resources.put_catalog(
-            CreatedCatalog(name=name, options=statement.options, settings=settings, comment=statement.comment)
-        )
-        try:
-            # Opened now, so that a wrong option is told here and not by the first query.
-            self._engine.open_catalog(asking.session.context(), name)
-        except MtError as cause:
-            self._forget(name, asking)
-            raise DefinitionInvalid(f"Catalog {name} cannot be opened, and was not created: {cause}") from cause
-
-    def _drop_catalog(self, statement: sql.DropCatalog, asking: Asking) -> None:
-        name = statement.name
-        if statement.if_exists and name not in self._engine.catalogs(asking.context):
-            return
-        self._known_catalog(name, asking)
-        if asking.session.resources.catalog(name) is None:
-            raise DefinitionInvalid(f"Catalog {name} is a setting of the gateway and cannot be dropped by a statement.")
-        if self._engine.current_catalog(asking.context) == name:
-            raise DefinitionInvalid(
-                f"Catalog {name} is the current catalog and cannot be dropped; USE CATALOG another first."
-            )
-        self._forget(name, asking)
-
-    def _forget(self, name: str, asking: Asking) -> None:
-        asking.session.resources.remove_catalog(name)
-        self._engine.forget_catalog(asking.session.context(), name)
-
-    def _describe_catalog(self, name: str, asking: Asking, *, extended: bool) -> OperationResult:
-        options, created = self._known_catalog(name, asking), asking.session.resources.catalog(name)
-        rows: list[list[Any]] = [
-            ["name", name],
-            ["type", options.get("type", "")],
-            ["comment", created.comment if created else None],
-        ]
-        if extended:
-            rows += [[f"option:{key}", value] for key, value in masked(options).items() if key != "type"]
-        return _content(RowSet(columns=_INFO, rows=rows))
-
-    def _show_create_catalog(self, name: str, asking: Asking) -> OperationResult:
-        options, created = self._known_catalog(name, asking), asking.session.resources.catalog(name)
-        comment = f"\nCOMMENT {literal(created.comment)}" if created is not None and created.comment is not None else ""
-        lines = ",\n".join(f"  {literal(key)} = {literal(value)}" for key, value in masked(options).items())
-        return _text(f"CREATE CATALOG {sql_name((name,))}{comment}\nWITH (\n{lines}\n)\n")
-
-
-def _content(rows: RowSet) -> OperationResult:
-    return OperationResult(rows=rows, result_kind=ResultKind.SUCCESS_WITH_CONTENT)
-
 
 def _text(text: str) -> OperationResult:
-    return _content(names_only("result", [text]))
+    return content(names_only("result", [text]))

@@ -15,10 +15,10 @@ from mt_core.config.settings import BY_KEY
 from mt_core.config.values import value_of
 from mt_core.errors import ConfigError, MtError, RequestInvalid, StatementTimedOut
 from mt_core.sessions.operation import TERMINAL, Operation
+from mt_core.sessions.property_values import TIMEOUT_KEY
 
 log = logging.getLogger(__name__)
 
-TIMEOUT_KEY = "execution.timeout"
 _NEVER = timedelta(0)
 _LONGEST_MS = 36_500 * 86_400_000
 _SWEEP_ABOVE = 1024

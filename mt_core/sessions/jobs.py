@@ -1,10 +1,10 @@
-"""Jobs: queries and changes on Spark, of all sessions, as SHOW JOBS lists them and STOP JOB ends them."""
+"""Jobs: statements of all sessions and refreshes on Spark, as SHOW JOBS lists them and STOP JOB ends them."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -12,8 +12,10 @@ from enum import StrEnum
 
 from mt_core.clock import Clock
 from mt_core.errors import Canceled, IllegalStatus, OperationNotFound
+from mt_core.model.run import TERMINAL, RunStatus
 from mt_core.sessions.kinds import CREATE_TABLE_AS, JOBS, REPLACE_TABLE_AS, SELECT, statement_type
 from mt_core.sessions.operation import Operation
+from mt_core.tables.commands import RefreshJob, Runs
 from mt_core.tokens import Token, TokenKind, tokenize
 
 REMEMBERED = 1000
@@ -24,6 +26,7 @@ class JobStatus(StrEnum):
     """Where a job stands, in Flink's words."""
 
     RUNNING = "RUNNING"
+    RESTARTING = "RESTARTING"
     FINISHED = "FINISHED"
     CANCELED = "CANCELED"
     FAILED = "FAILED"
@@ -31,7 +34,7 @@ class JobStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One query or change."""
+    """One query, change or refresh."""
 
     job_id: str
     name: str
@@ -39,8 +42,20 @@ class Job:
     started_at: datetime
 
 
+_OF_RUN: Mapping[RunStatus, JobStatus] = {
+    # A job whose process was lost: its run waits for the next attempt.
+    RunStatus.QUEUED: JobStatus.RESTARTING,
+    RunStatus.COALESCED: JobStatus.RESTARTING,
+    RunStatus.RUNNING: JobStatus.RUNNING,
+    RunStatus.SUCCEEDED: JobStatus.FINISHED,
+    RunStatus.SKIPPED: JobStatus.FINISHED,
+    RunStatus.FAILED: JobStatus.FAILED,
+    RunStatus.CANCELED: JobStatus.CANCELED,
+}
+
+
 class JobLedger:
-    """Remembers the last jobs, in memory; safe from any thread."""
+    """Remembers the last jobs of statements, in memory; safe from any thread."""
 
     def __init__(self, clock: Clock, *, remembered: int = REMEMBERED) -> None:
         self._clock, self._remembered = clock, remembered
@@ -87,14 +102,12 @@ class JobLedger:
         with self._lock:
             return self._jobs.get(job_id)
 
-    def stop(self, job_id: str) -> None:
-        """Cancel a running job; raises OperationNotFound, or IllegalStatus for one that has ended."""
+    def stop(self, job: Job) -> None:
+        """Cancel a running job; raises IllegalStatus for one that has ended."""
         with self._lock:
-            job, stop = self._jobs.get(job_id), self._stops.get(job_id)
-        if job is None:
-            raise OperationNotFound(f"Job {job_id} is not known; SHOW JOBS lists the last {self._remembered}.")
+            stop = self._stops.get(job.job_id)
         if stop is None:
-            raise IllegalStatus(f"Job {job_id} is {job.status} and cannot be stopped any more.")
+            raise ended(job)
         stop()
 
     def _put(self, job: Job, stop: Callable[[], None]) -> None:
@@ -104,6 +117,55 @@ class JobLedger:
             ended = [each for each in self._jobs if each not in self._stops]
             for each in ended[: max(0, len(self._jobs) - self._remembered)]:
                 del self._jobs[each]
+
+
+class Jobs:
+    """The jobs of statements, and those of refreshes as the registry's ledger has them."""
+
+    def __init__(self, statements: JobLedger, runs: Runs) -> None:
+        self._statements, self._runs = statements, runs
+
+    def jobs(self) -> Sequence[Job]:
+        """Return the jobs of statements and of the refreshes at work, oldest first."""
+        refreshes = [_job_of(found) for found in self._runs.running_jobs()]
+        return sorted([*self._statements.jobs(), *refreshes], key=lambda job: job.started_at)
+
+    def job(self, job_id: str) -> Job:
+        """Return a job; raises OperationNotFound."""
+        statement = self._statements.job(job_id)
+        return statement if statement is not None else _job_of(self._refresh(job_id))
+
+    def stop(self, job_id: str) -> None:
+        """Cancel a job; raises OperationNotFound, or IllegalStatus for one that has ended."""
+        statement = self._statements.job(job_id)
+        if statement is not None:
+            self._statements.stop(statement)
+            return
+        found = self._refresh(job_id)
+        if found.run.status in TERMINAL:
+            raise ended(_job_of(found))
+        self._runs.cancel_run(found.run.run_id)
+
+    def _refresh(self, job_id: str) -> RefreshJob:
+        found = self._runs.job(job_id)
+        if found is None:
+            raise OperationNotFound(f"Job {job_id} is not known; SHOW JOBS lists those there are.")
+        return found
+
+
+def ended(job: Job) -> IllegalStatus:
+    """Return the error of stopping a job that has ended."""
+    return IllegalStatus(f"Job {job.job_id} is {job.status} and cannot be stopped any more.")
+
+
+def _job_of(refresh: RefreshJob) -> Job:
+    run = refresh.run
+    return Job(
+        job_id=run.job_id or "",
+        name=f"refresh-{refresh.table or run.table_id}",
+        status=_OF_RUN[run.status],
+        started_at=run.started_at or run.requested_at,
+    )
 
 
 def job_name(text: str) -> str:

@@ -8,19 +8,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from mt_core.errors import DefinitionInvalid, EngineError, OperationNotFound, QueryFailed
+from mt_core.errors import DefinitionInvalid, EngineError, QueryFailed
 from mt_core.model.table import quoted
-from mt_core.model.zone import zone_named
 from mt_core.rowset import BOOLEAN, Column, LogicalType, RowSet
-from mt_core.sessions.jobs import Job, JobLedger
+from mt_core.sessions.jobs import Job, Jobs
 from mt_core.sessions.ports import ResultRows, SessionContext, StatementEngine
+from mt_core.sessions.property_values import ZONE_KEY, session_zone
 from mt_core.sessions.session import Session
 from mt_core.sql.catalog import Shown, ShowObjects, ShowPartitions
 from mt_core.sql.connectors import literal
 from mt_core.sql.statements import Name, qualify
 
 MOST = 1_000_000
-ZONE_KEY = "table.local-time-zone"
 _NO_PARTITIONS = "PARTITION_MANAGEMENT_IS_UNSUPPORTED"
 _NO_NAMESPACE = re.compile(r"NoSuchNamespaceException: Namespace does not exist: ?(.*)")
 _STARTED_AT = LogicalType(root="TIMESTAMP_WITH_LOCAL_TIME_ZONE", extras={"precision": 6})
@@ -58,7 +57,7 @@ class Asking:
 class Listings:
     """Answers SHOW."""
 
-    def __init__(self, engine: StatementEngine, jobs: JobLedger) -> None:
+    def __init__(self, engine: StatementEngine, jobs: Jobs) -> None:
         self._engine, self._jobs = engine, jobs
 
     def show(self, statement: ShowObjects, asking: Asking) -> RowSet:
@@ -187,21 +186,13 @@ def job_rows(jobs: Sequence[Job], asking: Asking) -> RowSet:
     )
 
 
-def known_job(jobs: JobLedger, job_id: str) -> Job:
-    """Return a job; raises OperationNotFound."""
-    found = jobs.job(job_id)
-    if found is None:
-        raise OperationNotFound(f"Job {job_id} is not known; SHOW JOBS lists those there are.")
-    return found
-
-
 def sql_name(name: Name) -> str:
     """Return a name with every part in back quotes."""
     return ".".join(map(quoted, name))
 
 
 def _clock_of(session: Session) -> Callable[[datetime], str]:
-    zone = zone_named(session.properties.get(ZONE_KEY, "UTC"))
+    zone = session_zone(session.properties.get(ZONE_KEY, "UTC"))
 
     def shown(instant: datetime) -> str:
         local = instant.astimezone(zone)

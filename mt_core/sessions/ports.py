@@ -71,7 +71,7 @@ class StatementEngine(Protocol):
     def current_namespace(self, context: SessionContext) -> str: ...
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
-        """Return the catalogs of the session with their options; `type` is the kind or the class."""
+        """Return the catalogs that the session can see with their options; `type` is the kind or the class."""
 
     def columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[Column]:
         """Return the columns of a table or view, without running anything; raises QueryFailed if there is none."""
@@ -82,11 +82,8 @@ class StatementEngine(Protocol):
     def add_jar(self, context: SessionContext, path: str) -> str:
         """Load the classes of a jar and return its full path; raises DefinitionInvalid if it is not there."""
 
-    def open_catalog(self, context: SessionContext, name: str) -> None:
-        """Open a catalog that the session's properties name; raises QueryFailed or EngineError if it cannot be."""
-
-    def forget_catalog(self, context: SessionContext, name: str) -> None:
-        """Let go of a catalog that the session's properties no longer name; harmless when it was never opened."""
+    def open_catalog(self, name: str, settings: Mapping[str, str]) -> None:
+        """Try whether a catalog opens with *settings*, which no session sees; raises QueryFailed or EngineError if not."""
 
     def close_session(self, session_id: str) -> None: ...
 

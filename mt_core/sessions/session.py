@@ -56,7 +56,7 @@ class Session:
     def context(self, statement_properties: Mapping[str, str] | None = None) -> SessionContext:
         """Return the session as the engine needs it; *statement_properties* hold for one statement only."""
         with self._lock:
-            overrides = self.resources.settings | self._overrides | dict(statement_properties or {})
+            overrides = self._overrides | dict(statement_properties or {})
         return SessionContext(session_id=self.handle, properties=overrides)
 
     def touch(self) -> None:

@@ -7,11 +7,11 @@ import threading
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime, timedelta
 
 from mt_core.clock import Clock
 from mt_core.errors import SessionLimit, SessionNotFound
 from mt_core.sessions.ports import StatementEngine
+from mt_core.sessions.property_values import check_properties
 from mt_core.sessions.session import Session
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,8 @@ class SessionManager:
         return len(self._sessions)
 
     def open(self, name: str | None = None, properties: Mapping[str, str] | None = None) -> Session:
-        """Open a session whose *properties* lie over the defaults; raises SessionLimit."""
+        """Open a session whose *properties* lie over the defaults; raises SessionLimit, RequestInvalid for a wrong value."""
+        check_properties(properties or {})
         handle = str(uuid.uuid4())
         session = Session(handle, name=name, defaults=self._defaults, properties=properties or {}, clock=self._clock)
         with self._lock:
@@ -80,12 +81,9 @@ class SessionManager:
 
     def expire_idle(self) -> list[str]:
         """Close the sessions that were idle for too long, and return their handles."""
-        return self.expire(self._clock.now())
-
-    def expire(self, now: datetime) -> list[str]:
-        """Close the sessions that are idle for too long at *now*, and return their handles."""
         if self._idle_timeout_s <= 0:
             return []
+        now = self._clock.now()
         with self._lock:
             idle = [handle for handle, session in self._sessions.items() if session.idle_s(now) >= self._idle_timeout_s]
         for handle in idle:
@@ -96,28 +94,6 @@ class SessionManager:
     def _close_if_open(self, handle: str) -> None:
         with suppress(SessionNotFound):
             self.close(handle)
-
-
-class IdleSessionChecker:
-    """Expires idle sessions every `interval_s` seconds in a thread of its own."""
-
-    def __init__(self, sessions: SessionManager, clock: Clock, *, interval_s: float = 60.0) -> None:
-        self._sessions, self._clock, self._interval = sessions, clock, timedelta(seconds=interval_s)
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="idle-sessions", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread and wait for it."""
-        self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _loop(self) -> None:
-        while not self._clock.wait_until(self._clock.now() + self._interval, self._stopped):
-            self._sessions.expire_idle()
 
 
 def _missing(handle: str) -> str:

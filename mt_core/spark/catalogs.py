@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import CatalogUnsupported, DefinitionInvalid, MtError, StorageMissing
 from mt_core.model.table import TableIdentifier, quoted
+from mt_core.spark.conf import SESSION_CATALOG
 from mt_core.spark.driver import DriverState
 from mt_core.spark.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.tables.ports import Progress
 
-SESSION_CATALOG = "spark_catalog"
 NO_SUCH_TABLE = "org.apache.iceberg.exceptions.NoSuchTableException"
 ALREADY_EXISTS = "org.apache.iceberg.exceptions.AlreadyExistsException"
 
@@ -134,15 +134,19 @@ def spark_identifier(session: SparkSession, parts: Sequence[str]) -> Any:
     return identifiers.of(java_strings(session, parts[:-1]), parts[-1])
 
 
-class Catalogs:
-    """The catalogs of the driver's own session."""
+def _as_it_is(session: SparkSession) -> SparkSession:
+    return session
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
+
+class Catalogs:
+    """The catalogs of the driver's own session, which *tell* brings up to date."""
+
+    def __init__(self, driver: Driver, tell: Callable[[SparkSession], SparkSession] = _as_it_is) -> None:
+        self._driver, self._tell = driver, tell
 
     @property
     def session(self) -> SparkSession:
-        return self._driver.session
+        return self._tell(self._driver.session)
 
     def known(self) -> tuple[str, ...]:
         """Return the names of all configured catalogs."""

@@ -9,7 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from mt_core.sessions.secrets import SECRET_KEYS
+from mt_core.sql.catalog_options import configured_catalogs
+
 CATALOG = "lake"
+SESSION_CATALOG = "spark_catalog"
 NAMESPACE = "default"
 INTERACTIVE_POOL = "interactive"
 REFRESH_POOL = "refresh"
@@ -18,7 +22,7 @@ DEFAULT_DRIVER_MEMORY = "2g"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 _SQLITE = re.compile(r"jdbc:sqlite:(?:file:)?(?P<path>/[^?]*)")
-_SECRET = re.compile(r"secret|password|passwd|token|access[.]?key|credential", re.IGNORECASE)
+_SECRET = re.compile(SECRET_KEYS, re.IGNORECASE)
 
 _POOLS = f"""<?xml version="1.0"?>
 <allocations>
@@ -73,6 +77,7 @@ def spark_conf(settings: DriverSettings) -> dict[str, str]:
         "spark.driver.memory": DEFAULT_DRIVER_MEMORY,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.redaction.regex": f"(?i){SECRET_KEYS}",
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": (settings.log_dir / "pools.xml").absolute().as_uri(),
         "spark.sql.session.timeZone": settings.zone,
@@ -88,6 +93,11 @@ def spark_conf(settings: DriverSettings) -> dict[str, str]:
     conf.update(settings.spark_conf)
     conf[JAVA_OPTIONS] = _java_options(settings)
     return conf
+
+
+def catalog_names(settings: DriverSettings) -> frozenset[str]:
+    """Return the names of the catalogs that the configuration has, and of Spark's own."""
+    return frozenset({SESSION_CATALOG, *configured_catalogs(spark_conf(settings))})
 
 
 def launch_conf(conf: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,8 @@ from pyspark.sql import SparkSession
 
 from mt_core.model.table import quoted
 from mt_core.spark.catalogs import Driver, active
+from mt_core.spark.shared_catalogs import SharedCatalogs
+from mt_core.sql.catalog_options import configured_catalogs
 from mt_core.tables.ports import Query
 
 CAPACITY = 32
@@ -18,8 +20,8 @@ _Key = tuple[int, str, str, str, tuple[tuple[str, str], ...]]
 class QueryContexts:
     """One session for each catalog, namespace, zone and settings; the least recently used ones are let go. Any thread."""
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
+    def __init__(self, driver: Driver, catalogs: SharedCatalogs) -> None:
+        self._driver, self._catalogs = driver, catalogs
         self._lock = threading.Lock()
         self._sessions: OrderedDict[_Key, SparkSession] = OrderedDict()
 
@@ -39,10 +41,14 @@ class QueryContexts:
             self._sessions.move_to_end(key)
             while len(self._sessions) > CAPACITY:
                 self._sessions.popitem(last=False)
-            return found
+        return self._told(found, query)
+
+    def _told(self, session: SparkSession, query: Query) -> SparkSession:
+        # A table of an earlier release has catalogs of its own among its frozen settings.
+        return self._catalogs.tell(session, except_for=configured_catalogs(query.settings))
 
     def _opened(self, query: Query) -> SparkSession:
-        session = self._driver.new_session()
+        session = self._told(self._driver.new_session(), query)
         for key, value in query.settings.items():
             if key.startswith("spark."):
                 session.conf.set(key, value)

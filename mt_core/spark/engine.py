@@ -14,6 +14,7 @@ from mt_core.spark.columns import check_assignable, stored_type
 from mt_core.spark.contexts import QueryContexts
 from mt_core.spark.housekeeping import Housekeeping
 from mt_core.spark.metadata import MetadataStore, ancestors
+from mt_core.spark.shared_catalogs import CatalogSource, SharedCatalogs, no_catalogs
 from mt_core.spark.sources import SourceVersions
 from mt_core.spark.storage import StorageTables
 from mt_core.spark.views import Names
@@ -36,10 +37,10 @@ from mt_core.tables.ports import (
 class SparkEngine(RefreshEngine):
     """Queries and storage on one Spark driver. Every method may be called from any thread."""
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self._catalogs = Catalogs(driver)
-        contexts = QueryContexts(driver)
+    def __init__(self, driver: Driver, catalogs: CatalogSource = no_catalogs) -> None:
+        self._driver, shared = driver, SharedCatalogs(catalogs)
+        self._catalogs = Catalogs(driver, shared.tell)
+        contexts = QueryContexts(driver, shared)
         self._analysis = QueryAnalysis(driver, contexts)
         self._versions = SourceVersions(driver, contexts)
         self._metadata = MetadataStore(self._catalogs)
@@ -64,7 +65,7 @@ class SparkEngine(RefreshEngine):
 
     def check_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> tuple[Column, ...]:
         with self._working():
-            session = self._driver.session
+            session = self._catalogs.session
             return tuple(replace(column, type=stored_type(session, column)) for column in columns)
 
     def check_assignable(self, produced: Sequence[Column], declared: Sequence[Column]) -> None:

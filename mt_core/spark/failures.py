@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from mt_core.errors import Canceled, EngineError, EngineUnavailable, MtError, QueryFailed
+from mt_core.sessions.secrets import without_passwords
 
 SPARK_ERRORS = (Py4JError, PySparkException, OSError, EOFError)
 """What calls into Spark raise."""
@@ -119,8 +120,8 @@ def position_in(text: str) -> tuple[int, int] | None:
 
 
 def plain_message(text: str) -> str:
-    """Return Spark's message *text* without Java stack, plan, quoted statement and class name."""
-    return _TAIL.sub("", _CLASS_PREFIX.sub("", text)).strip() or "Spark gives no reason."
+    """Return Spark's message *text* without Java stack, plan, quoted statement, class name and passwords in URLs."""
+    return without_passwords(_TAIL.sub("", _CLASS_PREFIX.sub("", text)).strip()) or "Spark gives no reason."
 
 
 def _is_of_query(thrown: Thrown) -> bool:

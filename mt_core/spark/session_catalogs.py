@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import SparkSession
@@ -14,27 +13,32 @@ from pyspark.sql import SparkSession
 from mt_core.errors import DefinitionInvalid
 from mt_core.rowset import Column
 from mt_core.sessions.ports import SessionContext
-from mt_core.spark.catalogs import ICEBERGS_OWN, SESSION_CATALOG, active, jvm_of, sql_name, state_of
+from mt_core.spark.catalogs import ICEBERGS_OWN, active, jvm_of, sql_name, state_of
+from mt_core.spark.conf import SESSION_CATALOG
 from mt_core.spark.driver import SparkDriver
 from mt_core.spark.sessions import SparkSessions
+from mt_core.spark.shared_catalogs import SharedCatalogs
 from mt_core.spark.types import result_columns
 from mt_core.sql.catalog_options import configured_catalogs
 
 JSON_MODE = "json"
+# Spark's own opens no connection before it is asked for something.
+_ASKS_LATE = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
 _IN_MEMORY = {"type": "in-memory"}
 
 
 class SessionCatalogs:
     """Answers what needs a session and its catalogs, but no job. Raises EngineUnavailable; safe from any thread."""
 
-    def __init__(self, driver: SparkDriver, sessions: SparkSessions) -> None:
-        self._driver, self._sessions = driver, sessions
+    def __init__(self, driver: SparkDriver, sessions: SparkSessions, shared: SharedCatalogs) -> None:
+        self._driver, self._sessions, self._shared = driver, sessions, shared
         self._lock = threading.Lock()
         self._configured: tuple[int, Mapping[str, Mapping[str, str]]] = (0, {})
 
     def catalogs(self, context: SessionContext) -> dict[str, Mapping[str, str]]:
-        """Return the catalogs with their options: the driver's, and those of the session."""
-        return {SESSION_CATALOG: _IN_MEMORY, **self._of_the_driver(), **configured_catalogs(context.properties)}
+        """Return the catalogs with their options: the driver's, the shared ones, and those of the session."""
+        others = configured_catalogs({**self._shared.settings(), **context.properties})
+        return {SESSION_CATALOG: _IN_MEMORY, **self._of_the_driver(), **others}
 
     def current(self, context: SessionContext) -> tuple[str, str]:
         """Return the current catalog and namespace."""
@@ -65,19 +69,15 @@ class SessionCatalogs:
             state_of(session).resourceLoader().addJar(found)
             return found
 
-    def open(self, context: SessionContext, name: str) -> None:
-        """Open a catalog that the session's settings name; raises QueryFailed or EngineError if it cannot be."""
-        with self._in(context) as session:
-            state_of(session).catalogManager().catalog(name)
-
-    def forget(self, context: SessionContext, name: str) -> None:
-        """Let Spark's session forget a catalog that its settings no longer name."""
-        with self._in(context) as session:
-            manager: Any = state_of(session).catalogManager()
-            # Spark keeps each catalog it has opened and has no call to let one go.
-            field = manager.getClass().getDeclaredField("catalogs")
-            field.setAccessible(True)
-            field.get(manager).remove(name)
+    def open(self, name: str, settings: Mapping[str, str]) -> None:
+        """Open a catalog in a session of its own; raises QueryFailed or EngineError if that is not possible."""
+        session = self._driver.new_session()
+        with self._driver.translating(), active(session):
+            for key, value in settings.items():
+                session.conf.set(key, value)
+            plugin = state_of(session).catalogManager().catalog(name)
+            if str(plugin.getClass().getName()) == _ASKS_LATE:
+                plugin.listNamespaces()
 
     @contextmanager
     def _in(self, context: SessionContext) -> Iterator[SparkSession]:
@@ -90,7 +90,8 @@ class SessionCatalogs:
         if generation != self._driver.generation:
             with self._lock, self._driver.translating():
                 generation = self._driver.generation
-                known = configured_catalogs(self._driver.session.conf.getAll)
+                # The configuration of Spark, not of its first session, which knows the shared catalogs too.
+                known = configured_catalogs(dict(self._driver.session.sparkContext.getConf().getAll()))
                 found = {name: options for name, options in known.items() if name not in ICEBERGS_OWN}
                 self._configured = generation, found
         return found

@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 from mt_core.errors import QueryFailed
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.driver import SparkDriver
+from mt_core.spark.shared_catalogs import SharedCatalogs
+from mt_core.sql.catalog_options import configured_catalogs
 
 ZONE_KEY = "table.local-time-zone"
 SPARK_ZONE_KEY = "spark.sql.session.timeZone"
@@ -30,15 +32,20 @@ class _Entry:
 class SparkSessions:
     """Finds the Spark session of a gateway session, made when it is first needed and again after a lost JVM."""
 
-    def __init__(self, driver: SparkDriver) -> None:
-        self._driver = driver
+    def __init__(self, driver: SparkDriver, catalogs: SharedCatalogs) -> None:
+        self._driver, self._catalogs = driver, catalogs
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
 
     def session(self, context: SessionContext) -> SparkSession:
-        """Return the session with *context*'s properties applied; raises EngineUnavailable, QueryFailed for a static setting."""
+        """Return the session with the shared catalogs and *context*'s properties applied.
+
+        Raises EngineUnavailable, QueryFailed for a static setting.
+        """
         entry = self._entry(context.session_id)
         with entry.lock:
+            with self._driver.translating():
+                self._catalogs.tell(entry.session, except_for=configured_catalogs(context.properties))
             _apply(self._driver, entry, spark_settings(context.properties))
         return entry.session
 

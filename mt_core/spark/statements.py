@@ -16,6 +16,7 @@ from mt_core.spark.driver import SparkDriver
 from mt_core.spark.results import fetch
 from mt_core.spark.session_catalogs import SessionCatalogs
 from mt_core.spark.sessions import SparkSessions
+from mt_core.spark.shared_catalogs import CatalogSource, SharedCatalogs, no_catalogs
 from mt_core.spark.types import result_columns
 from mt_core.tables.ports import Progress
 
@@ -29,10 +30,10 @@ _COMMAND_RESULT = "org.apache.spark.sql.catalyst.plans.logical.CommandResult"
 class SparkStatements(StatementEngine):
     """Runs statements of gateway sessions, each in a Spark session of its own, all in one driver."""
 
-    def __init__(self, driver: SparkDriver) -> None:
-        self._driver = driver
-        self._sessions = SparkSessions(driver)
-        self._catalogs = SessionCatalogs(driver, self._sessions)
+    def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:
+        self._driver, shared = driver, SharedCatalogs(catalogs)
+        self._sessions = SparkSessions(driver, shared)
+        self._catalogs = SessionCatalogs(driver, self._sessions, shared)
 
     def wait_ready(self, timeout_s: float) -> bool:
         return self._driver.wait_ready(timeout_s)
@@ -66,11 +67,8 @@ class SparkStatements(StatementEngine):
     def add_jar(self, context: SessionContext, path: str) -> str:
         return self._catalogs.add_jar(context, path)
 
-    def open_catalog(self, context: SessionContext, name: str) -> None:
-        self._catalogs.open(context, name)
-
-    def forget_catalog(self, context: SessionContext, name: str) -> None:
-        self._catalogs.forget(context, name)
+    def open_catalog(self, name: str, settings: Mapping[str, str]) -> None:
+        self._catalogs.open(name, settings)
 
     def close_session(self, session_id: str) -> None:
         self._sessions.close(session_id)

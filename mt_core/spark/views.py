@@ -10,8 +10,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.model.table import Column
-from mt_core.spark.catalogs import SESSION_CATALOG, jvm_of, spark_identifier, state_of
+from mt_core.spark.catalogs import jvm_of, spark_identifier, state_of
 from mt_core.spark.columns import columns_of
+from mt_core.spark.conf import SESSION_CATALOG
 
 _VIEW_CATALOG = "org.apache.spark.sql.connector.catalog.ViewCatalog"
 _GLOBAL_TEMP = "global_temp"

@@ -66,6 +66,12 @@ class CatalogStatement:
     __slots__ = ()
 
 
+class CatalogCommand(CatalogStatement):
+    """A statement about one catalog as a whole."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowObjects(CatalogStatement):
     """SHOW kind [FROM | IN name] [[NOT] LIKE | ILIKE 'pattern']."""
@@ -99,14 +105,14 @@ class ShowCreateRelation(CatalogStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowCreateCatalog(CatalogStatement):
+class ShowCreateCatalog(CatalogCommand):
     """SHOW CREATE CATALOG name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeCatalog(CatalogStatement):
+class DescribeCatalog(CatalogCommand):
     """DESC[RIBE] CATALOG [EXTENDED] name."""
 
     name: str
@@ -144,14 +150,14 @@ class Explain(CatalogStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UseCatalog(CatalogStatement):
+class UseCatalog(CatalogCommand):
     """USE CATALOG name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateCatalog(CatalogStatement):
+class CreateCatalog(CatalogCommand):
     """CREATE CATALOG [IF NOT EXISTS] name [COMMENT 'text'] WITH (…)."""
 
     name: str
@@ -161,7 +167,17 @@ class CreateCatalog(CatalogStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DropCatalog(CatalogStatement):
+class AlterCatalog(CatalogCommand):
+    """ALTER CATALOG name SET (…) | RESET (…) | COMMENT 'text'; `comment` None leaves it as it is."""
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropCatalog(CatalogCommand):
     """DROP CATALOG [IF EXISTS] name."""
 
     name: str
@@ -183,22 +199,3 @@ class CreateConnectorTable(CatalogStatement):
     connector: str
     spark_sql: str
     is_temporary: bool = False
-
-
-CATALOG_STATEMENTS: tuple[type[CatalogStatement], ...] = (
-    ShowObjects,
-    ShowColumns,
-    ShowPartitions,
-    ShowCreateRelation,
-    ShowCreateCatalog,
-    DescribeCatalog,
-    DescribeDatabase,
-    DescribeJob,
-    StopJob,
-    Explain,
-    UseCatalog,
-    CreateCatalog,
-    DropCatalog,
-    AddJar,
-    CreateConnectorTable,
-)

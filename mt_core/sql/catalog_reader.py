@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from mt_core.errors import SqlSyntaxError, Unsupported
 from mt_core.sql.catalog import (
     AddJar,
+    AlterCatalog,
     CatalogStatement,
     CreateCatalog,
     DescribeCatalog,
@@ -210,6 +211,32 @@ def _create_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
     return CreateCatalog(name=name, options=options, comment=comment, if_not_exists=if_not_exists)
 
 
+def _alter_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
+    name = cursor.identifier("the name of a catalog")
+    if cursor.accept("SET"):
+        found = AlterCatalog(name=name, options=_some(cursor, cursor.properties()))
+    elif cursor.accept("RESET"):
+        found = AlterCatalog(name=name, removed=_option_keys(cursor))
+    elif cursor.accept("COMMENT"):
+        found = AlterCatalog(name=name, comment=cursor.string("the comment in quotes"))
+    else:
+        raise cursor.error("SET (…), RESET (…) or COMMENT 'text'")
+    cursor.expect_end()
+    return found
+
+
+def _option_keys(cursor: Cursor) -> tuple[str, ...]:
+    found: list[str] = []
+    cursor.entries(lambda: found.append(cursor.string("an option key in quotes")), "the option keys")
+    return tuple(found)
+
+
+def _some(cursor: Cursor, options: Mapping[str, str]) -> Mapping[str, str]:
+    if not options:
+        raise cursor.refusal("SET names at least one option")
+    return options
+
+
 def _drop_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.identifier("the name of a catalog")
@@ -251,6 +278,7 @@ CATALOG_READERS: Mapping[str, Reader] = {
     "LOAD MODULE": _refuse(f"LOAD MODULE is not supported: {_NO_MODULES}"),
     "UNLOAD MODULE": _refuse(f"UNLOAD MODULE is not supported: {_NO_MODULES}"),
     "CREATE CATALOG": _create_catalog,
+    "ALTER CATALOG": _alter_catalog,
     "DROP CATALOG": _drop_catalog,
     "ADD JAR": _add_jar,
     "REMOVE JAR": _refuse(_NO_REMOVAL),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -59,6 +59,14 @@ class RefreshRequest:
     attempt: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshJob:
+    """Spark's work for a run, and the table it refreshes; None for one that was dropped since."""
+
+    run: RefreshRun
+    table: TableIdentifier | None
+
+
 class Runs(Protocol):
     """Refresh runs as requesters see them: a COALESCED run shows the status and result of the run that covers it."""
 
@@ -73,3 +81,9 @@ class Runs(Protocol):
     def cancel_run(self, run_id: str) -> RefreshRun: ...
 
     def progress(self, run_id: str) -> Progress | None: ...
+
+    def running_jobs(self) -> Sequence[RefreshJob]:
+        """Return the jobs of the runs at work, the one asked for first first."""
+
+    def job(self, job_id: str) -> RefreshJob | None:
+        """Return the job of a run that is open or among the last thousand, None for any other id."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.partition import Scope
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import Column, MaterializedTable, TableIdentifier
@@ -98,6 +99,15 @@ class Transaction(Protocol):
 
     def delete_definition(self, workflow_id: str) -> None:
         """Unpublish a workflow definition in this transaction."""
+
+    def put_catalog(self, catalog: CreatedCatalog) -> None:
+        """Store a catalog, in place of one of its name."""
+
+    def delete_catalog(self, name: str) -> None:
+        """Forget a catalog; harmless when it is not there."""
+
+    def catalogs(self) -> Sequence[CreatedCatalog]:
+        """Return the created catalogs, ordered by name."""
 
 
 class Registry(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -17,11 +17,11 @@ from mt_core.errors import (
 )
 from mt_core.model.formatter import parse_schedule_time
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
-from mt_core.model.run import TERMINAL, RefreshRun, RunKind, RunStatus
+from mt_core.model.run import OPEN, TERMINAL, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifier
 from mt_core.sql.parser import parse_name
 from mt_core.sql.statements import qualify
-from mt_core.tables.commands import RefreshRequest
+from mt_core.tables.commands import RefreshJob, RefreshRequest
 from mt_core.tables.definition import check_partition_spec
 from mt_core.tables.due import scope_of
 from mt_core.tables.intents import found
@@ -31,6 +31,8 @@ from mt_core.tables.services import TableServices
 
 # How far a scheduler's clock may be ahead; a grid point later than that has not passed: its run covers nothing.
 CLOCK_SKEW = timedelta(minutes=1)
+# How many runs back a job is found by its id.
+REMEMBERED_JOBS = 1000
 
 
 class RefreshRequests:
@@ -145,6 +147,29 @@ class RefreshRequests:
         if run is None or run.status is not RunStatus.RUNNING or run.job_id is None:
             return None
         return self._services.engine.progress(run.job_id)
+
+    def running_jobs(self) -> Sequence[RefreshJob]:
+        def work(tx: Transaction) -> list[RefreshJob]:
+            running = reversed(tx.runs(statuses=(RunStatus.RUNNING,)))
+            return [_job_of(tx, run) for run in running if run.job_id is not None]
+
+        return in_transaction(self._services.registry, work)
+
+    def job(self, job_id: str) -> RefreshJob | None:
+        def work(tx: Transaction) -> RefreshJob | None:
+            # Two looks: an open run can be older than a thousand others.
+            looks = (
+                tx.runs(statuses=statuses, limit=limit) for statuses, limit in ((OPEN, None), (None, REMEMBERED_JOBS))
+            )
+            found = (run for runs in looks for run in runs if run.job_id == job_id)
+            return next((_job_of(tx, run) for run in found), None)
+
+        return in_transaction(self._services.registry, work)
+
+
+def _job_of(tx: Transaction, run: RefreshRun) -> RefreshJob:
+    table = tx.table(run.table_id)
+    return RefreshJob(run=run, table=table.identifier if table is not None else None)
 
 
 def identifier_of(text: str) -> TableIdentifier:

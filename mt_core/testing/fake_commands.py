@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -11,8 +12,9 @@ from mt_core.clock import Clock
 from mt_core.errors import OperationNotFound
 from mt_core.model.partition import WHOLE
 from mt_core.model.run import TERMINAL, RefreshRun, RunKind, RunStatus
+from mt_core.model.table import TableIdentifier
 from mt_core.sql.statements import Statement
-from mt_core.tables.commands import CommandContext, CommandOutcome, RefreshRequest
+from mt_core.tables.commands import CommandContext, CommandOutcome, RefreshJob, RefreshRequest
 from mt_core.tables.ports import Progress
 
 
@@ -86,8 +88,18 @@ class FakeRuns:
     def progress(self, run_id: str) -> Progress | None:
         return self.tasks
 
+    def running_jobs(self) -> Sequence[RefreshJob]:
+        return [_job(run) for run in self._runs.values() if run.status is RunStatus.RUNNING and run.job_id]
+
+    def job(self, job_id: str) -> RefreshJob | None:
+        return next((_job(run) for run in self._runs.values() if run.job_id == job_id), None)
+
     def _put(self, run: RefreshRun) -> RefreshRun:
         with self._changed:
             self._runs[run.run_id] = run
             self._changed.notify_all()
             return run
+
+
+def _job(run: RefreshRun) -> RefreshJob:
+    return RefreshJob(run=run, table=TableIdentifier("lake", "default", run.table_id))

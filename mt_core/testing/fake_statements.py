@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
 from mt_core.rowset import INT, Column, RowSet
@@ -36,7 +36,8 @@ class Hold:
 class FakeStatementEngine:
     """Answers `SELECT 1` with one row and `USE …` with none; a test adds what else it needs to `answers`.
 
-    Remembers in `executed` each statement with the session it ran in. Safe from any thread.
+    Remembers in `executed` each statement with the session it ran in. Every session sees what `shared_catalogs` gives.
+    Safe from any thread.
     """
 
     def __init__(self, answers: Mapping[str, StatementResult | Exception] | None = None) -> None:
@@ -45,7 +46,8 @@ class FakeStatementEngine:
         self.canceled: list[str] = []
         self.closed_sessions: list[str] = []
         self.tables: dict[str, Sequence[Column]] = {}
-        self.forgotten_catalogs: list[str] = []
+        self.shared_catalogs: Callable[[], Mapping[str, Mapping[str, str]]] = dict
+        self.opened_catalogs: list[tuple[str, Mapping[str, str]]] = []
         self.broken_catalogs: set[str] = set()
         self.tasks: Progress | None = None
         self.failure: EngineUnavailable | None = None
@@ -83,7 +85,12 @@ class FakeStatementEngine:
         return "default"
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
-        return {"spark_catalog": {"type": "in-memory"}, "lake": LAKE, **configured_catalogs(context.properties)}
+        shared = {key: value for settings in self.shared_catalogs().values() for key, value in settings.items()}
+        return {
+            "spark_catalog": {"type": "in-memory"},
+            "lake": LAKE,
+            **configured_catalogs({**shared, **context.properties}),
+        }
 
     def columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[Column]:
         if ".".join(name) not in self.tables:
@@ -96,12 +103,10 @@ class FakeStatementEngine:
     def add_jar(self, context: SessionContext, path: str) -> str:
         return f"/jars/{path}"
 
-    def open_catalog(self, context: SessionContext, name: str) -> None:
-        if f"spark.sql.catalog.{name}" not in context.properties or name in self.broken_catalogs:
-            raise QueryFailed(f"Cannot find catalog plugin class for catalog '{name}'.")
-
-    def forget_catalog(self, context: SessionContext, name: str) -> None:
-        self.forgotten_catalogs.append(name)
+    def open_catalog(self, name: str, settings: Mapping[str, str]) -> None:
+        if f"spark.sql.catalog.{name}" not in settings or name in self.broken_catalogs:
+            raise QueryFailed(f"Cannot find catalog plugin class for catalog '{name}' of {dict(settings)}.")
+        self.opened_catalogs.append((name, settings))
 
     def close_session(self, session_id: str) -> None:
         self.closed_sessions.append(session_id)

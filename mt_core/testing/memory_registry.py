@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from mt_core.clock import Clock
 from mt_core.errors import RegistryError, RevisionConflict, TableExists, TableGone
+from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.run import DONE, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.ports import Tombstone
@@ -30,6 +31,7 @@ class _State:
     runs: Mapping[str, RefreshRun] = field(default_factory=dict)
     tombstones: Mapping[str, Tombstone] = field(default_factory=dict)
     definitions: Mapping[str, WorkflowDefinition] = field(default_factory=dict)
+    catalogs: Mapping[str, CreatedCatalog] = field(default_factory=dict)
 
 
 class MemoryRegistry:
@@ -188,7 +190,7 @@ class MemoryTransaction:
         running = self._runs(lambda run: run.status is RunStatus.RUNNING)
         return [run for run in running if run.owner != owner or run.lease_until is None or run.lease_until < now]
 
-    # -------------------------------------------------------------------------------------- tombstones and definitions
+    # --------------------------------------------------------------------------- tombstones, definitions and catalogs
 
     def put_tombstone(self, tombstone: Tombstone) -> None:
         self._current = replace(self.state, tombstones={**self.state.tombstones, tombstone.table_id: tombstone})
@@ -205,6 +207,15 @@ class MemoryTransaction:
 
     def delete_definition(self, workflow_id: str) -> None:
         self._current = replace(self.state, definitions=_without(self.state.definitions, workflow_id))
+
+    def put_catalog(self, catalog: CreatedCatalog) -> None:
+        self._current = replace(self.state, catalogs={**self.state.catalogs, catalog.name: catalog})
+
+    def delete_catalog(self, name: str) -> None:
+        self._current = replace(self.state, catalogs=_without(self.state.catalogs, name))
+
+    def catalogs(self) -> Sequence[CreatedCatalog]:
+        return sorted(self.state.catalogs.values(), key=attrgetter("name"))
 
     # ----------------------------------------------------------------------------------------------------------- facts
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from mt_core.errors import RevisionConflict, TableExists, TableGone
+from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import RefreshStatus, TableIdentifier
 from mt_core.tables.ports import Registry, Tombstone
@@ -239,5 +240,48 @@ class DefinitionsContract:
         assert registry.definitions.latest_schedule_times() == {"w1": NOON + HOUR * 2, "w2": NOON}
 
 
-class RegistryContract(TablesContract, LedgerContract, DefinitionsContract, TransactionsContract):
+class CatalogsContract:
+    """What a registry does with created catalogs."""
+
+    def test_catalogs_are_found_as_they_were_put_and_ordered_by_name(self, registry: Registry) -> None:
+        plain = CreatedCatalog(name="b", options={"type": "iceberg"})
+        odd = CreatedCatalog(name="é`1", options={"password": "ü'\"%", "type": "jdbc"}, comment="old 'orders'")
+        upper = CreatedCatalog(name="B", options={})
+        with registry.transaction() as transaction:
+            for catalog in (odd, replace(plain, options={"type": "jdbc"}), upper, plain):
+                transaction.put_catalog(catalog)
+
+        with registry.transaction() as transaction:
+            found = transaction.catalogs()
+
+        assert found == [upper, plain, odd]
+        assert "ü" not in repr(found)
+
+    def test_a_deleted_catalog_is_gone_and_deleting_twice_is_harmless(self, registry: Registry) -> None:
+        kept, gone = (CreatedCatalog(name=name, options={}) for name in ("kept", "gone"))
+        with registry.transaction() as transaction:
+            transaction.put_catalog(kept)
+            transaction.put_catalog(gone)
+
+        with registry.transaction() as transaction:
+            transaction.delete_catalog("gone")
+            transaction.delete_catalog("gone")
+
+        with registry.transaction() as transaction:
+            assert transaction.catalogs() == [kept]
+
+    def test_a_catalog_is_put_with_its_transaction_or_not_at_all(self, registry: Registry) -> None:
+        def fail() -> None:
+            with registry.transaction() as transaction:
+                transaction.put_catalog(CreatedCatalog(name="c", options={}))
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            fail()
+
+        with registry.transaction() as transaction:
+            assert transaction.catalogs() == []
+
+
+class RegistryContract(TablesContract, LedgerContract, DefinitionsContract, CatalogsContract, TransactionsContract):
     """Everything the port `Registry` promises."""

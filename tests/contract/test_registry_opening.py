@@ -66,6 +66,22 @@ def test_the_migrations_make_the_tables_that_the_code_uses(url: str) -> None:
     assert differences == []
 
 
+def test_a_registry_of_the_first_release_is_migrated_with_what_it_holds(url: str) -> None:
+    table = a_table()
+    with closing(SqlRegistry.open(url)) as registry:
+        insert_tables(registry, table)
+    engine = connect(url)
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE catalogs"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    engine.dispose()
+
+    with closing(SqlRegistry.open(url)) as registry, registry.transaction() as transaction:
+        found = transaction.tables(), transaction.catalogs()
+
+    assert found == ([table], [])
+
+
 def test_several_gateways_give_one_run_for_one_request_key(gateways: list[SqlRegistry]) -> None:
     turn = cycle(gateways)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import zipfile
+from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import pytest
 from mt_core.errors import DefinitionInvalid, QueryFailed
 from mt_core.rowset import RowSet
 from mt_core.sessions.catalog_statements import CatalogStatements
-from mt_core.sessions.jobs import JobLedger
+from mt_core.sessions.jobs import JobLedger, Jobs
 from mt_core.sessions.listings import Asking
 from mt_core.sessions.session import Session
+from mt_core.spark.conf import catalog_names
 from mt_core.spark.driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.spark.statements import SparkStatements
@@ -21,10 +23,14 @@ from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable
 from mt_core.sql.parser import parse
 from mt_core.sql.statements import DescribeTable
 from mt_core.tables.ports import Query
+from mt_core.tables.shared_catalogs import SharedCatalogs
 from mt_core.testing.fake_clock import FakeClock
+from mt_core.testing.fake_commands import FakeRuns
+from mt_core.testing.memory_registry import MemoryRegistry
 
 pytestmark = pytest.mark.spark
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _numbers = itertools.count()
 
 
@@ -32,11 +38,21 @@ class Client:
     """A session whose statements go to Spark by way of the catalog statements."""
 
     def __init__(self, driver: SparkDriver) -> None:
-        clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
-        self.engine = SparkStatements(driver)
-        self.statements = CatalogStatements(self.engine, JobLedger(clock))
+        clock = FakeClock(NOW)
+        self.catalogs = SharedCatalogs(MemoryRegistry(clock), reserved=catalog_names(driver.settings))
+        self.engine = SparkStatements(driver, self.catalogs.settings)
+        self.refreshes = SparkEngine(driver, self.catalogs.settings)
+        jobs = Jobs(JobLedger(clock), FakeRuns(clock))
+        self.statements = CatalogStatements(self.engine, jobs, self.catalogs)
         handle = f"catalogs-{next(_numbers)}"
         self.session = Session(handle, name=None, defaults={}, properties={}, clock=clock)
+
+    def other(self) -> Client:
+        """Return another session of the same gateway."""
+        twin = copy(self)
+        handle = f"catalogs-{next(_numbers)}"
+        twin.session = Session(handle, name=None, defaults={}, properties={}, clock=FakeClock(NOW))
+        return twin
 
     @property
     def asking(self) -> Asking:
@@ -153,33 +169,79 @@ def test_explain_and_describe_tell_what_is_wrong_and_where(client: Client) -> No
         client.run("SHOW TABLES IN nope")
 
 
-def test_a_created_catalog_works_in_its_session_and_in_refreshes_until_it_is_dropped(
-    client: Client, spark_driver: SparkDriver, tmp_path: Path
+def test_a_created_catalog_is_seen_by_open_sessions_and_refreshes_until_it_is_dropped(
+    client: Client, tmp_path: Path
 ) -> None:
+    other = client.other()
+    before = other.names("SHOW CATALOGS")
     create = "CREATE CATALOG c WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop', 'warehouse' = '{}')"
     client.run(create.format(tmp_path / "one"))
     empty = client.names("SHOW DATABASES IN c")
     client.run("CREATE NAMESPACE c.d")
     client.run("CREATE TABLE c.d.t (a INT)")
     client.run("USE CATALOG c")
-    settings = client.session.context().properties
-    query = Query(text="SELECT * FROM c.d.t", catalog="lake", namespace="default", settings=settings)
+    query = Query(text="SELECT * FROM c.d.t", catalog="lake", namespace="default")
 
-    vector = SparkEngine(spark_driver).read_vector(query)
+    vector = client.refreshes.read_vector(query)
     within = client.names("SHOW CURRENT CATALOG"), client.names("SHOW TABLES IN d")
+    elsewhere = other.names("SHOW TABLES IN c.d")
     with pytest.raises(DefinitionInvalid, match="is the current catalog"):
         client.run("DROP CATALOG c")
-    client.run("USE CATALOG lake")
-    client.run("DROP CATALOG c")
-    gone = client.names("SHOW CATALOGS")
+    other.run("DROP CATALOG c")
+    gone, current = client.names("SHOW CATALOGS"), client.names("SHOW CURRENT CATALOG")
+    with pytest.raises(QueryFailed, match="TABLE_OR_VIEW_NOT_FOUND"):
+        client.refreshes.analyse(query)
     client.run(create.format(tmp_path / "two"))
 
-    assert (empty, within, gone) == ([], (["c"], ["t"]), ["lake", "spark_catalog"])
+    assert (before, empty, within, elsewhere) == (["lake", "spark_catalog"], [], (["c"], ["t"]), ["t"])
+    assert (gone, current) == (["lake", "spark_catalog"], ["lake"])
     assert [(source.name, source.kind) for source in vector.sources] == [("c.d.t", "table")]
-    assert client.names("SHOW DATABASES IN c") == []
-    assert Client(spark_driver).names("SHOW CATALOGS") == ["lake", "spark_catalog"]
-    with pytest.raises(DefinitionInvalid, match="Catalog x cannot be opened, and was not created"):
+    assert [each.names("SHOW DATABASES IN c") for each in (client, other)] == [[], []]
+
+
+def test_an_altered_catalog_is_opened_anew_by_every_session(client: Client, tmp_path: Path) -> None:
+    other = client.other()
+    client.run(f"CREATE CATALOG c WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop', 'warehouse' = '{tmp_path}/one')")
+    other.run("CREATE NAMESPACE c.one")
+
+    client.run(f"ALTER CATALOG c SET ('warehouse' = '{tmp_path}/two')")
+    client.run("CREATE NAMESPACE c.two")
+
+    assert [each.names("SHOW DATABASES IN c") for each in (client, other)] == [["two"], ["two"]]
+
+
+def test_a_catalog_that_spark_cannot_open_is_not_created_and_says_why(client: Client) -> None:
+    database = "'url' = 'jdbc:postgresql://127.0.0.1:9/d?password=hidden-1', 'password' = 'hidden-2'"
+
+    with pytest.raises(DefinitionInvalid, match=r"Catalog x cannot be opened, and was not created: .*no\.such\.Plugin"):
         client.run("CREATE CATALOG x WITH ('type' = 'no.such.Plugin')")
+    with pytest.raises(DefinitionInvalid, match=r"Connection to 127\.0\.0\.1:9 refused") as refusal:
+        client.run(f"CREATE CATALOG x WITH ('type' = 'jdbc', {database}, 'driver' = 'org.postgresql.Driver')")
+
+    assert "hidden" not in str(refusal.value)
+    assert client.names("SHOW CATALOGS") == ["lake", "spark_catalog"]
+
+
+def test_a_table_with_catalog_settings_of_an_earlier_release_keeps_reading_from_its_own(
+    client: Client, tmp_path: Path
+) -> None:
+    mine, shared = (
+        f"'type' = 'iceberg', 'catalog-type' = 'hadoop', 'warehouse' = '{tmp_path}/{name}'" for name in "ms"
+    )
+    for options in (shared, mine):
+        client.run("DROP CATALOG IF EXISTS c")
+        client.run(f"CREATE CATALOG c WITH ({options})")
+    client.run("CREATE NAMESPACE c.d")
+    client.run("CREATE TABLE c.d.t (a INT)")
+    frozen = client.catalogs.settings()["c"]
+    client.run("DROP CATALOG c")
+    client.run(f"CREATE CATALOG c WITH ({shared})")
+    query = Query(text="SELECT * FROM c.d.t", catalog="lake", namespace="default", settings=frozen)
+
+    vector = client.refreshes.read_vector(query)
+
+    assert [source.name for source in vector.sources] == ["c.d.t"]
+    assert client.names("SHOW DATABASES IN c") == []
 
 
 def test_a_temporary_table_of_flinks_is_read_and_written(client: Client, tmp_path: Path) -> None:

@@ -14,9 +14,11 @@ from mt_core.gateway.services import GatewayServices, ProductInfo
 from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
+from mt_core.tables.shared_catalogs import SharedCatalogs
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_commands import FakeRuns, FakeTableCommands
 from mt_core.testing.fake_statements import FakeStatementEngine
+from mt_core.testing.memory_registry import MemoryRegistry
 from tests.scenario.running_gateway import CLUSTER, NOW, Gateway
 
 
@@ -73,7 +75,11 @@ def http(switch: Switch) -> Iterator[httpx.Client]:
 def gateway(switch: Switch, present: Present, present_app: ASGIApp, http: httpx.Client) -> Iterator[Gateway]:
     clock, engine, commands = FakeClock(NOW), FakeStatementEngine(), FakeTableCommands()
     runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock, max_sessions=3)
-    ports = StatementPorts(engine=engine, commands=commands, runs=runs, clock=clock, cluster_info=lambda: CLUSTER)
+    catalogs = SharedCatalogs(MemoryRegistry(clock), reserved=("lake", "spark_catalog"))
+    engine.shared_catalogs = catalogs.settings
+    ports = StatementPorts(
+        engine=engine, commands=commands, runs=runs, clock=clock, cluster_info=lambda: CLUSTER, catalogs=catalogs
+    )
     executor = StatementExecutor(ports, max_workers=4)
     services = GatewayServices(
         sessions=sessions,

@@ -23,6 +23,7 @@ from mt_core.tables.manager import TableManager
 from mt_core.tables.reconcile import reconcile
 from mt_core.tables.services import TableServices
 from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.shared_catalogs import SharedCatalogs
 from mt_core.tables.signal import Signal
 from mt_core.tables.workers import Workers
 from mt_core.testing.fake_clock import FakeClock
@@ -105,8 +106,15 @@ class Process:
         manager, statements = TableManager(self.tables), TableStatements(self.engine)
         runs, cluster_info = manager.requests, self.engine.cluster_info
         self.sessions = SessionManager(engine=statements, clock=self.clock)
+        catalogs = SharedCatalogs(self.registry, reserved=("lake", "spark_catalog"))
+        statements.shared_catalogs = catalogs.settings
         ports = StatementPorts(
-            engine=statements, commands=manager, runs=runs, clock=self.clock, cluster_info=cluster_info
+            engine=statements,
+            commands=manager,
+            runs=runs,
+            clock=self.clock,
+            cluster_info=cluster_info,
+            catalogs=catalogs,
         )
         self.executor = StatementExecutor(ports, max_workers=4)
         services = GatewayServices(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from mt_core.model.run import RunStatus
 from mt_core.rowset import INT, Column
 from mt_core.sessions.ports import StatementResult
 from mt_core.sql.statements import DescribeTable
 from mt_core.tables.commands import CommandOutcome
-from tests.scenario.running_gateway import Gateway, root_cause
+from tests.scenario.running_gateway import NOW, Gateway, root_cause
 
 NO_ROWS = StatementResult(is_query=False, rows=None)
 
@@ -35,16 +36,50 @@ def test_a_table_that_is_not_ours_is_described_in_flinks_columns(gateway: Gatewa
     assert rows == [["a", "INT", True, None, None, None]]
 
 
-def test_a_catalog_belongs_to_the_session_that_created_it(gateway: Gateway) -> None:
-    one, other = gateway.open(), gateway.open()
+def test_a_created_catalog_is_seen_by_sessions_opened_before_and_after(gateway: Gateway) -> None:
+    earlier, creator = gateway.open(), gateway.open()
 
-    created = gateway.rows(one, "CREATE CATALOG c WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop')")
-    gateway.run(one, "SELECT 1")
+    created = gateway.rows(creator, "CREATE CATALOG c WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop')")
 
     assert created == [["OK"]]
-    assert ["c"] in gateway.rows(one, "SHOW CATALOGS")
-    assert ["c"] not in gateway.rows(other, "SHOW CATALOGS")
-    assert gateway.engine.executed[-1][0].properties["spark.sql.catalog.c.type"] == "hadoop"
+    assert [["c"] in gateway.rows(each, "SHOW CATALOGS") for each in (earlier, creator, gateway.open())] == [True] * 3
+    assert "spark.sql.catalog.c" not in gateway.http.get(creator).text
+
+
+def test_a_secret_of_a_catalog_is_nowhere_shown(gateway: Gateway) -> None:
+    session, options = gateway.open(), "'type' = 'iceberg', 'catalog-type' = 'rest', 'token' = 'hidden-1'"
+    gateway.run(session, f"CREATE CATALOG c WITH ({options})")
+    gateway.engine.broken_catalogs.add("d")
+
+    answers = [
+        gateway.run(session, sql).text
+        for sql in (
+            "SHOW CREATE CATALOG c",
+            "DESCRIBE CATALOG EXTENDED c",
+            "SET",
+            f"CREATE CATALOG c WITH ({options})",
+            f"CREATE CATALOG d WITH ({options})",
+        )
+    ]
+
+    assert "hidden-1" not in "".join([*answers, gateway.http.get(session).text])
+    assert "cannot be opened" in answers[-1]
+
+
+def test_a_running_refresh_is_listed_described_and_stopped_as_a_job(gateway: Gateway) -> None:
+    run = gateway.runs.queue()
+    gateway.runs.move(run.run_id, RunStatus.RUNNING, job_id="f" * 32, started_at=NOW)
+    session = gateway.open(**{"table.local-time-zone": "UTC"})
+    row = ["f" * 32, "refresh-lake.default.table", "RUNNING", "2026-01-02T03:04:05.000Z"]
+
+    listed, described = gateway.rows(session, "SHOW JOBS"), gateway.rows(session, f"DESCRIBE JOB '{'f' * 32}'")
+    stopped = gateway.rows(session, f"STOP JOB '{'f' * 32}'")
+
+    assert (listed, described, stopped) == ([row], [row], [["OK"]])
+    assert gateway.runs.canceled == [run.run_id]
+    assert gateway.rows(session, "SHOW JOBS") == []
+    assert gateway.rows(session, f"DESCRIBE JOB '{'f' * 32}'")[0][2] == "CANCELED"
+    assert "is CANCELED and cannot be stopped any more" in root_cause(gateway.run(session, f"STOP JOB '{'f' * 32}'"))
 
 
 def test_a_table_of_flinks_reaches_spark_in_its_own_words(gateway: Gateway) -> None:

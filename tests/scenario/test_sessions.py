@@ -178,3 +178,37 @@ def test_a_stopped_gateway_frees_its_port(gateway: Gateway) -> None:
     assert server.url == f"http://{host}:{port}"
     with listen(host, port) as again:
         assert again.getsockname() == (host, port)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("execution.timeout", "soon", "a duration such as"),
+        ("table.local-time-zone", "Mars/Base", "an IANA name such as Europe/Berlin"),
+        ("execution.runtime-mode", "sometimes", "batch or streaming"),
+    ],
+)
+def test_a_property_that_cannot_be_right_is_refused_wherever_it_is_set(
+    gateway: Gateway, key: str, value: str, expected: str
+) -> None:
+    session, statement = gateway.open(), f"SET '{key}' = '{value}'"
+    before = gateway.http.get(session).json()
+    config = {"statement": "SELECT 1", "executionConfig": {key: value}}
+
+    opened = gateway.http.post("/v3/sessions", json={"properties": {key: value}})
+    configured = gateway.http.post(f"{session}/configure-session", json={"statement": statement})
+    begun = gateway.http.post(f"{session}/statements", json=config).json()["operationHandle"]
+    refusals = [
+        root_cause(each)
+        for each in (
+            opened,
+            configured,
+            gateway.run(session, statement),
+            gateway.result(f"{session}/operations/{begun}"),
+        )
+    ]
+
+    assert [refusal.startswith(f"RequestInvalid: {key}: '{value}'") for refusal in refusals] == [True] * 4, refusals
+    assert all(expected in refusal for refusal in refusals)
+    assert opened.status_code == 400
+    assert (gateway.http.get(session).json(), len(gateway.sessions)) == (before, 1)

@@ -97,15 +97,3 @@ def test_a_limit_that_is_no_duration_is_refused_when_it_is_set(gateway: Gateway,
 
     assert (answer.status_code, answer.headers["freshtable-error"]) == (500, "REQUEST_INVALID")
     assert "expected a duration such as 30 min" in root_cause(answer)
-
-
-def test_a_bad_limit_of_a_session_is_the_error_of_its_statements(gateway: Gateway) -> None:
-    session = gateway.open(**{"execution.timeout": "soon"})
-
-    answer = gateway.run(session, "SELECT 1")
-
-    assert (answer.status_code, answer.headers["freshtable-error"], gateway.engine.executed) == (
-        500,
-        "REQUEST_INVALID",
-        [],
-    )

@@ -8,7 +8,7 @@ import pytest
 from mt_core.errors import Canceled, DefinitionInvalid, EngineError, IllegalStatus, OperationNotFound, QueryFailed
 from mt_core.rowset import INT, Column, LogicalType, RowSet
 from mt_core.sessions.catalog_statements import CatalogStatements
-from mt_core.sessions.jobs import JobLedger, JobStatus, job_name
+from mt_core.sessions.jobs import JobLedger, Jobs, JobStatus, job_name
 from mt_core.sessions.listings import Asking
 from mt_core.sessions.operation import Operation, OperationResult, OperationStatus, ResultKind
 from mt_core.sessions.ports import StatementResult
@@ -16,8 +16,11 @@ from mt_core.sessions.session import Session
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.parser import parse
 from mt_core.sql.statements import DescribeTable
+from mt_core.tables.shared_catalogs import SharedCatalogs
 from mt_core.testing.fake_clock import FakeClock
+from mt_core.testing.fake_commands import FakeRuns
 from mt_core.testing.fake_statements import FakeStatementEngine
+from mt_core.testing.memory_registry import MemoryRegistry
 
 NOW = datetime(2026, 7, 2, 10, 4, 5, 120000, tzinfo=UTC)
 CREATE = "CREATE CATALOG c WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop', 'token' = 't')"
@@ -28,14 +31,22 @@ class World:
 
     def __init__(self) -> None:
         self.clock, self.engine = FakeClock(NOW), FakeStatementEngine()
-        self.jobs = JobLedger(self.clock, remembered=3)
+        self.jobs, self.runs = JobLedger(self.clock, remembered=3), FakeRuns(self.clock)
+        self.registry = MemoryRegistry(self.clock)
+        self.catalogs = SharedCatalogs(self.registry, reserved=("lake", "spark_catalog"))
+        self.engine.shared_catalogs = self.catalogs.settings
         defaults = {"table.local-time-zone": "Europe/Berlin"}
         self.session = Session("s", name=None, defaults=defaults, properties={}, clock=self.clock)
-        self.statements = CatalogStatements(self.engine, self.jobs)
+        self.statements = CatalogStatements(self.engine, Jobs(self.jobs, self.runs), self.catalogs)
 
     @property
     def asking(self) -> Asking:
         return Asking(session=self.session, context=self.session.context(), job_id="j")
+
+    def kept(self) -> dict[str, dict[str, str]]:
+        """Return the catalogs of the registry with their options."""
+        with self.registry.transaction() as transaction:
+            return {catalog.name: dict(catalog.options) for catalog in transaction.catalogs()}
 
     def table(self, sql: str, columns: tuple[str, ...], *rows: list[Any], is_query: bool = False) -> None:
         """Let Spark answer *sql*."""
@@ -210,14 +221,14 @@ def test_a_database_is_described_by_name_and_value(world: World) -> None:
 # ------------------------------------------------------------------------------------------------------------- catalogs
 
 
-def test_a_created_catalog_is_the_sessions_own_and_survives_reset(world: World) -> None:
+def test_a_created_catalog_is_kept_and_shown_without_its_secrets(world: World) -> None:
     result = world.run(CREATE)
     world.session.reset_property(None)
 
     assert (result.result_kind, result.rows.page(0, 2)) == (ResultKind.SUCCESS, [["OK"]])
     assert world.answer("SHOW CATALOGS") == (["catalog name"], [["c"], ["lake"], ["spark_catalog"]])
-    assert world.session.context().properties["spark.sql.catalog.c.type"] == "hadoop"
-    assert "spark.sql.catalog.c" not in world.session.properties
+    assert world.kept() == {"c": {"type": "iceberg", "catalog-type": "hadoop", "token": "t"}}
+    assert not any("catalog.c" in key for key in world.session.context().properties)
     assert world.answer("DESCRIBE CATALOG EXTENDED c") == (
         ["info name", "info value"],
         [
@@ -249,7 +260,7 @@ def test_a_catalog_is_created_once_and_dropped_once(world: World) -> None:
         world.run("DROP CATALOG c")
     world.run("DROP CATALOG IF EXISTS c")
 
-    assert world.engine.forgotten_catalogs == ["c"]
+    assert world.kept() == {}
     assert world.answer("SHOW CATALOGS")[1] == [["lake"], ["spark_catalog"]]
 
 
@@ -259,13 +270,76 @@ def test_a_catalog_that_cannot_be_opened_is_not_created(world: World) -> None:
     with pytest.raises(DefinitionInvalid, match="Catalog c cannot be opened, and was not created: Cannot find catalog"):
         world.run(CREATE)
 
-    assert world.answer("SHOW CATALOGS")[1] == [["lake"], ["spark_catalog"]]
+    assert (world.kept(), world.answer("SHOW CATALOGS")[1]) == ({}, [["lake"], ["spark_catalog"]])
+
+
+def test_the_reason_why_a_catalog_cannot_be_opened_tells_no_secret(world: World) -> None:
+    world.engine.broken_catalogs.add("c")
+    secrets = "'password' = 'pass.w*rd', 'uri' = 'jdbc:postgresql://u:hidden@h/d?user=u&password=hidden'"
+
+    with pytest.raises(DefinitionInvalid, match=r"password': '\*\*\*'") as refusal:
+        world.run(f"CREATE CATALOG c WITH ('type' = 'iceberg', 'catalog-type' = 'jdbc', {secrets})")
+
+    assert "hidden" not in str(refusal.value)
+    assert "pass.w*rd" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("name", ["lake", "spark_catalog"])
-def test_a_configured_catalog_cannot_be_dropped(world: World, name: str) -> None:
-    with pytest.raises(DefinitionInvalid, match="is a setting of the gateway"):
-        world.run(f"DROP CATALOG {name}")
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DROP CATALOG {}",
+        "DROP CATALOG IF EXISTS {}",
+        "ALTER CATALOG {} SET ('a' = 'b')",
+        "CREATE CATALOG {} WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop')",
+    ],
+)
+def test_a_configured_catalog_cannot_be_changed(world: World, name: str, sql: str) -> None:
+    with pytest.raises(DefinitionInvalid, match=f"Catalog {name} is a setting of the gateway .* change the gateway's"):
+        world.run(sql.format(name))
+
+    assert world.kept() == {}
+
+
+def test_a_catalog_which_the_session_set_is_not_the_statements_to_change(world: World) -> None:
+    world.session.set_property("spark.sql.catalog.mine", "org.example.Catalog")
+
+    with pytest.raises(DefinitionInvalid, match="Catalog mine is a setting of the gateway or of this session"):
+        world.run("DROP CATALOG mine")
+    with pytest.raises(DefinitionInvalid, match="Catalog mine exists already"):
+        world.run(CREATE.replace("CATALOG c", "CATALOG mine"))
+
+
+def test_options_and_comment_of_a_catalog_are_altered(world: World) -> None:
+    world.run(CREATE)
+
+    world.run("ALTER CATALOG c SET ('token' = 'u', 'warehouse' = '/w')")
+    world.run("ALTER CATALOG c COMMENT 'old orders'")
+    world.run("ALTER CATALOG c RESET ('token', 'absent')")
+
+    assert world.kept() == {"c": {"type": "iceberg", "catalog-type": "hadoop", "warehouse": "/w"}}
+    assert world.answer("SHOW CREATE CATALOG c")[1][0][0].startswith("CREATE CATALOG `c`\nCOMMENT 'old orders'\nWITH (")
+    assert [settings.get("spark.sql.catalog.c.token") for _, settings in world.engine.opened_catalogs] == [
+        "t",
+        "u",
+        None,
+    ]
+
+
+def test_a_catalog_that_cannot_be_opened_so_is_not_altered(world: World) -> None:
+    world.run(CREATE)
+    before = world.kept()
+    world.engine.broken_catalogs.add("c")
+
+    with pytest.raises(DefinitionInvalid, match="Catalog c cannot be opened, and was not altered: Cannot find"):
+        world.run("ALTER CATALOG c SET ('warehouse' = '/w')")
+    for sql in ("ALTER CATALOG c SET ('type' = 'jdbc')", "ALTER CATALOG c RESET ('type')"):
+        with pytest.raises(DefinitionInvalid, match="its 'type' cannot be changed"):
+            world.run(sql)
+    with pytest.raises(DefinitionInvalid, match="Catalog nope does not exist"):
+        world.run("ALTER CATALOG nope COMMENT 'x'")
+
+    assert world.kept() == before
 
 
 def test_an_unknown_catalog_cannot_be_used(world: World) -> None:
@@ -369,3 +443,13 @@ def test_a_failed_job_says_so_and_old_ones_are_forgotten_but_for_those_that_run(
 )
 def test_a_job_is_called_by_what_it_does_to_which_table(sql: str, name: str) -> None:
     assert job_name(sql) == name
+
+
+def test_a_refresh_whose_process_was_lost_is_restarting_and_can_be_stopped(world: World) -> None:
+    run = world.runs.queue(job_id="r" * 32, attempt=2)
+
+    described = world.answer(f"DESCRIBE JOB '{'r' * 32}'")[1]
+    world.run(f"STOP JOB '{'r' * 32}'")
+
+    assert described[0][1:3] == ["refresh-lake.default.table", "RESTARTING"]
+    assert world.runs.canceled == [run.run_id]

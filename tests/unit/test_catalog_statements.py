@@ -5,6 +5,7 @@ import pytest
 from mt_core.errors import SqlSyntaxError, Unsupported
 from mt_core.sql.catalog import (
     AddJar,
+    AlterCatalog,
     CatalogStatement,
     CreateCatalog,
     DescribeCatalog,
@@ -63,6 +64,9 @@ from mt_core.sql.statements import DescribeTable
         ("DESC job", DescribeTable(name=("job",), text="DESC job")),
         ("STOP JOB 'ab';", StopJob(job_id="ab")),
         ("USE CATALOG c", UseCatalog(name="c")),
+        ("ALTER CATALOG c SET ('a' = 'b')", AlterCatalog(name="c", options={"a": "b"})),
+        ("ALTER CATALOG c RESET ('a', 'b')", AlterCatalog(name="c", removed=("a", "b"))),
+        ("ALTER CATALOG `c` COMMENT 'x';", AlterCatalog(name="c", comment="x")),
         ("DROP CATALOG IF EXISTS c", DropCatalog(name="c", if_exists=True)),
         (
             "CREATE CATALOG IF NOT EXISTS c COMMENT 'x' WITH ('type' = 'iceberg')",
@@ -145,6 +149,9 @@ def test_what_spark_has_no_counterpart_for_is_refused_with_a_way_out(sql: str, m
         ("EXPLAIN", "expected a statement to explain"),
         ("EXPLAIN ESTIMATED_COST, WHAT SELECT 1", "expected ESTIMATED_COST"),
         ("ADD JAR", "expected the path of a jar"),
+        ("ALTER CATALOG c", r"expected SET \(…\), RESET \(…\) or COMMENT 'text'"),
+        ("ALTER CATALOG c SET ()", "SET names at least one option"),
+        ("ALTER CATALOG c RESET ()", "expected an option key in quotes"),
         ("DROP CATALOG a b", "expected the end of the statement"),
     ],
 )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mt_core.errors import RegistryError
+from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.freshness import Freshness
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
@@ -121,11 +122,14 @@ DEFINITION = WorkflowDefinition(
     token=3,
 )
 
+CATALOG = CreatedCatalog(name="archive", options={"type": "iceberg", "token": "t"}, comment="old orders")
+
 FACTS: list[tuple[str, Any, Callable[[Any], dict[str, Any]], Callable[[Any], Any]]] = [
     ("materialized_tables", TABLE, rows.table_row, rows.table_of),
     ("runs", RUN, rows.run_row, rows.run_of),
     ("tombstones", TOMBSTONE, rows.tombstone_row, rows.tombstone_of),
     ("workflow_definitions", DEFINITION, rows.definition_row, rows.definition_of),
+    ("catalogs", CATALOG, rows.catalog_row, rows.catalog_of),
 ]
 
 

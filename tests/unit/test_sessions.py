@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,7 +8,7 @@ from mt_core.errors import OperationNotFound, SessionLimit, SessionNotFound
 from mt_core.sessions.operation import Operation, OperationStatus
 from mt_core.sessions.secrets import masked
 from mt_core.sessions.session import Session, Turn
-from mt_core.sessions.sessions import IdleSessionChecker, SessionManager
+from mt_core.sessions.sessions import SessionManager
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_statements import FakeStatementEngine
 
@@ -122,21 +121,6 @@ def test_sessions_never_expire_with_a_timeout_of_zero(engine: FakeStatementEngin
     clock.advance(timedelta(days=365))
 
     assert sessions.expire_idle() == []
-
-
-def test_the_checker_expires_sessions_until_it_is_stopped(sessions: SessionManager, clock: FakeClock) -> None:
-    sessions.open()
-    checker = IdleSessionChecker(sessions, clock, interval_s=60)
-    checker.start()
-
-    for _ in range(11):
-        clock.settle(threads="idle-sessions")
-        clock.advance(timedelta(seconds=60))
-    clock.settle(threads="idle-sessions")
-    checker.stop()
-
-    assert len(sessions) == 0
-    assert "idle-sessions" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_turns_are_given_one_at_a_time_in_the_order_of_arrival(sessions: SessionManager) -> None:

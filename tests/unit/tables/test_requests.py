@@ -269,3 +269,35 @@ def test_the_schedule_time_is_read_in_the_zone_of_the_table() -> None:
 
 def test_partition_columns_of_a_request_are_spelt_as_the_table_spells_them(world: ManagerWorld) -> None:
     assert manual(world, {"DS": "2026-03-01"}).scope == ds("2026-03-01")
+
+
+# ---------------------------------------------------------------------------------------------------------------- jobs
+
+
+def test_the_job_of_a_run_is_found_while_it_is_at_work_and_afterwards(world: ManagerWorld) -> None:
+    requests, table = world.manager.requests, world.table().identifier
+    run = manual(world)
+    waiting = requests.running_jobs()
+    at_work = []
+    world.engine.on_write = lambda write: at_work.append((requests.running_jobs(), requests.job(write.job_id)))
+
+    world.work()
+
+    ((listed, found),) = at_work
+    assert (waiting, requests.running_jobs(), requests.job("nobody")) == ([], [], None)
+    assert found is not None
+    assert list(listed) == [found]
+    assert (found.run.run_id, found.run.status, found.table) == (run.run_id, RunStatus.RUNNING, table)
+    ended = requests.job(found.run.job_id or "")
+    assert ended is not None
+    assert (ended.run.run_id, ended.run.status) == (run.run_id, RunStatus.SUCCEEDED)
+
+
+def test_the_job_of_a_dropped_table_names_none(world: ManagerWorld) -> None:
+    job_id = world.runs()[0].job_id or ""
+    world.sql("DROP MATERIALIZED TABLE daily")
+
+    job = world.manager.requests.job(job_id)
+
+    assert job is not None
+    assert (job.run.job_id, job.table) == (job_id, None)

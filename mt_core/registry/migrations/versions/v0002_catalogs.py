@@ -1,0 +1,21 @@
+"""Catalogs that statements created."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision: str | None = "0001"
+branch_labels: str | None = None
+depends_on: str | None = None
+
+TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
+
+def upgrade() -> None:
+    op.create_table(
+        "catalogs",
+        sa.Column("name", TEXT, primary_key=True),
+        sa.Column("body", TEXT, nullable=False),
+    )

@@ -1,0 +1,151 @@
+"""Commands on catalogs: CREATE, ALTER, DROP, USE, DESCRIBE and SHOW CREATE CATALOG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from mt_core.errors import DefinitionInvalid, EngineUnavailable, MtError
+from mt_core.model.catalog import CreatedCatalog
+from mt_core.rowset import Column, RowSet
+from mt_core.sessions.answers import DONE, content
+from mt_core.sessions.listings import Asking, names_only, sql_name
+from mt_core.sessions.operation import OperationResult
+from mt_core.sessions.ports import StatementEngine
+from mt_core.sessions.secrets import masked, redacted
+from mt_core.sql import catalog as sql
+from mt_core.sql.catalog_options import catalog_settings
+from mt_core.sql.connectors import literal
+from mt_core.tables.shared_catalogs import SharedCatalogs, already_there
+
+_INFO = (Column(name="info name"), Column(name="info value"))
+
+
+class CatalogCommands:
+    """Performs commands on catalogs; those that statements create are shared with all sessions and kept."""
+
+    def __init__(self, engine: StatementEngine, shared: SharedCatalogs) -> None:
+        self._engine, self._shared = engine, shared
+
+    def execute(self, statement: sql.CatalogCommand, asking: Asking) -> OperationResult:
+        """Perform *statement*; raises DefinitionInvalid or IllegalStatus."""
+        match statement:
+            case sql.DescribeCatalog():
+                return self._describe(statement, asking)
+            case sql.ShowCreateCatalog(name=name):
+                return self._show_create(name, asking)
+            case sql.UseCatalog(name=name):
+                self._use(name, asking)
+            case sql.CreateCatalog():
+                self._create(statement, asking)
+            case sql.AlterCatalog():
+                self._alter(statement, asking)
+            case sql.DropCatalog():
+                self._drop(statement, asking)
+            case _:
+                raise MtError(f"{type(statement).__name__} is not a command on a catalog.")
+        return DONE
+
+    # -------------------------------------------------------------------------------------------------------- commands
+
+    def _use(self, name: str, asking: Asking) -> None:
+        """USE CATALOG; raises DefinitionInvalid if there is none of that name."""
+        self._options_of(name, asking)
+        self._engine.execute(asking.context, f"SET CATALOG {sql_name((name,))}", job_id=asking.job_id)
+
+    def _create(self, statement: sql.CreateCatalog, asking: Asking) -> None:
+        """Keep a catalog, once Spark has opened it; raises DefinitionInvalid with the reason if that is not possible."""
+        name = statement.name
+        if name in self._engine.catalogs(asking.context):
+            if statement.if_not_exists:
+                return
+            self._shared.check_changeable(name, "created")
+            raise already_there(name)
+        catalog = CreatedCatalog(name=name, options=dict(statement.options), comment=statement.comment)
+        self._open(catalog, "was not created")
+        self._shared.create(catalog)
+
+    def _alter(self, statement: sql.AlterCatalog, asking: Asking) -> None:
+        """Change options or comment of a catalog, once Spark has opened it so; raises DefinitionInvalid."""
+        catalog = self._created(statement.name, asking, "altered")
+        if "type" in {*statement.options, *statement.removed}:
+            raise DefinitionInvalid(
+                f"Catalog {catalog.name}: its 'type' cannot be changed; create another catalog for it."
+            )
+        kept = {key: value for key, value in catalog.options.items() if key not in statement.removed}
+        altered = replace(
+            catalog,
+            options={**kept, **statement.options},
+            comment=catalog.comment if statement.comment is None else statement.comment,
+        )
+        if altered.options != catalog.options:
+            self._open(altered, "was not altered")
+        self._shared.alter(altered, expected=catalog)
+
+    def _drop(self, statement: sql.DropCatalog, asking: Asking) -> None:
+        """Forget a catalog; raises DefinitionInvalid, or IllegalStatus naming the materialized tables that need it."""
+        name = statement.name
+        if statement.if_exists and name not in self._engine.catalogs(asking.context):
+            return
+        self._created(name, asking, "dropped")
+        if self._engine.current_catalog(asking.context) == name:
+            raise DefinitionInvalid(
+                f"Catalog {name} is the current catalog and cannot be dropped; USE CATALOG another first."
+            )
+        self._shared.drop(name)
+
+    def _describe(self, statement: sql.DescribeCatalog, asking: Asking) -> OperationResult:
+        """DESCRIBE CATALOG, with the options if it is EXTENDED."""
+        name = statement.name
+        options, created = self._options_of(name, asking), self._shared.get(name)
+        rows: list[list[Any]] = [
+            ["name", name],
+            ["type", options.get("type", "")],
+            ["comment", created.comment if created else None],
+        ]
+        if statement.extended:
+            rows += [[f"option:{key}", value] for key, value in masked(options).items() if key != "type"]
+        return content(RowSet(columns=_INFO, rows=rows))
+
+    def _show_create(self, name: str, asking: Asking) -> OperationResult:
+        """SHOW CREATE CATALOG, with secrets masked."""
+        options, created = self._options_of(name, asking), self._shared.get(name)
+        comment = f"\nCOMMENT {literal(created.comment)}" if created is not None and created.comment is not None else ""
+        lines = ",\n".join(f"  {literal(key)} = {literal(value)}" for key, value in masked(options).items())
+        text = f"CREATE CATALOG {sql_name((name,))}{comment}\nWITH (\n{lines}\n)\n"
+        return content(names_only("result", [text]))
+
+    # ------------------------------------------------------------------------------------------------------- internal
+
+    def _open(self, catalog: CreatedCatalog, failed: str) -> None:
+        """Let Spark open the catalog, so that a wrong option is told now and not by the first query."""
+        settings = catalog_settings(catalog.name, catalog.options)
+        try:
+            self._engine.open_catalog(catalog.name, settings)
+        except EngineUnavailable:
+            raise
+        except MtError as cause:
+            reason = redacted(str(cause), catalog.options)
+            raise DefinitionInvalid(f"Catalog {catalog.name} cannot be opened, and {failed}: {reason}") from cause
+
+    def _options_of(self, name: str, asking: Asking) -> Mapping[str, str]:
+        """Return the options of a catalog; raises DefinitionInvalid if there is none of that name."""
+        known = self._engine.catalogs(asking.context)
+        if name not in known:
+            raise DefinitionInvalid(
+                f"Catalog {name} does not exist; there are {', '.join(sorted(known))}. CREATE CATALOG adds one."
+            )
+        created = self._shared.get(name)
+        return created.options if created is not None else known[name]
+
+    def _created(self, name: str, asking: Asking, verb: str) -> CreatedCatalog:
+        """Return a catalog that a statement created; raises DefinitionInvalid for any other."""
+        self._shared.check_changeable(name, verb)
+        created = self._shared.get(name)
+        if created is None:
+            self._options_of(name, asking)
+            raise DefinitionInvalid(
+                f"Catalog {name} is a setting of the gateway or of this session and cannot be {verb} by a statement."
+            )
+        return created

@@ -1,0 +1,72 @@
+"""Waiting for a refresh: an operation that ends when the run it began has ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mt_core.errors import Canceled, RefreshFailed
+from mt_core.model.run import DONE, RefreshRun, RunStatus
+from mt_core.model.table import TableIdentifier
+from mt_core.sessions import answers
+from mt_core.sessions.operation import TERMINAL, Operation, OperationKind, OperationResult, OperationStatus, Work
+from mt_core.sessions.refreshes import STATUS_OF, ClusterInfo, queue_message, refresh_result
+from mt_core.sessions.tasks import POLL_S, task_counts
+from mt_core.sql.statements import RefreshTable, Statement
+from mt_core.tables.commands import CommandOutcome, Runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingRefresh:
+    """A run that an operation waits for, and what asked for it on which table."""
+
+    run_id: str
+    table: TableIdentifier
+    statement: Statement
+    outcome: CommandOutcome
+
+
+class RefreshWait:
+    """Waits for runs on behalf of operations; to cancel the operation is to cancel its run."""
+
+    def __init__(self, runs: Runs, cluster_info: ClusterInfo) -> None:
+        self._runs, self._cluster_info = runs, cluster_info
+
+    def wait(self, operation: Operation, pending: PendingRefresh) -> None:
+        """Finish *operation* with what its run came to; raises RefreshFailed."""
+        runs, run_id = self._runs, pending.run_id
+        work = Work(
+            kind=OperationKind.REFRESH,
+            message="waiting for the refresh",
+            stop=lambda: runs.cancel_run(run_id),
+            measure=lambda: task_counts(runs.progress(run_id)),
+        )
+        try:
+            operation.begin(work)
+        except Canceled:
+            if operation.status is OperationStatus.CANCELED:
+                runs.cancel_run(run_id)
+            return
+        while operation.status not in TERMINAL:
+            run = runs.wait_run(run_id, POLL_S)
+            if STATUS_OF[run.status] in TERMINAL:
+                operation.finish(self._result(run, pending))
+                return
+            operation.tell(queue_message(run))
+
+    def _result(self, run: RefreshRun, pending: PendingRefresh) -> OperationResult:
+        if run.status not in DONE:
+            raise RefreshFailed(_failure(run, pending))
+        if isinstance(pending.statement, RefreshTable):
+            return refresh_result(run, self._cluster_info())
+        return answers.of_command(pending.outcome)
+
+
+def _failure(run: RefreshRun, pending: PendingRefresh) -> str:
+    ended = "was cancelled" if run.status is RunStatus.CANCELED else f"failed: {run.error or 'no reason was given'}"
+    table = pending.table
+    if pending.outcome.created is not None:
+        return (
+            f"Materialized table {table} was created, its first refresh {ended}; "
+            f"correct it and ALTER MATERIALIZED TABLE {table} REFRESH, or DROP it."
+        )
+    return f"The refresh of materialized table {table} {ended}"

@@ -39,6 +39,7 @@ test-slow: setup ## The tests that take minutes: kill -9, many readers, many exa
 	$(BIN)/python -m pytest -q -m slow --timeout 900
 
 bench: setup     ## Measure, and print the tables of benchmarks/
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python -m benchmarks
 
 docs: setup      ## Write the generated reference pages again

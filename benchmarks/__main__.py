@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import full_refresh, scheduler, startup, statement_overhead, unchanged
+from benchmarks import full_refresh, gateway_calls, scheduler, startup, statement_overhead, thrift, unchanged
 from benchmarks.machine import Machine
 from benchmarks.report import Finding
 
@@ -17,6 +17,8 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Finding]]] = {
     "full_refresh": full_refresh.measure,
     "unchanged": unchanged.measure,
     "statement_overhead": statement_overhead.measure,
+    "gateway_calls": gateway_calls.measure,
+    "thrift": thrift.measure,
     "scheduler": scheduler.measure,
     "startup": startup.measure,
 }

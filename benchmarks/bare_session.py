@@ -1,4 +1,4 @@
-"""A bare SparkSession with the gateway's jars and catalog, in a process of its own; started by the benchmark `startup`."""
+"""A bare SparkSession with the gateway's jars and catalog; the benchmark `startup` starts it in a process of its own."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mt_core.spark.jars import default_jars_dir, jar_conf
 READY = "ready"
 
 
-def main(folder: Path) -> None:
-    """Start Spark as a program of a user's own would, run one statement, and stay until standard input ends."""
+def bare_session(folder: Path) -> SparkSession:
+    """Start Spark as a program of a user's own would, and run one statement."""
     settings = DriverSettings(
         catalog_url=f"jdbc:sqlite:file:{folder}/catalog.db",
         warehouse=str(folder / "warehouse"),
@@ -30,6 +30,12 @@ def main(folder: Path) -> None:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.default")
+    return spark
+
+
+def main(folder: Path) -> None:
+    """Stay until standard input ends."""
+    spark = bare_session(folder)
     sys.stdout.write(f"{READY}\n")
     sys.stdout.flush()
     sys.stdin.read()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mt_core import __version__
 from mt_core.app.logs import log_to
+from mt_core.app.memory import spare_what_stays
 from mt_core.clock import SystemClock
 from mt_core.gateway.application import build_app
 from mt_core.gateway.server import GatewayServer, listen
@@ -142,6 +143,7 @@ def main(folder: Path) -> None:
     log_to(folder, verbose=False)
     gateway = FakeSparkGateway(f"sqlite:///{folder}/registry.db")
     gateway.start()
+    spare_what_stays()
     sys.stdout.write(f"{gateway.url}\n")
     sys.stdout.flush()
     sys.stdin.read()

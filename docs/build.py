@@ -67,6 +67,7 @@ WAYS_OUT: Mapping[str, str] = {
     "REVISION_CONFLICT": "Try again: another transaction was faster.",
     "SESSION_NOT_FOUND": "Open a new session: this one was closed, or expired; refreshes that it began go on.",
     "SESSION_LIMIT": "Close sessions that are not used, or raise `sql-gateway.session.max-num`.",
+    "GATEWAY_BUSY": "Send the request again after the seconds of `Retry-After`, or in smaller parts.",
     "OPERATION_NOT_FOUND": "Check the handle: the operation was closed, or belongs to another session.",
     "GATEWAY_FAILED": "See that the gateway runs at the URL of the message; `freshtable sql --gateway URL` names another.",
 }

@@ -34,6 +34,7 @@
     │   └── RevisionConflict      a row changed between reading and writing
     ├── SessionNotFound           no such session, or it expired
     ├── SessionLimit              too many sessions are open
+    ├── GatewayBusy               the gateway has its hands full
     ├── OperationNotFound         no such operation, or it was closed
     └── GatewayError              what a client tells about an answer of the gateway
 
@@ -279,6 +280,14 @@ class SessionLimit(MtError):
 
     code = "SESSION_LIMIT"
     http_status = 503
+
+
+class GatewayBusy(MtError):
+    """The gateway has its hands full; ask again after `retry_after_s` seconds."""
+
+    code = "GATEWAY_BUSY"
+    http_status = 503
+    retry_after_s = 1
 
 
 class OperationNotFound(MtError):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from mt_core.app.gateway import Gateway, Watch
 from mt_core.app.home import Home
 from mt_core.app.logs import log_to
+from mt_core.app.memory import spare_what_stays
 from mt_core.config import Config
 from mt_core.errors import MtError
 
@@ -59,6 +60,7 @@ def _say_when_ready(gateway: Gateway, say: Callable[[str], None], stop: threadin
             failed.append(error)
             stop.set()
         else:
+            spare_what_stays()
             log.info("gateway ready", extra={"action": "gateway_ready", "url": gateway.url})
             say(f"Freshtable gateway ready at {gateway.url}")
 

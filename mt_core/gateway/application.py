@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, FastAPI
+from starlette.routing import BaseRoute
 
 from mt_core.gateway import errors
+from mt_core.gateway.bodies import BodyLimits
 from mt_core.gateway.configuring import configuring_router
 from mt_core.gateway.draft import draft_router
 from mt_core.gateway.holding import Holds
@@ -15,8 +17,9 @@ from mt_core.gateway.info import info_router, versions_router
 from mt_core.gateway.openapi import document, openapi_router
 from mt_core.gateway.refresh import refresh_router
 from mt_core.gateway.results import results_router
+from mt_core.gateway.routing import VersionRoutes
 from mt_core.gateway.scripts import scripts_router
-from mt_core.gateway.security import bearer_check, origin_check
+from mt_core.gateway.security import guard
 from mt_core.gateway.services import GatewayServices
 from mt_core.gateway.sessions import sessions_router
 from mt_core.gateway.statements import operations_router, statements_router
@@ -24,19 +27,14 @@ from mt_core.gateway.versions import DEFAULT, VERSIONS, ApiVersion
 from mt_core.gateway.workflows import workflows_router
 
 
-def build_app(services: GatewayServices) -> FastAPI:
+def build_app(services: GatewayServices, bodies: BodyLimits | None = None) -> FastAPI:
     """Return the gateway's application. A version is a list of routers; the default version has no prefix as well."""
-    app = FastAPI(
-        openapi_url=None,
-        redirect_slashes=False,
-        dependencies=[Depends(origin_check), Depends(bearer_check(services.tokens))],
-    )
+    app = FastAPI(openapi_url=None, redirect_slashes=False)
+    app.state.bodies = bodies or BodyLimits()
     errors.install(app)
     holds = Holds()
-    for version in (*VERSIONS, DEFAULT):
-        api = _api(services, version, holds)
-        app.include_router(api)
-        app.include_router(openapi_router(api.routes, version, product_version=services.info.version))
+    versions = {version.prefix: _routes(services, version, holds) for version in (*VERSIONS, DEFAULT)}
+    app.router.routes.append(VersionRoutes(versions, guard(services.tokens)))
     return app
 
 
@@ -44,14 +42,24 @@ def documents(services: GatewayServices) -> dict[str, dict[str, Any]]:
     """Return the OpenAPI document of each version by its prefix."""
     holds, product_version = Holds(), services.info.version
     return {
-        version.prefix: document(_api(services, version, holds).routes, version, product_version=product_version)
+        version.prefix: document(
+            _api(_routers(services, version, holds), version).routes, version, product_version=product_version
+        )
         for version in (*VERSIONS, DEFAULT)
     }
 
 
-def _api(services: GatewayServices, version: ApiVersion, holds: Holds) -> APIRouter:
+def _routes(services: GatewayServices, version: ApiVersion, holds: Holds) -> list[BaseRoute]:
+    """Return the routes of a version, one by one and without its prefix."""
+    routers = list(_routers(services, version, holds))
+    described = _api(routers, version).routes
+    routers.append(openapi_router(described, version, product_version=services.info.version))
+    return [route for router in routers for route in router.routes]
+
+
+def _api(routers: Iterable[APIRouter], version: ApiVersion) -> APIRouter:
     api = APIRouter(prefix=version.prefix)
-    for router in _routers(services, version, holds):
+    for router in routers:
         api.include_router(router)
     return api
 
@@ -62,7 +70,7 @@ def _routers(services: GatewayServices, version: ApiVersion, holds: Holds) -> It
     # The draft's ways to open a session and to begin a statement answer the released fields as well.
     yield draft_router(services, holds) if version.draft else statements_router(services)
     yield sessions_router(services, version)
-    yield operations_router(services, version)
+    yield operations_router(services, version, holds)
     yield results_router(services, version, holds)
     if version.configures:
         yield configuring_router(services, holds)

@@ -17,14 +17,14 @@ def configuring_router(services: GatewayServices, holds: Holds) -> APIRouter:
 
     @router.post("/configure-session", **described("Set a session up", NOTHING, body=CONFIGURE))
     async def configure_session(session: SessionHandle, body: JsonBody) -> JsonAnswer:
-        statement, timeout_ms = body.text("statement") or "", body.milliseconds("executionTimeout")
+        statement, timeout_ms = body.statement(), body.milliseconds("executionTimeout")
         opened = services.sessions.get(session)
         await holds.hold(lambda: services.executor.configure(opened, statement, timeout_ms=timeout_ms))
         return JsonAnswer({})
 
     @router.get("/complete-statement", **described("Complete a statement", CANDIDATES, body=COMPLETE))
     async def complete_statement(session: SessionHandle, body: JsonBody) -> JsonAnswer:
-        statement, position = body.text("statement") or "", body.integer("position")
+        statement, position = body.statement(), body.integer("position")
         opened = services.sessions.get(session)
         found = await holds.hold(lambda: services.executor.complete(opened, statement, position))
         return JsonAnswer({"candidates": found})

@@ -39,7 +39,6 @@ PLANNERS, EXECUTION_TYPES = ("old", "blink"), ("batch", "streaming")
 JobId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
 # How long a statement that needs no job may keep a released client, who would not have waited for its result.
 INLINE_WAIT_S = 1.0
-WAIT_S = 5.0
 JOB_PATH = "/sessions/{session_handle}/jobs/{job_id}"
 JOB_STATUS = {
     OperationStatus.INITIALIZED: "CREATED",
@@ -96,21 +95,22 @@ class DraftSessions:
     def names(self, session: Session) -> NameDirectory:
         return self.services.executor.names.of(session)
 
-    def run_alone(self, body: Body) -> dict[str, Any]:
-        """Run one statement in a session of its own, and return all of its result; raises Unsupported for a long one."""
-        kind = statement_type(body.text("statement") or "")
+    def begin_alone(self, body: Body) -> tuple[Session, Operation]:
+        """Begin one statement in a session of its own, which is to be closed; raises Unsupported for one that needs more."""
+        kind = statement_type(body.statement())
         if kind not in JOBS and not kind.startswith(_WITHOUT_SESSION):
             raise Unsupported(
                 f"{kind or 'No statement'} cannot run without a session; open one with POST /v1/sessions."
             )
         session = self.open(body)
         try:
-            operation = self._submit(session, body)
-            while not operation.wait(WAIT_S):
-                pass
-            return self.finished(session, operation, kind, most=PAGE_ROWS)
-        finally:
-            self.services.sessions.close(session.handle)
+            return session, self._submit(session, body)
+        except MtError:
+            self.close(session)
+            raise
+
+    def close(self, session: Session) -> None:
+        self.services.sessions.close(session.handle)
 
     def finished(self, session: Session, operation: Operation, kind: str, *, most: int | None = None) -> dict[str, Any]:
         """Return types and results of a statement that has ended; raises its error."""
@@ -127,7 +127,7 @@ class DraftSessions:
     def _submit(self, session: Session, body: Body) -> Operation:
         return self.services.executor.submit(
             session,
-            body.text("statement") or "",
+            body.statement(),
             body.texts("executionConfig"),
             timeout_ms=body.milliseconds("executionTimeout") or body.milliseconds("execution_timeout"),
         )
@@ -135,7 +135,7 @@ class DraftSessions:
 
 def _add_beginnings(router: APIRouter, draft: DraftSessions, holds: Holds) -> None:
     @router.post("/sessions", **described("Open a session", DRAFT_SESSION_OPENED, body=DRAFT_OPEN_SESSION))
-    def open_session(body: JsonBody) -> JsonAnswer:
+    async def open_session(body: JsonBody) -> JsonAnswer:
         handle = draft.open(body).handle
         return JsonAnswer({"sessionHandle": handle, "session_id": handle})
 
@@ -148,17 +148,26 @@ def _add_beginnings(router: APIRouter, draft: DraftSessions, holds: Holds) -> No
         begun = {"operationHandle": operation.handle, "statement_types": [kind]}
         if kind in JOBS:
             return JsonAnswer(begun | {"results": [job_row(operation.planned_job_id).to_json()]})
-        ended = await holds.hold(lambda: operation.wait(WAIT_S if drafted else INLINE_WAIT_S))
-        while drafted and not ended and not await request.is_disconnected():
-            ended = await holds.hold(lambda: operation.wait(WAIT_S))
+        if drafted:
+            ended = await holds.until_ended(operation, request)
+        else:
+            ended = operation.wait(0) or await holds.hold(lambda: operation.wait(INLINE_WAIT_S))
         # A released client reads an error where it fetches the result.
         if not ended or (operation.result is None and not drafted):
             return JsonAnswer(begun)
         return await holds.work(lambda: JsonAnswer(begun | draft.finished(opened, operation, kind)))
 
     @router.post("/statements", **described("Run a statement without a session", DRAFT_DONE, body=DRAFT_STATEMENT))
-    async def execute_alone(body: JsonBody) -> JsonAnswer:
-        return JsonAnswer(await holds.hold(lambda: draft.run_alone(body)))
+    async def execute_alone(request: Request, body: JsonBody) -> JsonAnswer:
+        session, operation = await holds.work(lambda: draft.begin_alone(body))
+        try:
+            # Whoever has gone away needs no result: with its session the statement ends.
+            if not await holds.until_ended(operation, request):
+                return JsonAnswer({})
+            kind = statement_type(operation.statement)
+            return await holds.work(lambda: JsonAnswer(draft.finished(session, operation, kind, most=PAGE_ROWS)))
+        finally:
+            await holds.work(lambda: draft.close(session))
 
 
 def _add_jobs(router: APIRouter, draft: DraftSessions, holds: Holds) -> None:

@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mt_core.errors import MtError, RequestInvalid
+from mt_core.errors import GatewayBusy, MtError, RequestInvalid
 from mt_core.gateway.answers import JsonAnswer
 
 log = logging.getLogger(__name__)
@@ -60,6 +60,8 @@ class ErrorBoundary:
 def _answer_mt_error(request: Request, error: Exception) -> JsonAnswer:
     if isinstance(error, RequestInvalid):
         return bad_request(error)
+    if isinstance(error, GatewayBusy):
+        return error_answer(error, error.http_status)
     return error_answer(_as_mt_error(error))
 
 

@@ -7,9 +7,16 @@ from typing import TypeVar
 
 import anyio
 import anyio.to_thread
+from starlette.requests import Request
+
+from mt_core.rowset import RowSet
+from mt_core.sessions.operation import TERMINAL, Operation, OperationView
 
 T = TypeVar("T")
 MOST_HELD = 512
+FEW_ROWS = 100
+# How often a request that waits looks whether its client still does.
+LOOK_UP_S = 1.0
 
 
 class Holds:
@@ -25,6 +32,21 @@ class Holds:
             self._limiter = anyio.CapacityLimiter(MOST_HELD)
         return await anyio.to_thread.run_sync(wait, limiter=self._limiter)
 
+    async def until_ended(self, operation: OperationView, request: Request) -> bool:
+        """Wait until the operation is terminal, or the client has gone away; returns whether it is terminal."""
+        while not (operation.wait(0) or await self.hold(lambda: operation.wait(LOOK_UP_S))):
+            if await request.is_disconnected():
+                return False
+        return True
+
     async def work(self, step: Callable[[], T]) -> T:
         """Return what *step* returns, which takes no longer than it has to."""
         return await anyio.to_thread.run_sync(step)
+
+
+def at_hand(operation: OperationView | None) -> bool:
+    """Return whether an operation has ended with so little to show that a thread would cost more than the work."""
+    if not isinstance(operation, Operation) or operation.status not in TERMINAL:
+        return False
+    rows = operation.result.rows if operation.result is not None else None
+    return rows is None or (isinstance(rows, RowSet) and len(rows.rows) <= FEW_ROWS)

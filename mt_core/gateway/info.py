@@ -18,7 +18,7 @@ def info_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
         info["product_name"] = services.info.product_name
 
     @router.get("/info", **described("Product and version", DRAFT_INFO if version.draft else INFO))
-    def get_info() -> JsonAnswer:
+    async def get_info() -> JsonAnswer:
         return JsonAnswer(info)
 
     return router
@@ -29,7 +29,7 @@ def versions_router(services: GatewayServices) -> APIRouter:
     router = APIRouter()
 
     @router.get("/api_versions", **described("API versions", VERSIONS))
-    def get_api_versions() -> JsonAnswer:
+    async def get_api_versions() -> JsonAnswer:
         return JsonAnswer({"versions": list(services.versions)})
 
     return router

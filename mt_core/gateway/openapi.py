@@ -21,7 +21,7 @@ DESCRIPTION = (
 
 def openapi_router(routes: Sequence[BaseRoute], version: ApiVersion, *, product_version: str) -> APIRouter:
     """Return the endpoint that serves the document of *routes*."""
-    router = APIRouter(prefix=version.prefix)
+    router = APIRouter()
     written: list[dict[str, Any]] = []
 
     @router.get("/openapi.json", include_in_schema=False)

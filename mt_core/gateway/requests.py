@@ -10,9 +10,12 @@ import orjson
 from fastapi import Depends, Path, Request
 
 from mt_core.errors import RequestInvalid
+from mt_core.gateway.bodies import KEPT, KeptBody
 
-MAX_BODY_BYTES = 104_857_600
 MAX_INTEGER = 2**63 - 1
+# Long texts cost many times their length: a statement is cut into tokens, a session keeps its properties.
+MAX_STATEMENT_LENGTH = 4_194_304
+MAX_TEXTS_LENGTH = 1_048_576
 
 
 class Body:
@@ -27,6 +30,16 @@ class Body:
         if value is not None and not isinstance(value, str):
             raise RequestInvalid(f"{name} must be a string, not {_shown(value)}.")
         return value
+
+    def statement(self) -> str:
+        """Return the statement; absent is empty."""
+        statement = self.text("statement") or ""
+        if len(statement) > MAX_STATEMENT_LENGTH:
+            raise RequestInvalid(
+                f"statement has {len(statement)} characters, the limit is {MAX_STATEMENT_LENGTH}; read rows from a file "
+                "or a table instead of writing them into the statement."
+            )
+        return statement
 
     def flag(self, name: str) -> bool:
         """Return a boolean; absent is false."""
@@ -69,21 +82,19 @@ class Body:
             return {}
         if not isinstance(value, dict):
             raise RequestInvalid(f"{name} must be an object of strings, not {_shown(value)}.")
-        return {key: _as_text(f"{name}.{key}", item) for key, item in value.items() if item is not None}
+        texts = {key: _as_text(f"{name}.{key}", item) for key, item in value.items() if item is not None}
+        length = sum(len(key) + len(text) for key, text in texts.items())
+        if length > MAX_TEXTS_LENGTH:
+            raise RequestInvalid(
+                f"{name} has {length} characters, the limit is {MAX_TEXTS_LENGTH}; send fewer or shorter ones."
+            )
+        return texts
 
 
 async def read_body(request: Request) -> Body:
-    """Return the request's body; raises RequestInvalid for what is not a JSON object, or longer than 100 MiB."""
-    received, length = bytearray(), int(request.headers.get("content-length", 0))
-    async for chunk in request.stream():
-        length = max(length, len(received) + len(chunk))
-        # A body that is too long is read to its end, so that the client gets to reading the answer; but it is not kept.
-        if length > MAX_BODY_BYTES:
-            received.clear()
-        else:
-            received += chunk
-    if length > MAX_BODY_BYTES:
-        raise RequestInvalid(f"The request is longer than {MAX_BODY_BYTES} bytes; send the work in smaller parts.")
+    """Return the request's body, whose bytes count as kept until it is answered; raises RequestInvalid, GatewayBusy."""
+    kept = request.scope[KEPT] = KeptBody(request.app.state.bodies)
+    received = await kept.read(request)
     if not received.strip():
         return Body({})
     try:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from mt_core.errors import Canceled, IllegalStatus, MtError, RequestInvalid
 from mt_core.gateway.answers import JsonAnswer
 from mt_core.gateway.errors import error_answer
-from mt_core.gateway.holding import Holds
+from mt_core.gateway.holding import Holds, at_hand
 from mt_core.gateway.plain_text import plain_rows
 from mt_core.gateway.requests import OperationHandle, SessionHandle
 from mt_core.gateway.schemas import described
@@ -22,7 +22,7 @@ from mt_core.model.run import RefreshRun
 from mt_core.sessions.operation import OperationResult, OperationStatus, OperationView
 from mt_core.sessions.paging import Page
 
-HOLD_S = 0.2
+HOLD_S = 0.3
 FORMATS = ("JSON", "PLAIN_TEXT")
 
 
@@ -49,10 +49,13 @@ def results_router(services: GatewayServices, version: ApiVersion, holds: Holds)
 
     async def answer(request: Request, session: str, operation: str, *asked: str) -> JsonAnswer:
         number, row_format = _token(asked[0]), _row_format(asked[1])
-        found = await holds.work(lambda: services.operations.find(session, operation))
+        known = services.operations.known(session, operation)
+        found = await holds.work(lambda: services.operations.find(session, operation)) if known is None else known
         base = request.scope["path"].rpartition("/")[0]
         fetch = Fetch(operation=found, token=number, row_format=row_format, base=base, version=version)
-        ready = number > 0 or await holds.work(lambda: found.wait(0)) or await holds.hold(lambda: found.wait(HOLD_S))
+        ready = number > 0 or (known is not None and known.wait(0)) or await holds.hold(lambda: found.wait(HOLD_S))
+        if at_hand(found):
+            return _page(fetch)
         return await holds.work(lambda: _page(fetch) if ready else _not_ready(fetch))
 
     if version.row_formats:

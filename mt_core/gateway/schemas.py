@@ -14,6 +14,10 @@ ERRORS = {
     404: "There is no such path in this version.",
     500: "Anything else that went wrong.",
 }
+BODY_ERRORS = {
+    408: "The body stopped arriving.",
+    503: "The bodies of all requests together are too long: try again after Retry-After seconds.",
+}
 REFRESH_ERRORS = {
     **ERRORS,
     404: "There is no such path, table or session.",
@@ -30,6 +34,7 @@ def described(
     extra: dict[str, Any] = {}
     if body is not None:
         extra["requestBody"] = {"required": False, "content": {"application/json": {"schema": body}}}
+        errors = dict(sorted({**BODY_ERRORS, **errors}.items()))
     failures = {status: _content(text, ERROR) for status, text in errors.items()}
     return {
         "summary": summary,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from fastapi import HTTPException, Request
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from mt_core.gateway.errors import CODE_HEADER
 
@@ -22,19 +24,17 @@ FOREIGN = (
 )
 
 
-async def origin_check(request: Request) -> None:
-    """Answer 403 to a browser's request on behalf of another site: a gateway on loopback is open to every page otherwise."""
-    origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
-        raise HTTPException(403, FOREIGN.format(origin=origin), {CODE_HEADER: "FORBIDDEN"})
-
-
-def bearer_check(tokens: tuple[str, ...]) -> Callable[[Request], Awaitable[None]]:
-    """Return a dependency that answers 401 without one of *tokens*; with no tokens everybody is let in."""
+def guard(tokens: tuple[str, ...]) -> Callable[[Scope], None]:
+    """Return a check that raises HTTPException: 403 for a browser's request on behalf of another site, as a gateway on
+    loopback is open to every page otherwise, and 401 for one without any of *tokens*; with no tokens everybody is let in."""
     allowed = [token.encode() for token in tokens]
 
-    async def check(request: Request) -> None:
-        if allowed and not _matches(request.headers.get("authorization", ""), allowed):
+    def check(scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+            raise HTTPException(403, FOREIGN.format(origin=origin), {CODE_HEADER: "FORBIDDEN"})
+        if allowed and not _matches(headers.get("authorization", ""), allowed):
             raise HTTPException(401, MESSAGE, {"WWW-Authenticate": "Bearer", CODE_HEADER: "UNAUTHORIZED"})
 
     return check

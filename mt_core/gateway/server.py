@@ -11,6 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from mt_core.errors import ConfigError, PortInUse
+from mt_core.gateway.connections import Connection
 
 START_TIMEOUT_S = 30.0
 POLL_S = 0.01
@@ -22,9 +23,12 @@ KEEP_ALIVE_S = 75
 class GatewayServer:
     """A running gateway endpoint; `stop()` lets requests under way finish."""
 
-    def __init__(self, app: ASGIApp, sock: socket.socket) -> None:
+    def __init__(self, app: ASGIApp, sock: socket.socket, protocol: type[Connection] = Connection) -> None:
+        # uvloop and httptools are used where they are installed.
         config = uvicorn.Config(
             app,
+            http=protocol,
+            h11_max_incomplete_event_size=protocol.HEAD_BYTES,
             log_config=None,
             access_log=False,
             lifespan="off",

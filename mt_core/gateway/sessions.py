@@ -17,7 +17,7 @@ def sessions_router(services: GatewayServices, version: ApiVersion) -> APIRouter
     router = APIRouter(prefix="/sessions")
 
     @router.get("/{session_handle}", **described("Properties of a session", SESSION))
-    def get_session(session: SessionHandle) -> JsonAnswer:
+    async def get_session(session: SessionHandle) -> JsonAnswer:
         return JsonAnswer({"properties": masked(services.sessions.get(session).properties)})
 
     @router.delete("/{session_handle}", **described("Close a session", SESSION_CLOSED))
@@ -26,7 +26,7 @@ def sessions_router(services: GatewayServices, version: ApiVersion) -> APIRouter
         return JsonAnswer({"status": "CLOSED"})
 
     @router.post("/{session_handle}/heartbeat", **described("Keep a session alive", NOTHING, body=NOTHING))
-    def heartbeat(session: SessionHandle) -> JsonAnswer:
+    async def heartbeat(session: SessionHandle) -> JsonAnswer:
         services.sessions.get(session)
         return JsonAnswer({})
 
@@ -34,7 +34,7 @@ def sessions_router(services: GatewayServices, version: ApiVersion) -> APIRouter
         return router
 
     @router.post("", **described("Open a session", SESSION_OPENED, body=OPEN_SESSION))
-    def open_session(body: JsonBody) -> JsonAnswer:
+    async def open_session(body: JsonBody) -> JsonAnswer:
         session = services.sessions.open(body.text("sessionName"), body.texts("properties"))
         return JsonAnswer({"sessionHandle": session.handle})
 

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from mt_core.gateway.answers import JsonAnswer
+from mt_core.gateway.holding import Holds, at_hand
 from mt_core.gateway.requests import JsonBody, OperationHandle, SessionHandle
 from mt_core.gateway.schemas import (
     OPERATION,
@@ -18,7 +19,7 @@ from mt_core.gateway.schemas import (
 )
 from mt_core.gateway.services import GatewayServices
 from mt_core.gateway.versions import ApiVersion
-from mt_core.sessions.operation import OperationProgress, OperationView
+from mt_core.sessions.operation import TERMINAL, OperationProgress, OperationView
 
 OPERATION_PATH = "/sessions/{session_handle}/operations/{operation_handle}"
 
@@ -31,7 +32,7 @@ def statements_router(services: GatewayServices) -> APIRouter:
     def execute_statement(session: SessionHandle, body: JsonBody) -> JsonAnswer:
         operation = services.executor.submit(
             services.sessions.get(session),
-            body.text("statement") or "",
+            body.statement(),
             body.texts("executionConfig"),
             timeout_ms=body.milliseconds("executionTimeout"),
         )
@@ -40,15 +41,16 @@ def statements_router(services: GatewayServices) -> APIRouter:
     return router
 
 
-def operations_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
+def operations_router(services: GatewayServices, version: ApiVersion, holds: Holds) -> APIRouter:
     """Return the endpoints of operations; with extras the status tells how far the work is."""
     router = APIRouter()
 
     @router.get(f"{OPERATION_PATH}/status", **described("Status of an operation", OPERATION_STATUS))
-    def get_status(session: SessionHandle, operation: OperationHandle) -> JsonAnswer:
-        found = services.operations.find(session, operation)
-        answer: dict[str, Any] = {"status": found.status}
-        return JsonAnswer(answer | progress_of(found, version.extras))
+    async def get_status(session: SessionHandle, operation: OperationHandle) -> JsonAnswer:
+        known = services.operations.known(session, operation)
+        if known is not None and (known.status in TERMINAL or not version.extras):
+            return JsonAnswer({"status": known.status})
+        return await holds.work(lambda: _status(services.operations.find(session, operation), version))
 
     @router.post(f"{OPERATION_PATH}/cancel", **described("Cancel an operation", OPERATION_CANCELED))
     def cancel_operation(session: SessionHandle, operation: OperationHandle) -> JsonAnswer:
@@ -56,11 +58,19 @@ def operations_router(services: GatewayServices, version: ApiVersion) -> APIRout
         return JsonAnswer({"status": "CANCELED"})
 
     @router.delete(f"{OPERATION_PATH}/close", **described("Close an operation", OPERATION_CLOSED))
-    def close_operation(session: SessionHandle, operation: OperationHandle) -> JsonAnswer:
-        services.operations.close(session, operation)
+    async def close_operation(session: SessionHandle, operation: OperationHandle) -> JsonAnswer:
+        if at_hand(services.operations.known(session, operation)):
+            services.operations.close(session, operation)
+        else:
+            await holds.work(lambda: services.operations.close(session, operation))
         return JsonAnswer({"status": "CLOSED"})
 
     return router
+
+
+def _status(operation: OperationView, version: ApiVersion) -> JsonAnswer:
+    answer: dict[str, Any] = {"status": operation.status}
+    return JsonAnswer(answer | progress_of(operation, version.extras))
 
 
 def progress_of(operation: OperationView, wanted: bool) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from mt_core.sessions.names import StatementNames
 from mt_core.sessions.operation import TERMINAL, Operation, OperationKind, OperationResult, OperationStatus, Work
 from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.property_values import check_properties
+from mt_core.sessions.quick import is_quick
 from mt_core.sessions.refresh_wait import PendingRefresh, RefreshWait
 from mt_core.sessions.refreshes import ClusterInfo
 from mt_core.sessions.session import Session, Turn
@@ -96,6 +97,8 @@ class StatementExecutor:
         if is_about_jobs(statement):
             # Out of turn: what it stops may have the turn.
             self._submit(lambda: self._perform_out_of_turn(task))
+        elif is_quick(statement, self._ports.engine) and session.take_turn_now():
+            self._perform(task)
         else:
             session.take_turn(lambda: self._perform(task), self._submit)
         return operation

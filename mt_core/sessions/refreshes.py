@@ -9,6 +9,7 @@ from mt_core.model.run import DONE, RefreshRun, RunStatus
 from mt_core.rowset import STRING_MAP, Column, RowSet
 from mt_core.sessions.operation import (
     TERMINAL,
+    Operation,
     OperationProgress,
     OperationResult,
     OperationStatus,
@@ -120,6 +121,10 @@ class OperationFinder:
             if self._runs.run(handle) is None:
                 raise
         return RefreshOperation(handle, self._runs, self._cluster_info)
+
+    def known(self, session_handle: str, handle: str) -> Operation | None:
+        """Return the operation if it is a statement of the session, without asking the ledger; raises SessionNotFound."""
+        return self._sessions.get(session_handle).known_operation(handle)
 
     def close(self, session_handle: str, handle: str) -> None:
         """Close a statement; forgets nothing of a refresh, and a handle nobody knows is closed already."""

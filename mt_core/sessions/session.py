@@ -88,10 +88,14 @@ class Session:
                 raise SessionNotFound(f"Session {self.handle} was closed; open a new one.")
             self._operations[operation.handle] = operation
 
+    def known_operation(self, handle: str) -> Operation | None:
+        """Return an open operation, None if there is none of that handle."""
+        with self._lock:
+            return self._operations.get(handle)
+
     def operation(self, handle: str) -> Operation:
         """Return an open operation; raises OperationNotFound."""
-        with self._lock:
-            found = self._operations.get(handle)
+        found = self.known_operation(handle)
         if found is None:
             raise OperationNotFound(
                 f"Operation {handle} is not known in session {self.handle}; it was closed or never existed."
@@ -126,6 +130,14 @@ class Session:
         with self._lock:
             self._turns.append(turn)
         self._next(submit)
+
+    def take_turn_now(self) -> bool:
+        """Take the turn if nobody has it or waits for it; returns whether it was taken."""
+        with self._lock:
+            if self._taken or self._turns:
+                return False
+            self._taken = True
+            return True
 
     def give_back(self, submit: Callable[[Turn], object]) -> None:
         """Let the next turn begin."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
@@ -73,8 +74,23 @@ def http(switch: Switch) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def gateway(switch: Switch, present: Present, present_app: ASGIApp, http: httpx.Client) -> Iterator[Gateway]:
+    with _gateway(http, max_sessions=3) as made:
+        present.services, switch.app = made.services, present_app
+        yield made
+
+
+@pytest.fixture
+def roomy_gateway(switch: Switch, present: Present, present_app: ASGIApp, http: httpx.Client) -> Iterator[Gateway]:
+    """The same gateway with room for 1,000 sessions."""
+    with _gateway(http, max_sessions=1000) as made:
+        present.services, switch.app = made.services, present_app
+        yield made
+
+
+@contextmanager
+def _gateway(http: httpx.Client, *, max_sessions: int) -> Iterator[Gateway]:
     clock, engine, commands = FakeClock(NOW), FakeStatementEngine(), FakeTableCommands()
-    runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock, max_sessions=3)
+    runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock, max_sessions=max_sessions)
     catalogs = SharedCatalogs(MemoryRegistry(clock), reserved=("lake", "spark_catalog"))
     engine.shared_catalogs = catalogs.settings
     ports = StatementPorts(
@@ -88,7 +104,6 @@ def gateway(switch: Switch, present: Present, present_app: ASGIApp, http: httpx.
         runs=runs,
         info=ProductInfo(version="0.1.0"),
     )
-    present.services, switch.app = services, present_app
     yield Gateway(http, engine, commands, runs, clock, sessions, services)
     sessions.close_all()
     executor.close()

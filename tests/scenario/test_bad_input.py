@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mt_core.gateway.requests import MAX_BODY_BYTES
+from mt_core.gateway.bodies import MAX_BODY_BYTES
 from tests.scenario.running_gateway import Gateway, root_cause
 
 PREFIXES = ["/v1", "/v2", "/v3", "/v4", ""]
@@ -49,6 +49,21 @@ def test_a_token_that_is_no_number_is_a_bad_request(gateway: Gateway, prefix: st
     answer = gateway.http.get(f"{prefix}{operation}/result/{token}")
 
     assert (answer.status_code, answer.headers["freshtable-error"]) == (400, "REQUEST_INVALID")
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize(
+    ("method", "call"), [("GET", "status"), ("GET", "result/0"), ("POST", "cancel"), ("DELETE", "close")]
+)
+def test_an_operation_handle_that_is_no_uuid_is_a_bad_request(
+    gateway: Gateway, prefix: str, method: str, call: str
+) -> None:
+    session = gateway.open().removeprefix("/v3")
+
+    answer = gateway.http.request(method, f"{prefix}{session}/operations/abc/{call}")
+
+    assert (answer.status_code, answer.headers["freshtable-error"]) == (400, "REQUEST_INVALID")
+    assert 'Cannot resolve path parameter (operation_handle) from value "abc".' in answer.json()["errors"][0]
 
 
 @pytest.mark.parametrize("token", [-1, 2, 3, 10**17])

@@ -346,3 +346,17 @@ def test_a_comment_before_the_statement_goes_to_spark_so_that_lines_are_right(ga
     answer = gateway.run(gateway.open(), text + " ; -- end")
 
     assert root_cause(answer) == "QueryFailed: at line 3"
+
+
+def test_a_quick_statement_waits_for_its_turn_all_the_same(gateway: Gateway) -> None:
+    session, hold = gateway.open(), gateway.engine.hold("SELECT 1")
+    slow = gateway.begin(session, "SELECT 1")
+    hold.wait_entered()
+
+    quick = gateway.begin(session, "SET 'a' = 'b'")
+    waiting, properties = gateway.status(quick), gateway.http.get(session).json()["properties"]
+    hold.release()
+
+    assert (waiting, "a" in properties) == ("RUNNING", False)
+    assert [gateway.result(operation).status_code for operation in (slow, quick)] == [200, 200]
+    assert gateway.http.get(session).json()["properties"]["a"] == "b"

@@ -1,0 +1,73 @@
+"""Routing: from a path to its endpoint in two look-ups, however many versions and endpoints there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Receive, Scope, Send
+
+from mt_core.gateway.bodies import KEPT
+
+Guard = Callable[[Scope], None]
+_FOUND = "freshtable.route"
+
+
+class VersionRoutes(BaseRoute):
+    """The routes of every API version by its prefix; those of the prefix "" answer the paths that begin with no other.
+
+    *guard* looks at every request that an endpoint would answer, and raises HTTPException for one that it does not let in.
+    """
+
+    def __init__(self, versions: Mapping[str, Sequence[BaseRoute]], guard: Guard) -> None:
+        self._guard = guard
+        self._versions = {prefix: _by_length(routes) for prefix, routes in versions.items()}
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Find the endpoint; PARTIAL for a path that has endpoints, but none of this method."""
+        path: str = scope["path"]
+        prefix, slash, _ = path[1:].partition("/")
+        prefix = f"/{prefix}" if slash and f"/{prefix}" in self._versions else ""
+        candidates = self._versions[prefix].get(path.count("/", len(prefix)), self._versions[prefix][_ANY])
+        asked = {**scope, "root_path": prefix}
+        partial: tuple[Match, Scope] = (Match.NONE, {})
+        for route in candidates:
+            match, child = route.matches(asked)
+            if match is not Match.NONE:
+                # As Starlette mounts: the base of URLs stays that of the whole application.
+                child = {**child, "root_path": prefix, "app_root_path": scope.get("root_path", ""), _FOUND: route}
+            if match is Match.FULL:
+                return match, child
+            if match is Match.PARTIAL and partial[0] is Match.NONE:
+                partial = match, child
+        return partial
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the endpoint that was found answer, and forget the body; raises HTTPException."""
+        route: BaseRoute = scope[_FOUND]
+        if isinstance(route, Route) and route.methods and scope["method"] not in route.methods:
+            raise HTTPException(404)
+        self._guard(scope)
+        try:
+            await route.handle(scope, receive, send)
+        finally:
+            if KEPT in scope:
+                scope[KEPT].give_back()
+
+
+_ANY = -1
+
+
+def _by_length(routes: Sequence[BaseRoute]) -> dict[int, list[BaseRoute]]:
+    """Return the routes that paths of so many parts can have, in their order; under `_ANY` those for paths of any length."""
+    lengths = [_length(route) for route in routes]
+    return {
+        length: [route for route, own in zip(routes, lengths, strict=True) if own in (length, _ANY)]
+        for length in {*lengths, _ANY}
+    }
+
+
+def _length(route: BaseRoute) -> int:
+    path: str = getattr(route, "path", "{:path}")
+    return _ANY if ":path}" in path else path.count("/")

@@ -1,0 +1,184 @@
+"""Very many clients, and clients who leave: nobody is starved, nothing grows, and the others do not notice."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import socket
+import tracemalloc
+import weakref
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from mt_core.gateway.holding import MOST_HELD
+from mt_core.rowset import Column, RowSet
+from mt_core.sessions.ports import StatementResult
+from tests.scenario.running_gateway import Gateway, root_cause
+
+LEFT = 1000
+CLIENTS, ROUNDS = 200, 6
+SESSION_BYTES = 32_768
+WIDE_ROWS, WIDE_TEXT = 5000, "x" * 1000
+
+
+@pytest.fixture
+def address(http: httpx.Client) -> tuple[str, int]:
+    return http.base_url.host, http.base_url.port or 80
+
+
+def test_1000_sessions_opened_and_left_take_little_memory_and_are_gone_when_they_expire(roomy_gateway: Gateway) -> None:
+    gateway = roomy_gateway
+    used = gateway.open()
+    gateway.run(used, "SELECT 1")
+    gc.collect()
+    tracemalloc.start()
+
+    left = [_left(gateway, busy=number % 10 == 0) for number in range(LEFT - 1)]
+    gc.collect()
+    grown, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    refused = gateway.http.post("/v3/sessions")
+    meanwhile = gateway.rows(used, "SELECT 1")
+    kept = [weakref.ref(gateway.sessions.get(handle)) for handle in left]
+    gateway.clock.advance(timedelta(minutes=9))
+    gateway.http.post(f"{used}/heartbeat")
+    gateway.clock.advance(timedelta(minutes=1))
+    expired = gateway.sessions.expire_idle()
+    gc.collect()
+
+    assert grown < LEFT * SESSION_BYTES
+    assert (refused.status_code, refused.headers["freshtable-error"]) == (500, "SESSION_LIMIT")
+    assert root_cause(refused).startswith("SessionLimit: 1000 sessions are open, which is the limit; close one")
+    assert meanwhile == [[1]]
+    assert sorted(expired) == sorted(left) == sorted(gateway.engine.closed_sessions)
+    assert [each() for each in kept] == [None] * len(left)
+    assert (gateway.rows(used, "SELECT 1"), len(gateway.sessions)) == ([[1]], 1)
+
+
+def test_200_clients_at_once_are_all_served_and_none_is_left_behind(
+    roomy_gateway: Gateway, address: tuple[str, int]
+) -> None:
+    done: list[int] = []
+
+    asyncio.run(_burst(address, done))
+
+    when_the_first_ended = Counter(done[: _first_end(done)])
+    assert Counter(done) == dict.fromkeys(range(CLIENTS), ROUNDS)
+    assert len(when_the_first_ended) == CLIENTS
+    assert min(when_the_first_ended.values()) >= ROUNDS // 2
+    assert len(roomy_gateway.sessions) == 0
+
+
+def test_clients_that_vanish_while_they_wait_take_no_place_away(gateway: Gateway, address: tuple[str, int]) -> None:
+    session, hold = gateway.open(), gateway.engine.hold("SELECT 1")
+    operation = gateway.begin(session, "SELECT 1")
+    hold.wait_entered()
+
+    for _ in range(MOST_HELD // 200 + 1):
+        for vanished in [_sent(address, f"GET {operation}/result/0 HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(200)]:
+            vanished.close()
+    waited = gateway.http.get(f"{operation}/result/0", timeout=60).json()["resultType"]
+    status = gateway.status(operation)
+    hold.release()
+
+    assert (waited, status) == ("NOT_READY", "RUNNING")
+    assert gateway.result(operation).json()["results"]["data"][0]["fields"] == [1]
+
+
+def test_a_statement_without_a_session_ends_when_its_client_vanishes(
+    gateway: Gateway, address: tuple[str, int]
+) -> None:
+    hold, body = gateway.engine.hold("SELECT 1"), '{"statement": "SELECT 1"}'
+    vanished = _sent(address, f"POST /v1/statements HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}")
+    hold.wait_entered()
+
+    vanished.close()
+    _ask_until(gateway, lambda: len(gateway.sessions) == 0)
+
+    assert len(gateway.engine.canceled) == len(gateway.engine.closed_sessions) == 1
+
+
+def test_clients_that_do_not_read_their_answers_are_not_noticed(gateway: Gateway, address: tuple[str, int]) -> None:
+    wide = RowSet(columns=(Column(name="text"),), rows=[[WIDE_TEXT]] * WIDE_ROWS)
+    gateway.engine.answers["SELECT wide"] = StatementResult(is_query=True, rows=wide)
+    session = gateway.open()
+    operation = gateway.begin(session, "SELECT wide")
+    gateway.result(operation)
+
+    unread = [_sent(address, f"GET {operation}/result/0 HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(50)]
+    others = [gateway.rows(session, "SELECT 1") for _ in range(50)]
+    pages = gateway.http.get(f"{operation}/result/0").json()["results"]["data"]
+    for client in unread:
+        client.close()
+
+    assert others == [[[1]]] * 50
+    assert len(pages) == WIDE_ROWS
+
+
+def _left(gateway: Gateway, *, busy: bool) -> str:
+    """Open a session and leave it, perhaps with a result in it."""
+    session = gateway.open()
+    if busy:
+        gateway.run(session, "SELECT 1")
+    return session.rpartition("/")[2]
+
+
+def _sent(address: tuple[str, int], request: str) -> socket.socket:
+    client = socket.create_connection(address)
+    client.sendall(request.encode())
+    return client
+
+
+def _ask_until(gateway: Gateway, holds: Any) -> None:
+    """Keep the gateway busy with small requests until it has come to *holds*; the test's time limit is the end of it."""
+    while not holds():
+        gateway.http.get("/v3/info")
+
+
+def _first_end(done: list[int]) -> int:
+    """Return how much was done in all when the first client had done its last."""
+    counts: Counter[int] = Counter()
+    for number, client in enumerate(done, 1):
+        counts[client] += 1
+        if counts[client] == ROUNDS:
+            return number
+    raise AssertionError("no client came to its end")
+
+
+async def _burst(address: tuple[str, int], done: list[int]) -> None:
+    opened = asyncio.Barrier(CLIENTS)
+    await asyncio.gather(*(_client(address, number, opened, done) for number in range(CLIENTS)))
+
+
+async def _client(address: tuple[str, int], number: int, opened: asyncio.Barrier, done: list[int]) -> None:
+    reader, writer = await asyncio.open_connection(*address)
+
+    async def ask(method: str, path: str, body: Any = None) -> dict[str, Any]:
+        sent = b"" if body is None else json.dumps(body).encode()
+        writer.write(f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(sent)}\r\n\r\n".encode() + sent)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        length = int(head.partition("content-length: ")[2].partition("\r\n")[0])
+        found: dict[str, Any] = json.loads(await reader.readexactly(length))
+        assert " 200 " in head.partition("\r\n")[0], found
+        return found
+
+    session = f"/v3/sessions/{(await ask('POST', '/v3/sessions'))['sessionHandle']}"
+    await opened.wait()
+    for turn in range(ROUNDS):
+        statement = ("SELECT 1", "SHOW CATALOGS")[turn % 2]
+        begun = await ask("POST", f"{session}/statements", {"statement": statement})
+        operation = f"{session}/operations/{begun['operationHandle']}"
+        page = await ask("GET", f"{operation}/result/0")
+        while page["resultType"] == "NOT_READY":
+            page = await ask("GET", f"{operation}/result/0")
+        assert page["results"]["data"]
+        await ask("DELETE", f"{operation}/close")
+        done.append(number)
+    await ask("DELETE", session)
+    writer.close()
+    await writer.wait_closed()

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+
+from mt_core.errors import EngineUnavailable
+from mt_core.sessions.quick import is_quick
+from mt_core.testing.fake_statements import FakeStatementEngine
+
+
+@pytest.mark.parametrize(
+    "statement", ["SHOW CATALOGS", "-- all\nshow catalogs like 'l%';", "SET 'a' = 'b'", "SET", "RESET", "SHOW JARS"]
+)
+def test_what_the_gateway_knows_itself_is_quick(statement: str) -> None:
+    assert is_quick(statement, FakeStatementEngine())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["", "SELECT 1", "SHOW TABLES", "SHOW JOBS", "USE lake", "CREATE CATALOG c WITH ('type' = 'jdbc')", "(("],
+)
+def test_what_somebody_else_has_to_be_asked_for_is_not_quick(statement: str) -> None:
+    assert not is_quick(statement, FakeStatementEngine())
+
+
+def test_a_long_text_is_not_read_to_find_out() -> None:
+    assert not is_quick(f"SET 'a' = '{'x' * 10_000}'", FakeStatementEngine())
+
+
+def test_nothing_is_quick_while_spark_starts_or_after_it_failed() -> None:
+    starting, failed = FakeStatementEngine(), FakeStatementEngine()
+    starting.ready.clear()
+    failed.failure = EngineUnavailable("Spark cannot start.")
+
+    assert [is_quick("SHOW CATALOGS", engine) for engine in (starting, failed)] == [False, False]

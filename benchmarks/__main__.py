@@ -8,7 +8,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import full_refresh, gateway_calls, scheduler, startup, statement_overhead, thrift, unchanged
+from benchmarks import (
+    full_refresh,
+    gateway_calls,
+    results_transfer,
+    scheduler,
+    startup,
+    statement_overhead,
+    thrift,
+    unchanged,
+)
 from benchmarks.machine import Machine
 from benchmarks.report import Finding
 
@@ -19,6 +28,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Finding]]] = {
     "statement_overhead": statement_overhead.measure,
     "gateway_calls": gateway_calls.measure,
     "thrift": thrift.measure,
+    "results_transfer": results_transfer.measure,
     "scheduler": scheduler.measure,
     "startup": startup.measure,
 }

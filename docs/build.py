@@ -117,7 +117,7 @@ nearest one. Secrets print as `***` everywhere.
 {settings_markdown()}
 Keys that begin with `spark.` go to Spark as they are.
 
-Durations are written as `500 ms`, `10 s`, `30 min`, `1 h` or `7 d`.
+Durations are written as `500 ms`, `10 s`, `30 min`, `1 h` or `7 d`, sizes as `64 mb`, `2 gb` or a number of bytes.
 
 The variable `FRESHTABLE_SPARK_JARS` names the folder of the Spark jars (default: `freshtable/jars` in `$XDG_CACHE_HOME`,
 else in `~/.cache`). For `freshtable sql`, `FRESHTABLE_GATEWAY` is the URL of the gateway and `FRESHTABLE_TOKEN` the bearer token.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
+
+from mt_core.errors import MtError
 
 STRING_LENGTH = 2147483647
 
@@ -59,6 +62,13 @@ class Column:
         return cls(name=body["name"], type=LogicalType.from_json(body["logicalType"]), comment=body.get("comment"))
 
 
+class PageForm(StrEnum):
+    """What a page of rows can be encoded as: the JSON text of an array of row objects, or an Arrow IPC stream."""
+
+    JSON = "JSON"
+    ARROW = "ARROW"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSet:
     """Columns and all their rows, in memory: for answers that are small by nature."""
@@ -66,8 +76,32 @@ class RowSet:
     columns: Sequence[Column]
     rows: Sequence[list[Any]]
 
+    @property
+    def running(self) -> bool:
+        """Whether more rows may come: never."""
+        return False
+
+    @property
+    def stalled(self) -> bool:
+        return False
+
+    def available(self, start: int, size: int, timeout_s: float) -> int:
+        return len(self.rows[start : start + size])
+
     def page(self, start: int, size: int) -> list[list[Any]]:
         return list(self.rows[start : start + size])
+
+    def encoded(self, start: int, size: int, form: PageForm) -> None:
+        """Return None: these rows are values only."""
+
+    def release(self, before: int) -> None:
+        """Keep all rows: they are few."""
+
+    def on_end(self, callback: Callable[[MtError | None], None]) -> None:
+        callback(None)
+
+    def abort(self, error: MtError) -> None:
+        """There is nothing to end."""
 
     def close(self) -> None:
         """Nothing to release."""

@@ -17,6 +17,7 @@ from mt_core.app.settings import (
     manager_settings,
     scheduler_options,
     session_defaults,
+    spools,
 )
 from mt_core.clock import SystemClock
 from mt_core.config import Config
@@ -67,7 +68,9 @@ class Gateway:
         self._driver.on_launch(lambda pid: self._home.note(url=self.url, jvm_pid=pid))
         self._catalogs = SharedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
         self._engine = SparkEngine(self._driver, self._catalogs.settings)
-        self._statements = SparkStatements(self._driver, self._catalogs.settings)
+        self._statements = SparkStatements(
+            self._driver, spools(config, home.paths.results), catalogs=self._catalogs.settings
+        )
         scheduler = load_scheduler(config.text("workflow-scheduler.type"))
         self._scheduler, self._scheduler_options = scheduler(), scheduler_options(config, scheduler)
         self._signal = Signal()

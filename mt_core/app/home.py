@@ -48,6 +48,11 @@ class HomePaths:
         return self.folder / "warehouse"
 
     @property
+    def results(self) -> Path:
+        """Rows of results that no memory was left for; what is there when a gateway starts is nobody's."""
+        return self.folder / "results"
+
+    @property
     def logs(self) -> Path:
         return self.folder / "logs"
 

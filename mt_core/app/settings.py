@@ -14,6 +14,7 @@ from mt_core.model.freshness import Freshness
 from mt_core.sessions.property_values import TIMEOUT_KEY
 from mt_core.spark.conf import DriverSettings
 from mt_core.spark.jars import default_jars_dir
+from mt_core.spark.spool import Spools
 from mt_core.tables.settings import ManagerSettings
 from mt_core.workflow.scheduler import WorkflowScheduler
 
@@ -57,6 +58,15 @@ def driver_settings(config: Config, logs: Path, environ: Mapping[str, str]) -> D
         zone=config.text("table.local-time-zone"),
         spark_conf=config.spark,
         environ=environ,
+    )
+
+
+def spools(config: Config, folder: Path) -> Spools:
+    """Return what keeps the rows of results, in memory and in *folder*, which is emptied."""
+    return Spools(
+        folder,
+        max_memory=config.integer("sql-gateway.result.max-memory"),
+        max_disk=config.integer("sql-gateway.result.max-disk"),
     )
 
 

@@ -2,15 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from mt_core.client.values import UnreadableValue
+from mt_core.client.values import Rows, UnreadableValue, needs_zone, rows_converter, session_zone
+from mt_core.errors import GatewayError
 from mt_core.rowset import Column, LogicalType
 
 UTC = "UTC"
+
+
+class JsonPage(Protocol):
+    """A page that came as JSON."""
+
+    @property
+    def columns(self) -> Sequence[Column]: ...
+
+    @property
+    def rows(self) -> Sequence[Sequence[Any]]: ...
+
+
+def read_stream(content: bytes) -> pa.Table:
+    """Return a page that came as an Arrow IPC stream; raises GatewayError for one that cannot be read."""
+    try:
+        table = pa.ipc.open_stream(content).read_all()
+    except pa.ArrowException as cause:
+        raise GatewayError(f"The gateway answered an Arrow stream that cannot be read: {cause}") from cause
+    # What the gateway adds for its own sake is not the reader's.
+    return table.replace_schema_metadata(None)
+
+
+def page_reader(properties: Callable[[], Mapping[str, str]]) -> Callable[[pa.Table | JsonPage], pa.Table]:
+    """Return what makes tables of pages, which may have come as JSON; *properties* are the session's, asked for if needed."""
+    converts: list[Callable[[Rows], Iterator[tuple[Any, ...]]]] = []
+
+    def table_of(page: pa.Table | JsonPage) -> pa.Table:
+        if isinstance(page, pa.Table):
+            return page
+        if not converts:
+            zone = session_zone(properties()) if needs_zone(page.columns) else None
+            converts.append(rows_converter(page.columns, zone))
+        return arrow_table(page.columns, list(converts[0](page.rows)))
+
+    return table_of
+
+
+def joined(tables: Iterable[pa.Table]) -> pa.Table:
+    """Return the rows of pages, of which there is at least one, as one table."""
+    return pa.concat_tables(tables)
 
 
 def arrow_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> pa.Table:

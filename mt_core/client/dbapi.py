@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time
-from itertools import chain, islice
+from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -23,11 +23,13 @@ from mt_core.client.exceptions import (
     OperationalError,
     ProgrammingError,
     Warning,
+    translated,
     translating,
 )
 from mt_core.client.http import ResultPage
 from mt_core.client.insert import insert_batches
 from mt_core.client.literals import fill_in
+from mt_core.client.reader import PageReader, Row, pyarrow_for
 from mt_core.client.values import needs_zone, rows_converter, session_zone
 from mt_core.errors import GatewayError
 from mt_core.rowset import Column
@@ -76,7 +78,6 @@ paramstyle = "qmark"
 DEFAULT_URL = "http://127.0.0.1:8083"
 # A statement has ended when execute() returns, also one that writes.
 SESSION_PROPERTIES = {"table.dml-sync": "true"}
-Row = tuple[Any, ...]
 Description = tuple[str, str, None, int | None, int | None, int | None, bool]
 
 
@@ -235,7 +236,8 @@ class Cursor:
         self.rownumber: int | None = None
         self._columns: tuple[Column, ...] = ()
         self._operation: str | None = None
-        self._rows: Iterator[Row] = iter(())
+        self._reader: PageReader | None = None
+        self._is_query = False
         self._closed, self._to_cancel = False, False
 
     def __enter__(self) -> Self:
@@ -298,16 +300,13 @@ class Cursor:
 
     def fetch_arrow(self) -> pa.Table:
         """Return the rows that are left as an Arrow table; needs the package pyarrow."""
-        try:
-            from mt_core.client.arrow import arrow_table
-        except ModuleNotFoundError as cause:
-            raise NotSupportedError(
-                "fetch_arrow() needs the package pyarrow; install freshtable with its extra: "
-                "pip install 'freshtable[client]'"
-            ) from cause
-        rows = self.fetchall()
-        with translating():
-            return arrow_table(self._columns, rows)
+        return pyarrow_for("fetch_arrow").concat_tables(self._tables())
+
+    def fetch_arrow_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that are left as Arrow batches, as the gateway sends them; needs the package pyarrow."""
+        pyarrow_for("fetch_arrow_batches")
+        for table in self._tables():
+            yield from table.to_batches()
 
     def fetch_df(self) -> pandas.DataFrame:
         """Return the rows that are left as a DataFrame; needs the packages pyarrow and pandas."""
@@ -338,7 +337,7 @@ class Cursor:
 
     def _release(self) -> None:
         operation, self._operation = self._operation, None
-        self._rows, self._columns, self.description, self.rownumber = iter(()), (), None, None
+        self._reader, self._columns, self.description, self.rownumber = None, (), None, None
         if operation is not None:
             # A gateway or a session that is away has let them go already.
             with suppress(GatewayError, InterfaceError):
@@ -358,16 +357,35 @@ class Cursor:
         zone = session_zone(self.connection.client.properties()) if needs_zone(first.columns) else None
         convert = rows_converter(first.columns, zone)
         self._columns = first.columns
-        self._rows = (row for page in chain([first], others) for row in convert(page.rows))
+        self._is_query, self._reader = first.is_query, PageReader(first, others, convert)
         self.description, self.rownumber = [_describe(column) for column in first.columns], 0
 
     def _take(self, size: int | None) -> list[Row]:
-        if self.description is None:
-            raise ProgrammingError("There are no rows to fetch: execute() a statement that has some first.")
+        reader = self._reading()
         with translating():
-            rows = list(islice(self._rows, size))
+            rows = reader.take(size)
         self.rownumber = (self.rownumber or 0) + len(rows)
         return rows
+
+    def _tables(self) -> Iterator[pa.Table]:
+        """Yield the rows that are left, at least one table."""
+        from mt_core.client.arrow import arrow_table, page_reader
+
+        reader, operation, client = self._reading(), self._operation, self.connection.client
+        if operation is None or not self._is_query:
+            rows = self.fetchall()
+            with translating():
+                yield arrow_table(self._columns, rows)
+            return
+        tables = reader.tables(client.arrow_pages(operation, reader.token), page_reader(client.properties))
+        for table in translated(tables):
+            self.rownumber = (self.rownumber or 0) + table.num_rows
+            yield table
+
+    def _reading(self) -> PageReader:
+        if self._reader is None:
+            raise ProgrammingError("There are no rows to fetch: execute() a statement that has some first.")
+        return self._reader
 
 
 def _is_of_a_write(page: ResultPage) -> bool:

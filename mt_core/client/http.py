@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import httpx
@@ -13,7 +15,13 @@ import httpx
 from mt_core.errors import GatewayError
 from mt_core.rowset import Column
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 VERSION = "/v3"
+ARROW_TYPE = "application/vnd.apache.arrow.stream"
+ACCEPT_ARROW = {"Accept": f"{ARROW_TYPE}, application/json;q=0.5"}
+RESULT_TYPE_HEADER, NEXT_URI_HEADER = "Freshtable-Result-Type", "Freshtable-Next-Result-Uri"
 TIMEOUT_S = 120.0
 _ROOT_CAUSE = re.compile(r"Caused by: (?!.*Caused by: )(.*?)(?=\n\tat |\n\nEnd of exception|\Z)", re.DOTALL)
 _CLASS_NAME = re.compile(r"^[A-Za-z_$][\w.$]*: ")
@@ -153,6 +161,40 @@ class GatewayClient:
                 continue
             yield ResultPage.from_json(body)
 
+    def arrow_pages(self, operation: str, token: int = 0) -> Iterator[pa.Table | ResultPage]:
+        """Yield the pages of a result from page *token* on as Arrow tables; needs the package pyarrow.
+
+        A gateway that has no Arrow answers pages as JSON, which are yielded with fractions as Decimal.
+        """
+        from mt_core.client.arrow import read_stream
+
+        path: str | None = self._operation(operation, f"/result/{token}")
+        while path is not None:
+            response = self._send("GET", path, headers=ACCEPT_ARROW)
+            if response.headers.get("content-type", "").startswith(ARROW_TYPE):
+                path = self._next(response.headers.get(NEXT_URI_HEADER))
+                if response.headers.get(RESULT_TYPE_HEADER) != "NOT_READY":
+                    yield read_stream(response.content)
+                continue
+            body = self._answer(response)
+            path = self._next(body.get("nextResultUri"))
+            if body["resultType"] != "NOT_READY":
+                yield ResultPage.from_json(json.loads(response.content, parse_float=Decimal))
+
+    def fetch_arrow_batches(self, operation: str) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a result as Arrow batches, as the gateway sends them; needs the package pyarrow."""
+        from mt_core.client.arrow import page_reader
+
+        table_of = page_reader(self.properties)
+        for page in self.arrow_pages(operation):
+            yield from table_of(page).to_batches()
+
+    def fetch_arrow(self, operation: str) -> pa.Table:
+        """Return a whole result as an Arrow table; needs the package pyarrow."""
+        from mt_core.client.arrow import joined, page_reader
+
+        return joined(map(page_reader(self.properties), self.arrow_pages(operation)))
+
     def cancel(self, operation: str) -> None:
         self._call("POST", self._operation(operation, "/cancel"))
 
@@ -188,8 +230,13 @@ class GatewayClient:
     def _call(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
+        return self._answer(self._send(method, path, body, headers))
+
+    def _send(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
         try:
-            response = self._http.request(method, VERSION + path, json=body, headers=headers)
+            return self._http.request(method, VERSION + path, json=body, headers=headers)
         except httpx.ConnectError as cause:
             raise GatewayError(
                 f"There is no gateway at {self.url} ({cause}). Is the gateway running? "
@@ -201,7 +248,6 @@ class GatewayClient:
             ) from cause
         except httpx.HTTPError as cause:
             raise GatewayError(f"The gateway at {self.url} did not answer: {cause or type(cause).__name__}.") from cause
-        return self._answer(response)
 
     def _answer(self, response: httpx.Response) -> dict[str, Any]:
         try:

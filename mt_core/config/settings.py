@@ -16,6 +16,7 @@ class Kind(StrEnum):
     INTEGER = "integer"
     BOOLEAN = "boolean"
     DURATION = "duration"
+    SIZE = "size"
     CHOICE = "choice"
     ZONE = "time zone"
     URL = "url"
@@ -100,6 +101,18 @@ SETTINGS: tuple[Setting, ...] = (
         default="64",
         minimum=1,
         help="How many statements may run at a time.",
+    ),
+    Setting(
+        key="sql-gateway.result.max-memory",
+        kind=Kind.SIZE,
+        default="256 mb",
+        help="How much of all results together is kept in memory; what comes then goes to files in the home folder.",
+    ),
+    Setting(
+        key="sql-gateway.result.max-disk",
+        kind=Kind.SIZE,
+        default="4 gb",
+        help="How much of one result is kept in files; its query then waits until rows have been fetched.",
     ),
     Setting(
         key="registry.url",

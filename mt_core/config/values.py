@@ -58,6 +58,9 @@ _UNITS = {
     **dict.fromkeys(("d", "day", "days"), timedelta(days=1)),
 }
 _LONGEST = timedelta(days=36_500)
+_POWERS = {10: ("k", "kb"), 20: ("m", "mb"), 30: ("g", "gb"), 40: ("t", "tb")}
+_SIZE = re.compile(r"([0-9]{1,12})\s*([a-z]*)")
+_BYTES = {"": 1, "b": 1, **{unit: 2**power for power, units in _POWERS.items() for unit in units}}
 
 
 def value_of(setting: Setting, text: str, source: str) -> Value:
@@ -87,6 +90,11 @@ def _parse_duration(setting: Setting, text: str) -> timedelta | None:
     return duration if duration >= timedelta(seconds=setting.minimum) else None
 
 
+def _parse_size(setting: Setting, text: str) -> int | None:
+    found = _SIZE.fullmatch(text.lower())
+    return int(found[1]) * _BYTES[found[2]] if found and found[2] in _BYTES else None
+
+
 def _parse_choice(setting: Setting, text: str) -> str | None:
     return text.lower() if text.lower() in setting.choices else None
 
@@ -112,6 +120,7 @@ _PARSERS: Mapping[Kind, Callable[[Setting, str], Value | None]] = {
     Kind.INTEGER: _parse_integer,
     Kind.BOOLEAN: _parse_boolean,
     Kind.DURATION: _parse_duration,
+    Kind.SIZE: _parse_size,
     Kind.CHOICE: _parse_choice,
     Kind.ZONE: lambda setting, text: known_zone(text),
     Kind.URL: _parse_url,
@@ -126,6 +135,8 @@ def _expected(setting: Setting) -> str:
         case Kind.DURATION:
             least = f", at least {setting.minimum} s" if setting.minimum else ""
             return f"a duration such as 30 min, 10 s, 500 ms, 1 h or 7 d{least}"
+        case Kind.SIZE:
+            return "a size such as 64 mb, 2 gb or a number of bytes"
         case Kind.CHOICE:
             return " or ".join(setting.choices)
         case Kind.ZONE:

@@ -175,16 +175,18 @@ def _add_jobs(router: APIRouter, draft: DraftSessions, holds: Holds) -> None:
     async def fetch_job(request: Request, session: SessionHandle, job_id: JobId, token: str) -> JsonAnswer:
         number = _token(token)
         operation = draft.job(session, job_id)
-        ended = operation.wait(0) or await holds.hold(lambda: operation.wait(HOLD_S))
         base = request.scope["path"].rpartition("/")[0]
-        if not ended:
+        if not operation.wait_page(number, 0):
+            await holds.hold(lambda: operation.wait_page(number, HOLD_S))
+        if not operation.wait(0):
             nothing = Draft(columns=[], rows=[], change_flags=[])
             return JsonAnswer({"results": [nothing.to_json()], "next_result_uri": f"{base}/{number}"})
         return await holds.work(lambda: _answered(lambda: _fetch(operation, number, base), operation))
 
     @router.get(f"{JOB_PATH}/status", **described("Status of a job", DRAFT_JOB_STATUS))
     def get_job_status(session: SessionHandle, job_id: JobId) -> JsonAnswer:
-        return JsonAnswer({"status": JOB_STATUS[draft.job(session, job_id).status]})
+        job = draft.job(session, job_id)
+        return JsonAnswer({"status": "RUNNING" if job.querying else JOB_STATUS[job.status]})
 
     @router.delete(JOB_PATH, **described("Cancel a job", OPERATION_CANCELED))
     def cancel_job(session: SessionHandle, job_id: JobId) -> JsonAnswer:

@@ -7,6 +7,10 @@ from typing import Any
 
 Schema = Mapping[str, Any]
 
+ARROW_TYPE = "application/vnd.apache.arrow.stream"
+RESULT_TYPE_HEADER, NEXT_URI_HEADER = "Freshtable-Result-Type", "Freshtable-Next-Result-Uri"
+RESULT_TYPES = ("NOT_READY", "PAYLOAD", "EOS")
+
 ERRORS = {
     400: "A body, path or query parameter cannot be used.",
     401: "The bearer token is missing or wrong.",
@@ -41,6 +45,17 @@ def described(
         "responses": {200: _content("Success.", answer), **failures},
         "openapi_extra": extra,
     }
+
+
+def or_arrow(route: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a route that answers 200 as an Arrow stream too, with what JSON says of a page in headers."""
+    success = route["responses"][200]
+    content = success["content"] | {ARROW_TYPE: {"schema": {"type": "string", "format": "binary"}}}
+    headers = {
+        RESULT_TYPE_HEADER: {"description": "`resultType` of an Arrow answer.", "schema": one_of(*RESULT_TYPES)},
+        NEXT_URI_HEADER: {"description": "`nextResultUri` of an Arrow answer; absent at the end.", "schema": TEXT},
+    }
+    return {**route, "responses": {**route["responses"], 200: {**success, "content": content, "headers": headers}}}
 
 
 def _content(description: str, schema: Schema) -> dict[str, Any]:
@@ -108,7 +123,7 @@ def result(*, last_uri: Sequence[str], formats: Sequence[str]) -> Schema:
     rows = fields({"columns": items(COLUMN), "rowFormat": one_of(*formats), "data": items(ROW)})
     uri = {"type": list(last_uri)}
     return fields(
-        {"resultType": one_of("NOT_READY", "PAYLOAD", "EOS")},
+        {"resultType": one_of(*RESULT_TYPES)},
         {
             "isQueryResult": FLAG,
             "jobID": {"type": "string", "pattern": "^[0-9a-f]{32}$"},

@@ -111,7 +111,7 @@ class Deadlines:
 
 
 def _is_open(operation: Operation | None) -> bool:
-    return operation is not None and operation.status not in TERMINAL
+    return operation is not None and (operation.status not in TERMINAL or operation.querying)
 
 
 def _time_out(operation: Operation, limit: timedelta) -> None:

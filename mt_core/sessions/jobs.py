@@ -11,10 +11,11 @@ from datetime import datetime
 from enum import StrEnum
 
 from mt_core.clock import Clock
-from mt_core.errors import Canceled, IllegalStatus, OperationNotFound
+from mt_core.errors import Canceled, IllegalStatus, MtError, OperationNotFound
 from mt_core.model.run import TERMINAL, RunStatus
 from mt_core.sessions.kinds import CREATE_TABLE_AS, JOBS, REPLACE_TABLE_AS, SELECT, statement_type
 from mt_core.sessions.operation import Operation
+from mt_core.sessions.ports import ResultRows
 from mt_core.tables.commands import RefreshJob, Runs
 from mt_core.tokens import Token, TokenKind, tokenize
 
@@ -64,10 +65,15 @@ class JobLedger:
         self._stops: dict[str, Callable[[], None]] = {}
 
     @contextmanager
-    def running(self, operation: Operation, text: str, cancel: Callable[[str], None]) -> Iterator[None]:
-        """List the block as the operation's job if *text* queries or changes data; *cancel* ends Spark's work by job id."""
+    def running(
+        self, operation: Operation, text: str, cancel: Callable[[str], None]
+    ) -> Iterator[Callable[[ResultRows | None], None]]:
+        """List the block as the operation's job if *text* queries or changes data; *cancel* ends Spark's work by job id.
+
+        The block calls what it is given with the rows of its query: the job goes on for as long as they come.
+        """
         if statement_type(text) not in JOBS:
-            yield
+            yield lambda rows: None
             return
         job_id = operation.planned_job_id
 
@@ -79,18 +85,18 @@ class JobLedger:
 
         job = Job(job_id=job_id, name=job_name(text), status=JobStatus.RUNNING, started_at=self._clock.now())
         self._put(job, stop)
-        status = JobStatus.FAILED
+        status, followed = JobStatus.FAILED, list[ResultRows]()
         try:
-            yield
+            yield lambda rows: followed.append(rows) if rows is not None else None
             status = JobStatus.FINISHED
         except Canceled:
             status = JobStatus.CANCELED
             raise
         finally:
-            with self._lock:
-                self._stops.pop(job_id, None)
-                if job_id in self._jobs:
-                    self._jobs[job_id] = replace(self._jobs[job_id], status=status)
+            if followed and status is JobStatus.FINISHED:
+                followed[0].on_end(lambda error: self._end(job_id, _status_after(error)))
+            else:
+                self._end(job_id, status)
 
     def jobs(self) -> Sequence[Job]:
         """Return the jobs, oldest first."""
@@ -109,6 +115,12 @@ class JobLedger:
         if stop is None:
             raise ended(job)
         stop()
+
+    def _end(self, job_id: str, status: JobStatus) -> None:
+        with self._lock:
+            self._stops.pop(job_id, None)
+            if job_id in self._jobs:
+                self._jobs[job_id] = replace(self._jobs[job_id], status=status)
 
     def _put(self, job: Job, stop: Callable[[], None]) -> None:
         with self._lock:
@@ -166,6 +178,12 @@ def _job_of(refresh: RefreshJob) -> Job:
         status=_OF_RUN[run.status],
         started_at=run.started_at or run.requested_at,
     )
+
+
+def _status_after(error: MtError | None) -> JobStatus:
+    if error is None:
+        return JobStatus.FINISHED
+    return JobStatus.CANCELED if isinstance(error, Canceled) else JobStatus.FAILED
 
 
 def job_name(text: str) -> str:

@@ -11,7 +11,8 @@ from typing import Protocol
 
 from mt_core.errors import Canceled, IllegalStatus, MtError
 from mt_core.model.run import RefreshRun
-from mt_core.sessions.paging import Cursor, Page
+from mt_core.rowset import PageForm
+from mt_core.sessions.paging import Cursor, EncodedPage, Page
 from mt_core.sessions.ports import ResultRows
 
 
@@ -35,13 +36,14 @@ TRANSITIONS: Mapping[OperationStatus, frozenset[OperationStatus]] = {
     OperationStatus.INITIALIZED: _ENDS | {OperationStatus.PENDING},
     OperationStatus.PENDING: _ENDS | {OperationStatus.RUNNING},
     OperationStatus.RUNNING: _ENDS | {OperationStatus.FINISHED},
-    OperationStatus.FINISHED: _ONLY_CLOSED,
+    # A query goes on while its first rows are read: until it has ended, it can be cancelled or be late.
+    OperationStatus.FINISHED: _ONLY_CLOSED | {OperationStatus.CANCELED, OperationStatus.TIMEOUT},
     OperationStatus.CANCELED: _ONLY_CLOSED,
     OperationStatus.TIMEOUT: _ONLY_CLOSED,
     OperationStatus.ERROR: _ONLY_CLOSED,
     OperationStatus.CLOSED: frozenset(),
 }
-TERMINAL = frozenset(status for status, targets in TRANSITIONS.items() if targets <= _ONLY_CLOSED)
+TERMINAL = _ENDS | {OperationStatus.FINISHED}
 
 
 class OperationKind(StrEnum):
@@ -108,11 +110,21 @@ class OperationView(Protocol):
     def wait(self, timeout_s: float) -> bool:
         """Wait until the operation is terminal; returns whether it is."""
 
-    def fetch(self, token: int) -> Page:
-        """Return page *token*; raises IllegalStatus unless FINISHED, RequestInvalid for a token out of turn."""
+    def wait_page(self, token: int, timeout_s: float) -> bool:
+        """Wait until there is something to tell of page *token*: rows, the end, or an error; returns whether there is."""
+
+    def fetch(self, token: int, size: int | None = None) -> Page:
+        """Return page *token*; a new one with *size* rows at most, or without any if none is there yet.
+
+        Raises IllegalStatus unless FINISHED, RequestInvalid for a token out of turn, and the error of a query whose
+        rows end there.
+        """
+
+    def fetch_encoded(self, token: int, size: int | None, form: PageForm) -> EncodedPage:
+        """Return page *token* like `fetch`, encoded where the rows can be."""
 
     def cancel(self) -> None:
-        """End the work; raises IllegalStatus when it has ended."""
+        """End the work, also that of a query whose first rows can be read; raises IllegalStatus when it has ended."""
 
     def progress(self) -> OperationProgress | None: ...
 
@@ -161,12 +173,25 @@ class Operation:
     def result(self) -> OperationResult | None:
         return self._result
 
+    @property
+    def querying(self) -> bool:
+        """Whether the operation is FINISHED, for rows can be read, and its query still brings more."""
+        result = self._result
+        return self._status is OperationStatus.FINISHED and result is not None and result.rows.running
+
+    @property
+    def busy(self) -> bool:
+        """Whether work goes on; a query that waits for its reader does not."""
+        if self._status not in TERMINAL:
+            return True
+        return self.querying and self._result is not None and not self._result.rows.stalled
+
     def advance(self, target: OperationStatus) -> OperationStatus:
         """Move to *target* and return the status before; raises IllegalStatus for a move not in `TRANSITIONS`."""
         with self._changed:
             before = self._status
             if target not in TRANSITIONS[before]:
-                raise IllegalStatus(f"Operation {self.handle} is {before} and cannot become {target}.")
+                raise _illegal(self.handle, before, target)
             self._status = target
             self._changed.notify_all()
             return before
@@ -201,30 +226,41 @@ class Operation:
                 self.advance(OperationStatus.ERROR)
 
     def time_out(self, error: MtError) -> None:
-        """Become TIMEOUT with *error* and stop the work, unless the operation has ended meanwhile."""
+        """Become TIMEOUT with *error* and stop the work, unless it has ended meanwhile."""
         with self._changed:
-            if self._status in TERMINAL:
+            if self._status in TERMINAL and not self.querying:
                 return
             self._error = error
             self.advance(OperationStatus.TIMEOUT)
-        self._stop()
+        self._stop(error)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until the operation is terminal; returns whether it is."""
         with self._changed:
             return self._changed.wait_for(lambda: self._status in TERMINAL, timeout_s)
 
-    def fetch(self, token: int) -> Page:
+    def wait_page(self, token: int, timeout_s: float) -> bool:
+        """Wait until there is something to tell of page *token*: rows, the end, or an error; returns whether there is."""
+        if not self.wait(timeout_s):
+            return False
+        cursor = self._cursor
+        return cursor is None or self._status is not OperationStatus.FINISHED or cursor.wait(token, timeout_s)
+
+    def fetch(self, token: int, size: int | None = None) -> Page:
         """Return page *token*; raises IllegalStatus unless FINISHED, RequestInvalid for a token out of turn."""
-        cursor, status = self._cursor, self._status
-        if cursor is None or status is not OperationStatus.FINISHED:
-            raise IllegalStatus(f"Operation {self.handle} is {status}: it has no result to fetch.")
-        return cursor.fetch(token)
+        return self._pages().fetch(token, size)
+
+    def fetch_encoded(self, token: int, size: int | None, form: PageForm) -> EncodedPage:
+        """Return page *token* like `fetch`, encoded where the rows can be."""
+        return self._pages().fetch_encoded(token, size, form)
 
     def cancel(self) -> None:
-        """Become CANCELED and stop the work; raises IllegalStatus when the operation has ended."""
-        self.advance(OperationStatus.CANCELED)
-        self._stop()
+        """Become CANCELED and stop the work; raises IllegalStatus when it has ended."""
+        with self._changed:
+            if self._status is OperationStatus.FINISHED and not self.querying:
+                raise _illegal(self.handle, self._status, OperationStatus.CANCELED)
+            self.advance(OperationStatus.CANCELED)
+        self._stop(Canceled(f"Operation {self.handle} was cancelled."))
 
     def close(self) -> None:
         """Become CLOSED and release the result; stops a query, but neither a refresh nor a job. Twice is harmless."""
@@ -232,8 +268,8 @@ class Operation:
             if self._status is OperationStatus.CLOSED:
                 return
             before = self.advance(OperationStatus.CLOSED)
-        if before not in TERMINAL and self.kind is OperationKind.SPARK:
-            self._stop()
+        if before not in TERMINAL and self.kind is OperationKind.SPARK and self._work.stop is not None:
+            self._work.stop()
         if self._result is not None:
             self._result.rows.close()
 
@@ -245,6 +281,20 @@ class Operation:
         done, total = (work.measure() if work.measure is not None else None) or (0, 0)
         return OperationProgress(done=done, total=total, message=work.message)
 
-    def _stop(self) -> None:
-        if self._work.stop is not None:
+    def _pages(self) -> Cursor:
+        cursor, status = self._cursor, self._status
+        if cursor is None or status is not OperationStatus.FINISHED:
+            raise IllegalStatus(f"Operation {self.handle} is {status}: it has no result to fetch.")
+        return cursor
+
+    def _stop(self, error: MtError) -> None:
+        """Stop the work, which may be that of a query whose rows are read already; then these are let go too."""
+        if self._result is not None:
+            self._result.rows.abort(error)
+            self._result.rows.close()
+        elif self._work.stop is not None:
             self._work.stop()
+
+
+def _illegal(handle: str, before: OperationStatus, target: OperationStatus) -> IllegalStatus:
+    return IllegalStatus(f"Operation {handle} is {before} and cannot become {target}.")

@@ -2,24 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from mt_core.rowset import Column
+from mt_core.errors import MtError
+from mt_core.rowset import Column, PageForm
 from mt_core.tables.ports import Progress
 
 
 class ResultRows(Protocol):
-    """The rows of a statement, in JSON form (flink.md §2.4), readable again and again until closed."""
+    """The rows of a statement, readable from any thread until closed, also while the query still brings more of them."""
 
     @property
     def columns(self) -> Sequence[Column]: ...
 
-    def page(self, start: int, size: int) -> list[list[Any]]:
-        """Return up to *size* rows from row *start*; fewer only at the end."""
+    @property
+    def running(self) -> bool:
+        """Whether the query may still bring rows."""
 
-    def close(self) -> None: ...
+    @property
+    def stalled(self) -> bool:
+        """Whether the query waits until somebody reads."""
+
+    def available(self, start: int, size: int, timeout_s: float) -> int:
+        """Wait until row *start* is there or none will come; return how many of *size* rows make a page that is there."""
+
+    def page(self, start: int, size: int) -> list[list[Any]]:
+        """Return up to *size* rows from row *start* in JSON form (flink.md §2.4); fewer only at the end.
+
+        Waits for them; raises the error of a query that ended before.
+        """
+
+    def encoded(self, start: int, size: int, form: PageForm) -> bytes | memoryview | None:
+        """Return what `page` returns, encoded; None if the rows are values only."""
+
+    def release(self, before: int) -> None:
+        """Forget the rows before row *before*: nobody will ask for them again."""
+
+    def on_end(self, callback: Callable[[MtError | None], None]) -> None:
+        """Call *callback* once, when the query has ended, with its error if it has one; at once if it has ended already."""
+
+    def abort(self, error: MtError) -> None:
+        """End the query if it runs; who asks for rows that are not there is told *error*."""
+
+    def close(self) -> None:
+        """End the query if it runs, and let the rows go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +92,10 @@ class StatementEngine(Protocol):
         """Wait until statements can run; raises EngineUnavailable with the cause if they never will."""
 
     def execute(self, context: SessionContext, sql: str, *, job_id: str) -> StatementResult:
-        """Run one statement; blocks; raises QueryFailed with line and position, Canceled after `cancel(job_id)`."""
+        """Run one statement until its first rows are there; blocks.
+
+        Raises QueryFailed with line and position, Canceled after `cancel(job_id)`.
+        """
 
     def current_catalog(self, context: SessionContext) -> str: ...
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from mt_core.errors import IllegalStatus, MtError, OperationNotFound, RefreshFailed
 from mt_core.model.run import DONE, RefreshRun, RunStatus
-from mt_core.rowset import STRING_MAP, Column, RowSet
+from mt_core.rowset import STRING_MAP, Column, PageForm, RowSet
 from mt_core.sessions.operation import (
     TERMINAL,
     Operation,
@@ -16,7 +16,7 @@ from mt_core.sessions.operation import (
     OperationView,
     ResultKind,
 )
-from mt_core.sessions.paging import Cursor, Page
+from mt_core.sessions.paging import Cursor, EncodedPage, Page
 from mt_core.sessions.sessions import SessionManager
 from mt_core.tables.commands import Runs
 
@@ -73,15 +73,26 @@ class RefreshOperation:
         """Wait until the run is terminal; returns whether it is."""
         return STATUS_OF[self._runs.wait_run(self.handle, timeout_s).status] in TERMINAL
 
-    def fetch(self, token: int) -> Page:
+    def wait_page(self, token: int, timeout_s: float) -> bool:
+        """Wait until the run is terminal; returns whether it is: then its one row is there."""
+        return self.wait(timeout_s)
+
+    def fetch(self, token: int, size: int | None = None) -> Page:
         """Return page *token*; raises IllegalStatus unless FINISHED, RequestInvalid for a token out of turn."""
+        return self._pages(token).fetch(token, size)
+
+    def fetch_encoded(self, token: int, size: int | None, form: PageForm) -> EncodedPage:
+        """Return page *token* like `fetch`."""
+        return self._pages(token).fetch_encoded(token, size, form)
+
+    def _pages(self, token: int) -> Cursor:
         result = self.result
         if result is None:
             raise IllegalStatus(f"Operation {self.handle} is {self.status}: it has no result to fetch.")
         cursor = Cursor(result.rows)
         if token > 0:
             cursor.fetch(0)
-        return cursor.fetch(token)
+        return cursor
 
     def cancel(self) -> None:
         """Take the requester away from the run; raises IllegalStatus when the run has ended."""

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from mt_core.clock import Clock
 from mt_core.errors import OperationNotFound, SessionNotFound
-from mt_core.sessions.operation import TERMINAL, Operation
+from mt_core.sessions.operation import Operation
 from mt_core.sessions.ports import SessionContext
 from mt_core.sessions.resources import SessionResources
 
@@ -43,9 +43,9 @@ class Session:
 
     @property
     def busy(self) -> bool:
-        """Whether a statement is at work or waits for its turn."""
+        """Whether a statement is at work or waits for its turn; one whose rows nobody fetches is not."""
         with self._lock:
-            return any(operation.status not in TERMINAL for operation in self._operations.values())
+            return any(operation.busy for operation in self._operations.values())
 
     @property
     def operations(self) -> list[Operation]:

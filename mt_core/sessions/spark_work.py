@@ -37,8 +37,9 @@ class SparkWork:
         )
         operation.begin(running)
         texts, single = [self._catalogs.in_spark(text, task.context()) for text in texts], len(texts) == 1
-        with self._jobs.running(operation, texts[0], engine.cancel):
+        with self._jobs.running(operation, texts[0], engine.cancel) as follow:
             found = engine.execute(task.context(), texts[0], job_id=job_id) if single else self._run_set(task, texts)
+            follow(found.rows)
         operation.finish(answers.of_spark(found, job_id, changing=changing))
 
     def await_engine(self, operation: Operation) -> None:

@@ -16,23 +16,37 @@ from pyspark.sql import types as spark
 from mt_core.errors import Unsupported
 
 Encode = Callable[[pa.Array], list[Any]]
+AsTexts = Callable[[pa.Array], pa.Array]
 _EXACT = Context(prec=76)
 
 
+_PLAIN: dict[type[spark.DataType], spark.DataType] = {
+    spark.YearMonthIntervalType: spark.IntegerType(),
+    spark.CalendarIntervalType: spark.StringType(),
+    spark.CharType: spark.StringType(),
+    spark.VarcharType: spark.StringType(),
+}
+
+
 def casts_for_arrow(data_type: spark.DataType) -> list[spark.DataType]:
-    """Return the casts Spark has to apply, one after the other, before Arrow can carry the value; mostly none.
+    """Return the casts Spark has to apply, one after the other, before Arrow can carry the value; mostly none."""
+    return _casts(data_type, _PLAIN)
+
+
+def casts_for_json(data_type: spark.DataType) -> list[spark.DataType]:
+    """Return the casts Spark has to apply before the value can be encoded.
 
     TIMESTAMP becomes the wall clock of the session's zone there, so that only Spark has to know zones.
     """
+    return _casts(data_type, _PLAIN | {spark.TimestampType: spark.TimestampNTZType()})
+
+
+def _casts(data_type: spark.DataType, by: dict[type[spark.DataType], spark.DataType]) -> list[spark.DataType]:
     months = _replaced(data_type, {spark.YearMonthIntervalType: spark.YearMonthIntervalType(1, 1)})
-    plain = _replaced(
-        months,
-        {
-            spark.YearMonthIntervalType: spark.IntegerType(),
-            spark.CalendarIntervalType: spark.StringType(),
-            spark.TimestampType: spark.TimestampNTZType(),
-        },
-    )
+    if not isinstance(data_type, spark.NullType):
+        # Within other types Arrow has nulls only where values may be absent, and keys of maps may not.
+        by = by | {spark.NullType: spark.StringType()}
+    plain = _replaced(months, by)
     if plain == data_type:
         return []
     return [plain] if months == data_type and not _has_months(data_type) else [months, plain]
@@ -51,7 +65,13 @@ def encoder(data_type: spark.DataType, name: str) -> Encode:
         case spark.StructType():
             return _struct_encoder(data_type, name)
         case _:
-            return _SCALARS.get(type(data_type), _values)
+            texts = as_texts(data_type)
+            return _SCALARS.get(type(data_type), _values) if texts is None else lambda array: _texts(texts(array))
+
+
+def as_texts(data_type: spark.DataType) -> AsTexts | None:
+    """Return what turns an array into an array of texts that need no escape in JSON; None if that is not its form."""
+    return _AS_TEXTS.get(type(data_type))
 
 
 def _replaced(data_type: spark.DataType, by: dict[type[spark.DataType], spark.DataType]) -> spark.DataType:
@@ -102,8 +122,12 @@ def _doubles(array: pa.Array) -> list[Any]:
 
 
 def _floats(array: pa.Array) -> list[Any]:
-    # By way of text: 1.1 as a FLOAT is 1.1, not the 1.10000002384... of its binary value.
-    return _doubles(pc.cast(pc.cast(array, pa.string()), pa.float64()))
+    return _doubles(widened(array))
+
+
+def widened(array: pa.Array) -> pa.Array:
+    """Return FLOAT as DOUBLE by way of text: 1.1 is 1.1, not the 1.10000002384... of its binary value."""
+    return pc.cast(pc.cast(array, pa.string()), pa.float64())
 
 
 def _not_finite(value: float) -> str:
@@ -120,22 +144,18 @@ def _binaries(array: pa.Array) -> list[Any]:
     return [None if value is None else b64encode(value).decode("ascii") for value in array.to_pylist()]
 
 
-def _dates(array: pa.Array) -> list[Any]:
-    return _texts(pc.cast(array, pa.string()))
+def _dates(array: pa.Array) -> pa.Array:
+    return pc.cast(array, pa.string())
 
 
-def _times(array: pa.Array) -> list[Any]:
+def _times(array: pa.Array) -> pa.Array:
     # Arrow writes all digits of the fraction, so that only its own zeros are trimmed.
-    return _texts(_trimmed(pc.cast(array, pa.string())))
+    return _trimmed(pc.cast(array, pa.string()))
 
 
-def _timestamps(array: pa.Array) -> list[Any]:
-    return _texts(_iso(array))
-
-
-def _local_timestamps(array: pa.Array) -> list[Any]:
+def _local_timestamps(array: pa.Array) -> pa.Array:
     # Flink writes the session's wall clock with a Z that does not mean UTC.
-    return _texts(pc.binary_join_element_wise(_iso(array), "Z", ""))
+    return pc.binary_join_element_wise(_iso(array), "Z", "")
 
 
 def _iso(array: pa.Array) -> pa.Array:
@@ -157,6 +177,14 @@ def _variants(array: pa.Array) -> list[Any]:
     ]
 
 
+# Texts without any character that JSON escapes.
+_AS_TEXTS: dict[type[spark.DataType], AsTexts] = {
+    spark.DateType: _dates,
+    spark.TimeType: _times,
+    spark.TimestampType: _local_timestamps,
+    spark.TimestampNTZType: _iso,
+}
+
 _SCALARS: dict[type[spark.DataType], Encode] = {
     spark.BooleanType: _values,
     spark.ByteType: _numbers,
@@ -170,10 +198,6 @@ _SCALARS: dict[type[spark.DataType], Encode] = {
     spark.StringType: _texts,
     spark.CalendarIntervalType: _texts,
     spark.BinaryType: _binaries,
-    spark.DateType: _dates,
-    spark.TimeType: _times,
-    spark.TimestampType: _local_timestamps,
-    spark.TimestampNTZType: _timestamps,
     spark.DayTimeIntervalType: _milliseconds,
     spark.VariantType: _variants,
 }

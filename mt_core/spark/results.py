@@ -1,74 +1,173 @@
-"""Results of statements: rows that stay Arrow until a page of them is asked for."""
+"""Results of queries: rows that Spark still produces while the first are read, and that stay Arrow until a page is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
-from pyspark.sql import types as spark
-from pyspark.sql.functions import col
 
-from mt_core.rowset import Column
-from mt_core.spark.encoding import Encode, casts_for_arrow, encoder
-from mt_core.spark.types import result_columns
+from mt_core.errors import Canceled, MtError
+from mt_core.rowset import Column, PageForm
+from mt_core.spark.driver import SparkDriver
+from mt_core.spark.forms import ResultForm, arrow_frame
+from mt_core.spark.spool import MEBIBYTE, Spool, Spools
+from mt_core.spark.waves import QueryJob, batches
+
+# A result as small as this is read by the thread that ran the statement: another one would only cost time.
+INLINE_BYTES = 4 * MEBIBYTE
+# Rows may be long; a page of them is not.
+PAGE_BYTES = 32 * MEBIBYTE
+Batches = Iterator[pa.RecordBatch | None]
+Ended = Callable[[MtError | None], None]
 
 
-class ArrowRows:
-    """The rows of one result, as pages of JSON values; pages can be read again and from any thread."""
+class StreamedRows:
+    """The rows of one query, read by a thread of its own while others ask for pages. Safe from any thread.
 
-    def __init__(self, columns: Sequence[Column], encoders: Sequence[Encode], table: pa.Table) -> None:
-        self._columns, self._encoders, self._table = columns, encoders, table
+    *source* gives the rows, and None before it may take long; *stop* ends the query.
+    """
+
+    def __init__(self, form: ResultForm, spool: Spool, source: Batches, stop: Callable[[], object]) -> None:
+        self._form, self._spool, self._source, self._stop = form, spool, source, stop
+        self._changed = threading.Condition()
+        self._running, self._stalled, self._closed = True, False, False
+        self._error: MtError | None = None
+        self._callbacks: list[Ended] = []
 
     @property
     def columns(self) -> Sequence[Column]:
-        return self._columns
+        return self._form.columns
 
     @property
-    def count(self) -> int:
-        """How many rows there are."""
-        rows: int = self._table.num_rows
-        return rows
+    def running(self) -> bool:
+        """Whether the query may still bring rows."""
+        return self._running
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the query waits until somebody reads."""
+        return self._stalled
+
+    def begin(self) -> None:
+        """Read until the first rows are there or the query has ended, in a new thread from then on; raises the query's error."""
+        try:
+            done = self._read(patient=False)
+        except MtError as error:
+            self._end(error)
+            self.close()
+            raise
+        if done:
+            self._end(None)
+        else:
+            threading.Thread(target=self._read_on, name="result", daemon=True).start()
+
+    def available(self, start: int, size: int, timeout_s: float) -> int:
+        """Wait until row *start* is there or none will come; return how many of *size* rows make a page that is there."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._spool.rows > start or not self._running, timeout_s)
+            return self._spool.fitting(start, size, PAGE_BYTES)
 
     def page(self, start: int, size: int) -> list[list[Any]]:
-        """Return up to *size* rows from row *start* on; fewer only at the end."""
-        part = self._table.slice(start, size)
-        columns = [
-            [value for chunk in column.chunks for value in encode(chunk)]
-            for column, encode in zip(part.columns, self._encoders, strict=True)
-        ]
-        return list(map(list, zip(*columns, strict=True)))
+        """Return up to *size* rows from row *start* on; fewer only at the end. Raises the query's error."""
+        return self._form.rows(self._take(start, size))
+
+    def arrow(self, start: int, size: int) -> bytes | memoryview:
+        """Return up to *size* rows from row *start* on as an Arrow IPC stream; fewer only at the end. Raises like `page`."""
+        return self._form.stream(self._take(start, size))
+
+    def encoded(self, start: int, size: int, form: PageForm) -> bytes | memoryview:
+        """Return what `page` returns as JSON text or as an Arrow IPC stream."""
+        return self.arrow(start, size) if form is PageForm.ARROW else self._form.json(self._take(start, size))
+
+    def release(self, before: int) -> None:
+        """Forget the rows before row *before*: nobody will ask for them again."""
+        with self._changed:
+            self._spool.release(before)
+            self._changed.notify_all()
+
+    def on_end(self, callback: Ended) -> None:
+        """Call *callback* once, when the query has ended, with its error if it has one; at once if it has ended already."""
+        with self._changed:
+            if self._running:
+                self._callbacks.append(callback)
+                return
+        callback(self._error)
+
+    def abort(self, error: MtError) -> None:
+        """End the query if it runs; who asks for rows that are not there is told *error*."""
+        if self._end(error):
+            self._stop()
 
     def close(self) -> None:
-        """Let the rows go."""
-        self._table = self._table.schema.empty_table()
+        """End the query if it runs, and let its rows go."""
+        self.abort(Canceled("The result was closed before its query had ended."))
+        with self._changed:
+            self._closed = True
+            self._spool.close()
+
+    def _take(self, start: int, size: int) -> list[pa.RecordBatch]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._spool.rows >= start + size or not self._running)
+            found = self._spool.read(start, size)
+            if self._error is not None and sum(batch.num_rows for batch in found) < size:
+                raise self._error
+            return found
+
+    def _read_on(self) -> None:
+        error: MtError | None = MtError("The rows of the result could not be read; the gateway's log has the details.")
+        try:
+            self._read(patient=True)
+            error = None
+        except MtError as cause:
+            error = cause
+        finally:
+            self._end(error)
+
+    def _read(self, *, patient: bool) -> bool:
+        """Read to the end; unless *patient*, only what is at hand once there are rows. Returns whether that was all."""
+        taken = 0
+        for batch in self._source:
+            if batch is not None:
+                self._append(batch)
+                taken += batch.nbytes
+            if not patient and self._spool.rows and (batch is None or taken > INLINE_BYTES):
+                return False
+        return True
+
+    def _append(self, batch: pa.RecordBatch) -> None:
+        with self._changed:
+            self._stalled = self._spool.full
+            self._changed.wait_for(lambda: not self._spool.full or not self._running)
+            self._stalled = False
+            if not self._running:
+                raise self._error or Canceled("The query of the result was ended.")
+            self._spool.append(batch)
+            self._changed.notify_all()
+
+    def _end(self, error: MtError | None) -> bool:
+        """Remember how the query ended, and return whether it had not before."""
+        with self._changed:
+            if not self._running:
+                return False
+            self._running, self._error = False, error
+            callbacks, self._callbacks = self._callbacks, []
+            self._changed.notify_all()
+        for callback in callbacks:
+            callback(error)
+        return True
 
 
-def fetch(frame: DataFrame) -> ArrowRows:
-    """Run *frame* and return its rows; raises Unsupported before it runs if JSON has no form for a column."""
-    schema = frame.schema
-    encoders = [encoder(field.dataType, field.name) for field in schema.fields]
-    return ArrowRows(result_columns(schema), encoders, _collect(_for_arrow(frame, schema)))
+def fetch(driver: SparkDriver, frame: DataFrame, job: QueryJob, spools: Spools) -> StreamedRows:
+    """Run *frame* and return its rows once the first are there, or all; raises what running it does.
 
-
-def _collect(frame: Any) -> pa.Table:
-    # What DataFrame.toArrow() does, less its cast, which fails for a null in a nested struct with a NOT NULL field.
-    return pa.Table.from_batches(frame._collect_as_arrow(empty_list_if_zero_records=False))
-
-
-def _for_arrow(frame: DataFrame, schema: spark.StructType) -> DataFrame:
-    steps = [casts_for_arrow(field.dataType) for field in schema.fields]
-    if not any(steps):
-        return frame
-    # By position: names of result columns need not be unique.
-    names = [f"c{index}" for index in range(len(steps))]
-    return frame.toDF(*names).select(*(_cast(name, casts) for name, casts in zip(names, steps, strict=True)))
-
-
-def _cast(name: str, casts: list[spark.DataType]) -> SparkColumn:
-    column = col(name)
-    for data_type in casts:
-        column = column.cast(data_type)
-    return column
+    To be called where work under the job's id runs already (`SparkDriver.run_tagged`); what comes later tags itself.
+    Raises Unsupported before it runs if JSON has no form for a column.
+    """
+    form = ResultForm(frame.schema)
+    source = batches(driver, arrow_frame(frame), form.schema, job)
+    rows = StreamedRows(form, spools.new(form.schema), source, lambda: driver.cancel(job.job_id))
+    rows.begin()
+    return rows

@@ -17,7 +17,9 @@ from mt_core.spark.results import fetch
 from mt_core.spark.session_catalogs import SessionCatalogs
 from mt_core.spark.sessions import SparkSessions
 from mt_core.spark.shared_catalogs import CatalogSource, SharedCatalogs, no_catalogs
+from mt_core.spark.spool import Spools
 from mt_core.spark.types import result_columns
+from mt_core.spark.waves import QueryJob
 from mt_core.tables.ports import Progress
 
 DESCRIPTION_LENGTH = 200
@@ -30,8 +32,10 @@ _COMMAND_RESULT = "org.apache.spark.sql.catalyst.plans.logical.CommandResult"
 class SparkStatements(StatementEngine):
     """Runs statements of gateway sessions, each in a Spark session of its own, all in one driver."""
 
-    def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:
-        self._driver, shared = driver, SharedCatalogs(catalogs)
+    def __init__(
+        self, driver: SparkDriver, spools: Spools | None = None, *, catalogs: CatalogSource = no_catalogs
+    ) -> None:
+        self._driver, self._spools, shared = driver, spools or Spools(), SharedCatalogs(catalogs)
         self._sessions = SparkSessions(driver, shared)
         self._catalogs = SessionCatalogs(driver, self._sessions, shared)
 
@@ -40,14 +44,16 @@ class SparkStatements(StatementEngine):
 
     def execute(self, context: SessionContext, sql: str, *, job_id: str) -> StatementResult:
         session = self._sessions.session(context)
-        with self._driver.run_tagged(job_id, INTERACTIVE_POOL, sql[:DESCRIPTION_LENGTH]):
+        job = QueryJob(job_id=job_id, pool=INTERACTIVE_POOL, description=sql[:DESCRIPTION_LENGTH])
+        with self._driver.run_tagged(job.job_id, job.pool, job.description):
             # A command has run when this returns; a query runs when it is fetched.
             frame = session.sql(sql)
             if not frame.schema.fields:
                 return StatementResult(is_query=False, rows=None)
-            if self._is_query(frame):
-                return StatementResult(is_query=True, rows=fetch(frame))
-            return StatementResult(is_query=False, rows=_shown(frame))
+            is_query = self._is_query(frame)
+            if not is_query and _is_simple(frame):
+                return StatementResult(is_query=False, rows=_shown(frame))
+            return StatementResult(is_query=is_query, rows=fetch(self._driver, frame, job, self._spools))
 
     def current_catalog(self, context: SessionContext) -> str:
         return self._catalogs.current(context)[0]
@@ -85,8 +91,10 @@ class SparkStatements(StatementEngine):
         return not any(is_instance_of(gateway, plan, java_class) for java_class in (_COMMAND, _COMMAND_RESULT))
 
 
+def _is_simple(frame: DataFrame) -> bool:
+    return all(type(field.dataType) in _SIMPLE for field in frame.schema.fields)
+
+
 def _shown(frame: DataFrame) -> ResultRows:
     """Return the rows of a command, which are there already: Arrow would start a job for them."""
-    if not all(type(field.dataType) in _SIMPLE for field in frame.schema.fields):
-        return fetch(frame)
     return RowSet(columns=result_columns(frame.schema), rows=[list(row) for row in frame.collect()])

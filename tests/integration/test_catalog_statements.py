@@ -40,7 +40,7 @@ class Client:
     def __init__(self, driver: SparkDriver) -> None:
         clock = FakeClock(NOW)
         self.catalogs = SharedCatalogs(MemoryRegistry(clock), reserved=catalog_names(driver.settings))
-        self.engine = SparkStatements(driver, self.catalogs.settings)
+        self.engine = SparkStatements(driver, catalogs=self.catalogs.settings)
         self.refreshes = SparkEngine(driver, self.catalogs.settings)
         jobs = Jobs(JobLedger(clock), FakeRuns(clock))
         self.statements = CatalogStatements(self.engine, jobs, self.catalogs)

@@ -11,6 +11,7 @@ import pytest
 from mt_core.errors import Unsupported
 from mt_core.gateway.answers import JsonAnswer
 from mt_core.gateway.plain_text import plain_rows
+from mt_core.rowset import PageForm
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.driver import SparkDriver
 from mt_core.spark.statements import SparkStatements
@@ -33,6 +34,7 @@ def shown(started_driver: SparkDriver) -> dict[str, Any]:
     rows = engine.execute(CONTEXT, f"SELECT {columns}", job_id="types").rows
     assert rows is not None
     page = rows.page(0, 2)
+    assert rows.encoded(0, 2, PageForm.JSON) == bytes(JsonAnswer([{"kind": "INSERT", "fields": page[0]}]).body)
     [values], [texts] = page, plain_rows(rows.columns, page)
     return {
         column.name: {

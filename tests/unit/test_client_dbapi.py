@@ -7,9 +7,11 @@ from decimal import Decimal
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
 
 from mt_core.client import dbapi
+from mt_core.client.http import ARROW_TYPE
 from mt_core.client.insert import ROWS_AT_ONCE, insert_batches
 from mt_core.client.literals import ParameterCount, fill_in
 
@@ -260,8 +262,9 @@ def test_an_interrupted_statement_is_cancelled_on_the_gateway() -> None:
     assert server.calls[-1] == ("POST", "/sessions/operations/o/cancel")
 
 
-def test_the_rows_that_are_left_come_as_arrow_and_as_a_frame() -> None:
-    cursor = connect(Server(*NUMBERS, *NUMBERS)).cursor()
+def test_the_rows_that_are_left_come_as_arrow_and_as_a_frame_also_from_a_gateway_without_arrow() -> None:
+    server = Server(NUMBERS[0], *NUMBERS, NUMBERS[0], *NUMBERS)
+    cursor = connect(server).cursor()
 
     cursor.execute("SELECT 1").fetchone()
     table = cursor.fetch_arrow()
@@ -270,6 +273,43 @@ def test_the_rows_that_are_left_come_as_arrow_and_as_a_frame() -> None:
     assert table.to_pylist() == [{"a": "y", "price": Decimal("2.00")}, {"a": "z", "price": Decimal("100.00")}]
     assert [str(kind) for kind in table.schema.types] == ["string", "decimal128(10, 2)"]
     assert list(frame["a"]) == ["x", "y", "z"]
+
+
+def streamed(table: pa.Table, next_token: int | None) -> httpx.Response:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema.with_metadata({"freshtable.columns": "[]"})) as writer:
+        writer.write_table(table)
+    headers = {"Content-Type": ARROW_TYPE, "Freshtable-Result-Type": "EOS" if next_token is None else "PAYLOAD"}
+    if next_token is not None:
+        headers["Freshtable-Next-Result-Uri"] = f"/v3/sessions/{SESSION}/operations/o/result/{next_token}"
+    return httpx.Response(200, content=sink.getvalue().to_pybytes(), headers=headers)
+
+
+def test_the_page_being_read_is_asked_for_again_as_arrow_and_only_its_rows_that_are_left_come() -> None:
+    tables = [pa.table({"a": ["x", "y"]}), pa.table({"a": ["z"]}), pa.table({"a": pa.array([], pa.string())})]
+    first = page({"a": TEXT}, [["x"], ["y"]], 1)
+    not_ready = streamed(tables[2], 1)
+    not_ready.headers["Freshtable-Result-Type"] = "NOT_READY"
+    server = Server(first, streamed(tables[0], 1), not_ready, streamed(tables[1], 2), streamed(tables[2], None))
+    cursor = connect(server).cursor()
+    cursor.execute("SELECT 1").fetchone()
+
+    batches = list(cursor.fetch_arrow_batches())
+
+    assert [batch.to_pylist() for batch in batches] == [[{"a": "y"}], [{"a": "z"}]]
+    assert [path.rpartition("/")[2] for _, path in server.calls if "/result/" in path] == ["0", "0", "1", "1", "2"]
+    assert (cursor.rownumber, cursor.fetchall(), batches[0].schema.metadata) == (3, [], None)
+
+
+def test_an_error_in_the_middle_of_arrow_pages_is_one_of_the_standard() -> None:
+    table = pa.table({"a": ["x"]})
+    server = Server(
+        page({"a": TEXT}, [["x"]], 1), streamed(table, 1), failing("ENGINE_UNAVAILABLE", "Spark went away.")
+    )
+    cursor = connect(server).cursor().execute("SELECT 1")
+
+    with pytest.raises(dbapi.OperationalError, match="Spark went away"):
+        cursor.fetch_arrow()
 
 
 @pytest.mark.parametrize(("method", "package"), [("fetch_arrow", "pyarrow"), ("fetch_df", "pandas")])

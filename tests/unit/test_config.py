@@ -428,3 +428,17 @@ def test_no_two_settings_share_a_key_or_a_variable() -> None:
     assert (
         len({setting.key for setting in SETTINGS}) == len({setting.variable for setting in SETTINGS}) == len(SETTINGS)
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("0", 0), ("1024", 1024), ("7 b", 7), ("64 kb", 65536), ("256mb", 2**28), ("1 GB", 2**30), ("2 t", 2**41)],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert value_of(Setting(key="k", kind=Kind.SIZE, help=""), text, "here") == size
+
+
+@pytest.mark.parametrize("text", ["", "mb", "-1", "1.5 gb", "1 kib of it", "1 pb"])
+def test_texts_that_are_no_size(text: str) -> None:
+    with pytest.raises(ConfigError, match="expected a size such as 64 mb, 2 gb or a number of bytes"):
+        value_of(Setting(key="k", kind=Kind.SIZE, help=""), text, "here")

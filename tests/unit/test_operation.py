@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
-from mt_core.errors import Canceled, IllegalStatus, QueryFailed, RequestInvalid
-from mt_core.rowset import INT, Column, RowSet
+from mt_core.errors import Canceled, IllegalStatus, MtError, QueryFailed, RequestInvalid, StatementTimedOut
+from mt_core.rowset import RowSet
 from mt_core.sessions.operation import (
     TERMINAL,
     TRANSITIONS,
@@ -18,6 +18,7 @@ from mt_core.sessions.operation import (
     Work,
 )
 from mt_core.sessions.paging import Cursor, Page
+from mt_core.testing.fake_rows import FakeRows
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 PATHS: dict[OperationStatus, tuple[OperationStatus, ...]] = {
@@ -32,19 +33,6 @@ PATHS: dict[OperationStatus, tuple[OperationStatus, ...]] = {
 }
 
 
-class ClosableRows:
-    columns = (Column(name="a", type=INT),)
-
-    def __init__(self) -> None:
-        self.closed = False
-
-    def page(self, start: int, size: int) -> list[list[int]]:
-        return [[1]][start : start + size]
-
-    def close(self) -> None:
-        self.closed = True
-
-
 def operation_in(status: OperationStatus) -> Operation:
     operation = Operation("o", "SELECT 1", NOW)
     for step in PATHS[status]:
@@ -52,7 +40,7 @@ def operation_in(status: OperationStatus) -> Operation:
     return operation
 
 
-def a_result(rows: ClosableRows) -> OperationResult:
+def a_result(rows: FakeRows) -> OperationResult:
     return OperationResult(rows=rows, result_kind=ResultKind.SUCCESS_WITH_CONTENT)
 
 
@@ -73,14 +61,14 @@ def test_a_status_moves_as_the_table_says_and_a_refused_move_changes_nothing(
         assert operation.status is before
 
 
-def test_the_table_of_moves_is_that_of_flink() -> None:
+def test_the_table_of_moves_is_that_of_flink_but_for_queries_that_go_on_while_they_are_read() -> None:
     moves = {str(status): sorted(targets) for status, targets in TRANSITIONS.items()}
 
     assert moves == {
         "INITIALIZED": ["CANCELED", "CLOSED", "ERROR", "PENDING", "TIMEOUT"],
         "PENDING": ["CANCELED", "CLOSED", "ERROR", "RUNNING", "TIMEOUT"],
         "RUNNING": ["CANCELED", "CLOSED", "ERROR", "FINISHED", "TIMEOUT"],
-        "FINISHED": ["CLOSED"],
+        "FINISHED": ["CANCELED", "CLOSED", "TIMEOUT"],
         "CANCELED": ["CLOSED"],
         "TIMEOUT": ["CLOSED"],
         "ERROR": ["CLOSED"],
@@ -90,7 +78,7 @@ def test_the_table_of_moves_is_that_of_flink() -> None:
 
 
 def test_a_result_that_comes_after_the_cancel_is_released() -> None:
-    operation, rows = operation_in(OperationStatus.RUNNING), ClosableRows()
+    operation, rows = operation_in(OperationStatus.RUNNING), FakeRows()
     operation.cancel()
 
     operation.finish(a_result(rows))
@@ -139,7 +127,7 @@ def test_close_stops_a_query_but_never_a_refresh(kind: OperationKind, stopped_at
 
 
 def test_close_releases_the_result() -> None:
-    operation, rows = operation_in(OperationStatus.RUNNING), ClosableRows()
+    operation, rows = operation_in(OperationStatus.RUNNING), FakeRows()
     operation.finish(a_result(rows))
 
     operation.close()
@@ -176,3 +164,115 @@ def test_a_token_out_of_turn_is_refused_naming_the_expected_ones(fetched: list[i
 
     with pytest.raises(RequestInvalid, match=f"Expecting token to be {expected}, but found {token}"):
         cursor.fetch(token)
+
+
+def finished(rows: FakeRows, stopped: list[str] | None = None) -> Operation:
+    operation, done = operation_in(OperationStatus.RUNNING), stopped if stopped is not None else []
+    operation.begin(Work(kind=OperationKind.SPARK, message="running", stop=lambda: done.append("job")))
+    operation.finish(a_result(rows))
+    return operation
+
+
+@pytest.mark.parametrize(
+    ("running", "stalled", "busy"), [(True, False, True), (True, True, False), (False, False, False)]
+)
+def test_a_query_whose_rows_can_be_read_is_busy_unless_it_waits_for_its_reader(
+    running: bool, stalled: bool, busy: bool
+) -> None:
+    rows = FakeRows([1])
+    operation = finished(rows)
+    rows.running, rows.stalled = running, stalled
+
+    assert (operation.status, operation.querying, operation.busy) == (OperationStatus.FINISHED, running, busy)
+
+
+def test_a_query_that_goes_on_while_its_rows_are_read_can_be_cancelled() -> None:
+    rows = FakeRows([1])
+    operation = finished(rows)
+
+    operation.cancel()
+
+    assert (operation.status, rows.stopped, rows.closed) == (OperationStatus.CANCELED, True, True)
+    with pytest.raises(IllegalStatus, match="Operation o is CANCELED: it has no result to fetch"):
+        operation.fetch(0)
+
+
+def test_a_query_that_has_ended_cannot_be_cancelled_and_keeps_its_rows() -> None:
+    rows = FakeRows([1])
+    operation = finished(rows)
+    rows.end()
+
+    with pytest.raises(IllegalStatus, match="Operation o is FINISHED and cannot become CANCELED"):
+        operation.cancel()
+
+    assert (operation.fetch(0).rows, rows.closed) == ([[1]], False)
+
+
+def test_a_query_that_goes_on_while_its_rows_are_read_can_be_late() -> None:
+    rows, late = FakeRows([1]), StatementTimedOut("late")
+    operation = finished(rows)
+
+    operation.time_out(late)
+
+    assert (operation.status, operation.error, rows.stopped, rows.closed) == (OperationStatus.TIMEOUT, late, True, True)
+
+
+def test_a_query_that_has_ended_is_not_late() -> None:
+    rows = FakeRows([1])
+    operation = finished(rows)
+    rows.end()
+
+    operation.time_out(StatementTimedOut("late"))
+
+    assert (operation.status, operation.error, rows.closed) == (OperationStatus.FINISHED, None, False)
+
+
+def test_a_page_that_is_not_there_yet_is_empty_and_the_next_token_goes_on_behind_it() -> None:
+    rows = FakeRows([1], [2], [3])
+    cursor = Cursor(rows, page_size=2)
+
+    first = [cursor.fetch(token) for token in (0, 1, 2, 2)]
+    waited = cursor.wait(3, 0)
+    rows.add([4], [5])
+    rows.end()
+    second = [cursor.fetch(token) for token in (2, 3, 4, 5)]
+
+    empty = Page(rows=[], last=False)
+    assert first == [Page(rows=[[1], [2]], last=False), Page(rows=[[3]], last=False), empty, empty]
+    assert waited is False
+    assert second == [empty, Page(rows=[[4], [5]], last=False), Page(rows=[], last=True), Page(rows=[], last=True)]
+
+
+def test_a_failure_is_told_again_and_again_behind_the_rows_that_came_before_it() -> None:
+    rows, failure = FakeRows([1]), QueryFailed("[DIVIDE_BY_ZERO] Division by zero.")
+    cursor = Cursor(rows)
+    rows.end(failure)
+
+    found: list[Page | MtError] = []
+    for token in (0, 1, 1, 0):
+        try:
+            found.append(cursor.fetch(token))
+        except QueryFailed as error:
+            found.append(error)
+
+    assert found == [Page(rows=[[1]], last=False), failure, failure, Page(rows=[[1]], last=False)]
+
+
+def test_rows_are_released_when_no_token_leads_to_them_any_more() -> None:
+    rows = FakeRows(*([n] for n in range(6)))
+    cursor = Cursor(rows, page_size=2)
+
+    released = []
+    for token in (0, 1, 1, 2):
+        cursor.fetch(token)
+        released.append(rows.released)
+
+    assert released == [0, 2, 2, 4]
+
+
+def test_a_page_has_the_size_it_was_first_asked_for_with() -> None:
+    cursor = Cursor(RowSet(columns=(), rows=[[n] for n in range(6)]), page_size=2)
+
+    sizes = [len(cursor.fetch(token, size).rows) for token, size in ((0, 3), (0, 1), (1, None), (2, 9), (3, 9))]
+
+    assert sizes == [3, 3, 2, 1, 0]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -9,9 +10,10 @@ import pytest
 from pyspark.sql import types as spark
 
 from mt_core.errors import Unsupported
+from mt_core.gateway.answers import JsonAnswer
 from mt_core.rowset import STRING_LENGTH, Column, LogicalType
-from mt_core.spark.encoding import casts_for_arrow, encoder
-from mt_core.spark.results import ArrowRows
+from mt_core.spark.encoding import casts_for_arrow, casts_for_json, encoder
+from mt_core.spark.texts import json_rows, writer
 from mt_core.spark.types import logical_type, result_columns
 
 POINT = spark.StructType([spark.StructField("x", spark.IntegerType()), spark.StructField("y", spark.StringType())])
@@ -119,7 +121,33 @@ def test_result_columns_keep_name_nullability_and_comment() -> None:
     ],
 )
 def test_values_are_encoded_as_flink_does(data_type: spark.DataType, array: pa.Array, values: list[Any]) -> None:
-    assert encoder(data_type, "c")(array) == values
+    encode = encoder(data_type, "c")
+
+    assert encode(array) == values
+    assert json_rows([array], [writer(data_type, encode)]) == bytes(
+        JsonAnswer([{"kind": "INSERT", "fields": [value]} for value in values]).body
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ['quote " here', "back\\slash", "tab\t", "line\n", "nul\x00", "\x1f", "\x7f", "\u2028", "😀", ""]
+)
+def test_a_text_is_escaped_in_json_rows_as_json_wants_it(text: str) -> None:
+    rows = json_rows([pa.array([text, None, "plain"])], [writer(spark.StringType(), encoder(spark.StringType(), "c"))])
+
+    assert [row["fields"] for row in json.loads(rows)] == [[text], [None], ["plain"]]
+
+
+def test_json_rows_have_all_columns_and_none_make_an_empty_array() -> None:
+    types: list[spark.DataType] = [spark.LongType(), spark.ArrayType(spark.DoubleType()), spark.DoubleType()]
+    writers = [writer(each, encoder(each, "c")) for each in types]
+    columns = [pa.array([1, None]), pa.array([[0.5, None], None]), pa.array([None, 1e22])]
+
+    assert json.loads(json_rows(columns, writers)) == [
+        {"kind": "INSERT", "fields": [1, [0.5, None], None]},
+        {"kind": "INSERT", "fields": [None, None, 1e22]},
+    ]
+    assert json_rows([column.slice(0, 0) for column in columns], writers) == b"[]"
 
 
 def test_a_slice_of_nested_values_is_encoded_like_the_whole() -> None:
@@ -133,18 +161,6 @@ def test_a_slice_of_nested_values_is_encoded_like_the_whole() -> None:
 
     assert pieces == encode(array)
     assert pieces[:3] == [None, [{"k": {"x": 1, "y": "1"}}, None], [{"k": {"x": 2, "y": "2"}}, None]]
-
-
-def test_pages_are_the_same_however_arrow_cut_the_table() -> None:
-    columns = (Column(name="a"), Column(name="b"))
-    encoders = [encoder(spark.LongType(), "a"), encoder(spark.ArrayType(spark.LongType()), "b")]
-    batches = [pa.table({"a": range(n, n + 3), "b": [[m] * m for m in range(3)]}) for n in (0, 3, 6)]
-    rows = ArrowRows(columns, encoders, pa.concat_tables(batches))
-
-    pages = [rows.page(start, 2) for start in (0, 2, 8, 10)]
-
-    assert pages == [[[0, []], [1, [1]]], [[2, [2, 2]], [3, []]], [[8, [2, 2]]], []]
-    assert rows.count == 9
 
 
 @pytest.mark.parametrize(
@@ -174,7 +190,6 @@ def test_a_map_with_nested_keys_has_no_form_in_json() -> None:
     [
         (spark.StringType(), []),
         (POINT, []),
-        (spark.TimestampType(), [spark.TimestampNTZType()]),
         (spark.ArrayType(spark.CalendarIntervalType()), [spark.ArrayType(spark.StringType())]),
         (spark.YearMonthIntervalType(), [spark.YearMonthIntervalType(1, 1), spark.IntegerType()]),
         (spark.YearMonthIntervalType(1, 1), [spark.YearMonthIntervalType(1, 1), spark.IntegerType()]),
@@ -182,3 +197,11 @@ def test_a_map_with_nested_keys_has_no_form_in_json() -> None:
 )
 def test_spark_casts_what_arrow_cannot_carry(data_type: spark.DataType, casts: list[spark.DataType]) -> None:
     assert casts_for_arrow(data_type) == casts
+    assert casts_for_json(data_type) == casts
+
+
+def test_spark_casts_instants_to_wall_clocks_for_json_only() -> None:
+    assert (casts_for_arrow(spark.TimestampType()), casts_for_json(spark.TimestampType())) == (
+        [],
+        [spark.TimestampNTZType()],
+    )

@@ -1,0 +1,76 @@
+"""FakeRows: the rows of a query that goes on for as long as a test wants."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mt_core.errors import Canceled, MtError
+from mt_core.rowset import INT, Column, PageForm
+
+WAIT_S = 60.0
+ONE_INT = (Column(name="a", type=INT),)
+
+
+class FakeRows:
+    """Rows that the test adds; `end` ends the query. Remembers `released`, `stopped` and `closed`. Safe from any thread."""
+
+    def __init__(self, *rows: list[Any], columns: Sequence[Column] = ONE_INT) -> None:
+        self.columns = columns
+        self.running, self.stalled = True, False
+        self.released, self.stopped, self.closed = 0, False, False
+        self._rows = list(rows)
+        self._error: MtError | None = None
+        self._changed = threading.Condition()
+        self._callbacks: list[Callable[[MtError | None], None]] = []
+
+    def add(self, *rows: list[Any]) -> None:
+        """Let more rows be there."""
+        with self._changed:
+            self._rows += rows
+            self._changed.notify_all()
+
+    def end(self, error: MtError | None = None) -> None:
+        """Let the query end, with *error* if it failed."""
+        with self._changed:
+            self.running, self._error = False, error
+            callbacks, self._callbacks = self._callbacks, []
+            self._changed.notify_all()
+        for callback in callbacks:
+            callback(error)
+
+    def available(self, start: int, size: int, timeout_s: float) -> int:
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._rows) > start or not self.running, timeout_s)
+            return len(self._rows[start : start + size])
+
+    def page(self, start: int, size: int) -> list[list[Any]]:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self._rows) >= start + size or not self.running, WAIT_S)
+            found = self._rows[start : start + size]
+        if self._error is not None and len(found) < size:
+            raise self._error
+        return found
+
+    def encoded(self, start: int, size: int, form: PageForm) -> bytes | memoryview | None:
+        """Return None: these rows are values only."""
+        return None
+
+    def release(self, before: int) -> None:
+        self.released = before
+
+    def on_end(self, callback: Callable[[MtError | None], None]) -> None:
+        if self.running:
+            self._callbacks.append(callback)
+        else:
+            callback(self._error)
+
+    def abort(self, error: MtError) -> None:
+        if self.running:
+            self.stopped = True
+            self.end(error)
+
+    def close(self) -> None:
+        self.abort(Canceled("The rows were closed."))
+        self.closed = True

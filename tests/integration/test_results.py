@@ -1,0 +1,164 @@
+"""Results of real queries: in order, while they go on, beyond memory, and ended in every way."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
+from mt_core.sessions.ports import SessionContext
+from mt_core.spark.driver import SparkDriver
+from mt_core.spark.results import StreamedRows
+from mt_core.spark.spool import Spools
+from mt_core.spark.statements import SparkStatements
+
+pytestmark = pytest.mark.spark
+
+WAIT_S = 120.0
+# Ten rows in each of 40 partitions; rows from 100 on are late.
+QUERY = "SELECT id, IF(id >= 100, {late}, '0') AS late FROM range(0, 400, 1, 40)"
+NAP, SLEEP = (f"java_method('java.lang.Thread', 'sleep', CAST({ms} AS BIGINT))" for ms in (20, 600_000))
+_numbers = itertools.count()
+
+
+class World:
+    """Runs queries, and closes their results at the end."""
+
+    def __init__(self, driver: SparkDriver, spools: Spools | None = None) -> None:
+        self.driver, self.engine = driver, SparkStatements(driver, spools)
+        self.opened: list[StreamedRows] = []
+
+    def run(self, sql: str, **properties: str) -> StreamedRows:
+        context = SessionContext(session_id=f"results-{next(_numbers)}", properties=properties)
+        found = self.engine.execute(context, sql, job_id=f"{next(_numbers):032x}").rows
+        assert isinstance(found, StreamedRows)
+        self.opened.append(found)
+        return found
+
+    def jobs_of(self, sql: str) -> int:
+        """Return how many Spark jobs a query takes to its end."""
+        before = self._marker()
+        ended(self.run(sql))
+        return self._marker() - before - 1
+
+    def _marker(self) -> int:
+        context = self.driver.session.sparkContext
+        context.setJobGroup(f"marker-{next(_numbers)}", "counts")
+        group = context.getLocalProperty("spark.jobGroup.id")
+        context.parallelize([0], 1).count()
+        return int(max(context.statusTracker().getJobIdsForGroup(group)))
+
+
+@pytest.fixture
+def world(spark_driver: SparkDriver) -> Iterator[World]:
+    made = World(spark_driver)
+    yield made
+    for rows in made.opened:
+        rows.close()
+
+
+def ended(rows: StreamedRows) -> MtError | None:
+    done, errors = threading.Event(), list[MtError | None]()
+    rows.on_end(lambda error: (errors.append(error), done.set()))
+    assert done.wait(WAIT_S)
+    return errors[0]
+
+
+def table_of(rows: StreamedRows, count: int = 10_000_000) -> pa.Table:
+    return pa.ipc.open_stream(rows.arrow(0, count)).read_all()
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 50])
+def test_rows_come_in_the_order_of_the_query(world: World, partitions: int) -> None:
+    plain = table_of(world.run(f"SELECT id FROM range(0, 30000, 1, {partitions})"))
+    ordered = table_of(world.run(f"SELECT id FROM range(0, 30000, 1, {partitions}) ORDER BY id % 7 DESC, id"))
+
+    assert plain.column("id").to_pylist() == list(range(30000))
+    assert ordered.column("id").to_pylist() == sorted(range(30000), key=lambda n: (-(n % 7), n))
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT 1", "SELECT id FROM range(0, 100, 1, 1)", "SELECT id FROM range(0, 100, 1, 2)"]
+)
+def test_a_query_of_few_partitions_is_one_job(world: World, sql: str) -> None:
+    assert world.jobs_of(sql) == 1
+
+
+def test_many_small_partitions_take_few_jobs(world: World) -> None:
+    cores = world.driver.session.sparkContext.defaultParallelism
+
+    assert world.jobs_of("SELECT id FROM range(0, 1000, 1, 20)") <= 4 + 20 // cores
+
+
+def test_first_rows_are_there_while_the_query_goes_on(world: World) -> None:
+    rows = world.run(QUERY.format(late=NAP))
+
+    running, first = rows.running, rows.page(0, 5)
+    error = ended(rows)
+
+    assert (running, [row[0] for row in first], error) == (True, [0, 1, 2, 3, 4], None)
+    assert [row[0] for row in rows.page(0, 1000)] == list(range(400))
+
+
+def test_an_error_in_a_later_partition_is_told_behind_the_rows(world: World) -> None:
+    rows = world.run(QUERY.format(late="STRING(1 / (id - 250))"))
+
+    error = ended(rows)
+
+    assert isinstance(error, QueryFailed)
+    assert (error.error_class, "(line 1, position " in error.message) == ("DIVIDE_BY_ZERO", True)
+    assert rows.page(0, 3)[2][0] == 2
+
+
+def test_an_error_in_the_first_partition_is_the_statements(world: World) -> None:
+    with pytest.raises(QueryFailed, match="DIVIDE_BY_ZERO"):
+        world.run("SELECT 1 / id FROM range(0, 400, 1, 40)")
+
+
+def test_closing_ends_the_job_at_once(world: World) -> None:
+    rows = world.run(QUERY.format(late=SLEEP))
+
+    rows.close()
+
+    assert isinstance(ended(rows), Canceled)
+    assert world.run("SELECT 1").page(0, 1) == [[1]]
+
+
+def test_rows_beyond_memory_are_kept_in_files_that_go_with_the_result(
+    spark_driver: SparkDriver, tmp_path: Path
+) -> None:
+    world = World(spark_driver, Spools(tmp_path / "results", max_memory=1_000_000))
+    sql = "SELECT id, CAST(id AS STRING) AS text, TIMESTAMP_SECONDS(id) AS at FROM range(0, 200000, 1, 8)"
+
+    rows = world.run(sql)
+    table = table_of(rows)
+    rows.close()
+
+    assert table.column("id").to_pylist() == list(range(200000))
+    assert [str(kind) for kind in table.schema.types] == ["int64", "string", "timestamp[us, tz=UTC]"]
+    assert list((tmp_path / "results").iterdir()) == []
+
+
+def test_settings_of_the_session_hold_for_the_tasks_of_every_wave(world: World) -> None:
+    query = "SELECT date_format(TIMESTAMP '2024-07-01 00:00:00' + make_dt_interval(0, 0, 0, id), 'VV HH') FROM range(0, 40, 1, 40)"
+
+    rows = world.run(query, **{"spark.sql.session.timeZone": "Asia/Tokyo"})
+
+    assert {row[0] for row in rows.page(0, 100)} == {"Asia/Tokyo 00"}
+
+
+def test_a_lost_jvm_ends_the_result_but_not_what_has_come(world: World) -> None:
+    rows, pid = world.run(QUERY.format(late=SLEEP)), world.driver.pid
+    assert pid is not None
+
+    os.kill(pid, signal.SIGKILL)
+
+    assert isinstance(ended(rows), EngineUnavailable)
+    assert rows.page(0, 2) == [[0, "0"], [1, "0"]]

@@ -25,10 +25,9 @@ from mt_core.gateway.application import documents  # noqa: E402
 from mt_core.gateway.services import GatewayServices, ProductInfo  # noqa: E402
 from mt_core.model import run, table  # noqa: E402
 from mt_core.sessions import operation  # noqa: E402
-from mt_core.workflow.loader import load_scheduler  # noqa: E402
 
 NOTICE = "<!-- Written by docs/build.py from the code; change the code and run `make docs`. -->\n"
-BUNDLED_SCHEDULERS = ("memory",)
+BUNDLED_SCHEDULERS = ("memory", "airflow")
 # Modules that do something when they are imported: Alembic runs these itself.
 NOT_IMPORTED = ("mt_core.registry.migrations", "mt_core.__main__")
 
@@ -133,8 +132,9 @@ A workflow scheduler declares its own options, `workflow-scheduler.<type>.<key>`
 
 def _scheduler_options() -> Iterator[str]:
     for identifier in BUNDLED_SCHEDULERS:
-        for option in load_scheduler(identifier).options:
-            default = "must be set" if option.default is None else f"`{option.default}`"
+        [scheduler] = importlib.import_module(f"scheduler_plugins.{identifier}").mt_workflow_schedulers()
+        for option in scheduler.options:
+            default = "must be set" if option.default is None else f"`{option.default}`" if option.default else ""
             yield f"| `workflow-scheduler.{identifier}.{option.key}` | {default} | {option.help} |\n"
 
 

@@ -38,6 +38,7 @@ from mt_core.tables.intents import Intents
 from mt_core.tables.ledger import Claimed, Ledger
 from mt_core.tables.maintenance import maintain
 from mt_core.tables.manager import TableManager
+from mt_core.tables.published import PublishedWorkflows
 from mt_core.tables.reconcile import reconcile
 from mt_core.tables.services import TableServices
 from mt_core.tables.settings import ManagerSettings
@@ -180,6 +181,7 @@ class Gateway:
             operations=OperationFinder(self._sessions, runs, self._engine.cluster_info),
             runs=runs,
             info=ProductInfo(version=__version__),
+            published=PublishedWorkflows(self._registry, self._scheduler.identifier),
             tokens=self._tokens,
             versions=versions,
         )

@@ -22,6 +22,7 @@ from mt_core.gateway.scripts import scripts_router
 from mt_core.gateway.security import guard
 from mt_core.gateway.services import GatewayServices
 from mt_core.gateway.sessions import sessions_router
+from mt_core.gateway.shards import shards_router
 from mt_core.gateway.statements import operations_router, statements_router
 from mt_core.gateway.versions import DEFAULT, VERSIONS, ApiVersion
 from mt_core.gateway.workflows import workflows_router
@@ -77,5 +78,6 @@ def _routers(services: GatewayServices, version: ApiVersion, holds: Holds) -> It
     if version.refreshes:
         yield refresh_router(services)
         yield workflows_router()
+        yield shards_router(services)
     if version.scripts:
         yield scripts_router(services)

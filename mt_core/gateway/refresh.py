@@ -57,11 +57,12 @@ def refresh_request(
         execution_config=body.texts("executionConfig"),
         request_key=key or None,
         table_id=table_id or None,
-        attempt=_attempt(attempt),
+        attempt=attempt_of(attempt),
     )
 
 
-def _attempt(text: str | None) -> int | None:
+def attempt_of(text: str | None) -> int | None:
+    """Return the number in a Freshtable-Attempt header, None for none; raises RequestInvalid."""
     if not text:
         return None
     if not text.isdecimal():

@@ -227,6 +227,8 @@ def _run_json(run: RefreshRun) -> dict[str, Any]:
         "scheduleTime": run.schedule_time.isoformat() if run.schedule_time is not None else None,
         "partitions": run.scope.to_json(),
         "attempt": run.attempt,
+        "runId": run.covered_by or run.run_id,
+        "snapshot": run.snapshot_id,
     }
 
 

@@ -108,6 +108,7 @@ OPERATION = fields({"operationHandle": UUID})
 OPERATION_CLOSED = fields({"status": one_of("CLOSED")})
 OPERATION_CANCELED = fields({"status": one_of("CANCELED")})
 STATUSES = ("INITIALIZED", "PENDING", "RUNNING", "FINISHED", "CANCELED", "CLOSED", "ERROR", "TIMEOUT")
+ATTEMPT_CANCELED = fields({"status": one_of(*STATUSES)})
 OPERATION_STATUS = fields({"status": one_of(*STATUSES)}, {"progress": {"type": "object"}})
 
 LOGICAL_TYPE = fields({"type": TEXT}, {"nullable": FLAG})
@@ -143,6 +144,27 @@ CREATE_WORKFLOW = request(
 WORKFLOW = request(workflowName=TEXT, workflowGroup=TEXT)
 RESUME_WORKFLOW = request(workflowName=TEXT, workflowGroup=TEXT, dynamicOptions=TEXTS)
 WORKFLOW_CREATED = fields({"workflowName": TEXT, "workflowGroup": TEXT})
+PUBLISHED_WORKFLOW = fields(
+    {
+        "name": TEXT,
+        "workflow_id": TEXT,
+        "identifier": TEXT,
+        "description": TEXT,
+        "schedule": fields({"kind": one_of("cron", "grid")}, {"cron": TEXT, "amount": NUMBER, "unit": TEXT}),
+        "freshness": fields({"amount": NUMBER, "unit": TEXT}),
+        "zone": TEXT,
+        "since": {"type": "string", "format": "date-time"},
+        "paused": FLAG,
+        "init_config": TEXTS,
+        "execution_config": TEXTS,
+        "dynamic_options": TEXTS,
+        "definition": TEXT,
+        "details_url": TEXT,
+    }
+)
+PUBLISHED_SHARD = fields(
+    {"version": NUMBER, "scheduler": TEXT, "shard": NUMBER, "shards": NUMBER, "workflows": items(PUBLISHED_WORKFLOW)}
+)
 SCRIPT = request(script=TEXT, scriptUri=TEXT, executionConfig=TEXTS)
 DEPLOYED = fields({"clusterID": TEXT})
 

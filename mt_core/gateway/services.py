@@ -8,6 +8,7 @@ from mt_core.sessions.executor import StatementExecutor
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
 from mt_core.tables.commands import Runs
+from mt_core.tables.published import PublishedWorkflows
 
 DEFAULT_VERSIONS = ("V1", "V2", "V3", "V4")
 
@@ -23,12 +24,13 @@ class ProductInfo:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayServices:
     """Sessions and what runs in them. `tokens` are the bearer tokens that are let in (none: everybody is);
-    `versions` are the API versions that clients are told of."""
+    `versions` are the API versions that clients are told of; `published` are the workflows a scheduler outside reads."""
 
     sessions: SessionManager
     executor: StatementExecutor
     operations: OperationFinder
     runs: Runs
     info: ProductInfo
+    published: PublishedWorkflows | None = None
     tokens: tuple[str, ...] = ()
     versions: tuple[str, ...] = DEFAULT_VERSIONS

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Header
 
 from mt_core.gateway.answers import JsonAnswer
 from mt_core.gateway.holding import Holds, at_hand
+from mt_core.gateway.refresh import attempt_of
 from mt_core.gateway.requests import JsonBody, OperationHandle, SessionHandle
 from mt_core.gateway.schemas import (
+    ATTEMPT_CANCELED,
     OPERATION,
     OPERATION_CANCELED,
     OPERATION_CLOSED,
@@ -52,10 +54,22 @@ def operations_router(services: GatewayServices, version: ApiVersion, holds: Hol
             return JsonAnswer({"status": known.status})
         return await holds.work(lambda: _status(services.operations.find(session, operation), version))
 
-    @router.post(f"{OPERATION_PATH}/cancel", **described("Cancel an operation", OPERATION_CANCELED))
-    def cancel_operation(session: SessionHandle, operation: OperationHandle) -> JsonAnswer:
-        services.operations.find(session, operation).cancel()
-        return JsonAnswer({"status": "CANCELED"})
+    if version.refreshes:
+
+        @router.post(f"{OPERATION_PATH}/cancel", **described("Cancel an operation", ATTEMPT_CANCELED))
+        def cancel_attempt(
+            session: SessionHandle,
+            operation: OperationHandle,
+            freshtable_attempt: Annotated[str | None, Header()] = None,
+        ) -> JsonAnswer:
+            attempt = attempt_of(freshtable_attempt)
+            return JsonAnswer({"status": services.operations.cancel(session, operation, attempt)})
+
+    else:
+
+        @router.post(f"{OPERATION_PATH}/cancel", **described("Cancel an operation", OPERATION_CANCELED))
+        def cancel_operation(session: SessionHandle, operation: OperationHandle) -> JsonAnswer:
+            return JsonAnswer({"status": services.operations.cancel(session, operation, None)})
 
     @router.delete(f"{OPERATION_PATH}/close", **described("Close an operation", OPERATION_CLOSED))
     async def close_operation(session: SessionHandle, operation: OperationHandle) -> JsonAnswer:

@@ -158,6 +158,20 @@ def grid_of(freshness: Freshness, zone: str) -> Grid:
     return _ElapsedGrid(freshness.seconds)
 
 
+def cron_of(freshness: Freshness) -> str | None:
+    """Return the five-field cron expression of *freshness*, to be read in a table's zone; None where cron has none.
+
+    On days when the clock changes the grid has more points than the expression; on all others they have the same.
+    """
+    minutes, odd = divmod(freshness.seconds, 60)
+    if freshness.seconds in (DAY_S, 7 * DAY_S):
+        return "0 0 * * *" if freshness.seconds == DAY_S else "0 0 * * 1"
+    if odd or not _cron_can_say(freshness.seconds):
+        return None
+    step, field = (minutes, "{} * * * *") if minutes < 60 else (minutes // 60, "0 {} * * *")
+    return field.format("*" if step == 1 else f"*/{step}")
+
+
 def _cron_can_say(seconds: int) -> bool:
     if seconds % 3_600 == 0:
         return 24 % (seconds // 3_600) == 0

@@ -54,7 +54,8 @@ class RefreshRun:
     """One row of the ledger. `run_id` is a UUID and an operation handle; instants are UTC.
 
     `points` are the grid points the run covers when it is done; `solo` runs take no further due points; `claim` is 0 until a
-    worker has claimed it; `vector` is the source vector it read; `decision` is refresh, skip or suspended, and `reason` says why.
+    worker has claimed it; `vector` is the source vector it read; `decision` is refresh, skip or suspended, and `reason` says why;
+    `request_attempt` is the highest of the attempts, as the requester counts them, that asked for the run.
     """
 
     run_id: str
@@ -75,6 +76,7 @@ class RefreshRun:
     cancel_requested: bool = False
     covered_by: str | None = None
     retry_of: str | None = None
+    request_attempt: int | None = None
     job_id: str | None = None
     vector: tuple[Mapping[str, Any], ...] | None = None
     pinned: bool | None = None

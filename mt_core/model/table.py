@@ -144,6 +144,7 @@ class Intent:
 class MaterializedTable:
     """One row of the registry. `revision` grows with every change, `claim` with every claim on the storage.
 
+    `repair_until` is set while a late call of a command that failed may still change the workflow (None: it cannot);
     `handler` is the scheduler's refresh handler (None while there is no workflow); `dynamic_options` are those of the last
     RESUME WITH; every grid point up to `covered_until` needs no refresh any more; `rebuild_due` is the fingerprint which a
     whole-table run still has to compute (None: none).
@@ -163,6 +164,7 @@ class MaterializedTable:
     dynamic_options: Mapping[str, str] = field(default_factory=dict)
     rebuild_due: str | None = None
     intent: Intent | None = None
+    repair_until: datetime | None = None
     revision: int = 0
     claim: int = 0
 

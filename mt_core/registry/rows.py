@@ -58,6 +58,7 @@ def table_of(row: Row) -> MaterializedTable:
     intent = body.pop("intent", None)
     for name in ("created_at", "status_at", "covered_until"):
         body[name] = instant_of(body[name])
+    body["repair_until"] = _maybe_instant(body.get("repair_until"))
     return MaterializedTable(
         **body | {"definition": TableDefinition.from_json(body["definition"])},
         table_id=row["table_id"],

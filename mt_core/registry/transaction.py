@@ -181,6 +181,13 @@ class SqlTransaction:
     def catalogs(self) -> Sequence[CreatedCatalog]:
         return [rows.catalog_of(row) for row in self._execute(select(CATALOGS).order_by(CATALOGS.c.name)).mappings()]
 
+    def pause_definition(self, workflow_id: str, *, paused: bool) -> None:
+        known = DEFINITIONS.c.workflow_id == workflow_id
+        row = self._execute(select(DEFINITIONS).where(known)).mappings().one_or_none()
+        if row is not None:
+            changed = replace(rows.definition_of(row), paused=paused)
+            self._execute(update(DEFINITIONS).where(known).values(rows.definition_row(changed)))
+
     # ------------------------------------------------------------------------------------------------------ statements
 
     def _execute(self, statement: Executable, values: Mapping[str, Any] | None = None) -> CursorResult[Any]:

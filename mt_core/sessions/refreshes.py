@@ -96,10 +96,19 @@ class RefreshOperation:
 
     def cancel(self) -> None:
         """Take the requester away from the run; raises IllegalStatus when the run has ended."""
+        self.cancel_attempt(None)
+
+    def cancel_attempt(self, attempt: int | None) -> OperationStatus:
+        """Do the same for one attempt of the requester's, and return the status; too late it changes nothing.
+
+        Raises IllegalStatus when the run has ended, unless an attempt is given.
+        """
         status = self.status
-        if status in TERMINAL:
+        if status in TERMINAL and attempt is None:
             raise IllegalStatus(f"Operation {self.handle} is {status} and cannot become {OperationStatus.CANCELED}.")
-        self._runs.cancel_run(self.handle)
+        run = self._runs.cancel_run(self.handle, attempt)
+        left = STATUS_OF[run.status]
+        return OperationStatus.CANCELED if run.cancel_requested and left not in TERMINAL else left
 
     def progress(self) -> OperationProgress | None:
         """Return how far the run is; None when it has ended."""
@@ -136,6 +145,17 @@ class OperationFinder:
     def known(self, session_handle: str, handle: str) -> Operation | None:
         """Return the operation if it is a statement of the session, without asking the ledger; raises SessionNotFound."""
         return self._sessions.get(session_handle).known_operation(handle)
+
+    def cancel(self, session_handle: str, handle: str, attempt: int | None) -> OperationStatus:
+        """End an operation and return its status; *attempt* tells the caller's attempts at a refresh apart (None: it has none).
+
+        Raises IllegalStatus when it has ended.
+        """
+        found = self.find(session_handle, handle)
+        if isinstance(found, RefreshOperation):
+            return found.cancel_attempt(attempt)
+        found.cancel()
+        return OperationStatus.CANCELED
 
     def close(self, session_handle: str, handle: str) -> None:
         """Close a statement; forgets nothing of a refresh, and a handle nobody knows is closed already."""

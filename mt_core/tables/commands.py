@@ -78,7 +78,8 @@ class Runs(Protocol):
     def wait_run(self, run_id: str, timeout_s: float) -> RefreshRun:
         """Return the run as soon as it is terminal, or as it is after *timeout_s*; raises OperationNotFound."""
 
-    def cancel_run(self, run_id: str) -> RefreshRun: ...
+    def cancel_run(self, run_id: str, attempt: int | None = None) -> RefreshRun:
+        """Take one requester away, unless its *attempt* is older than one seen since; return the run as it shows itself."""
 
     def progress(self, run_id: str) -> Progress | None: ...
 

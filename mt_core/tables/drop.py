@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from mt_core.errors import MtError
+from mt_core.errors import MtError, WorkflowError
 from mt_core.model.run import OPEN, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.commands import CommandOutcome
@@ -79,9 +79,18 @@ def _end_runs(services: TableServices, tombstone: Tombstone) -> None:
 
 
 def sweep(services: TableServices, tombstone: Tombstone) -> None:
-    """Remove workflow, storage and files of a dropped table; harmless to repeat."""
+    """Remove workflow, storage and files of a dropped table; harmless to repeat.
+
+    A scheduler that is away does not keep the storage from being removed: what it still sends is refused as gone.
+    """
+    failure: WorkflowError | None = None
     if tombstone.handler is not None:
         handler = RefreshHandler.deserialize(tombstone.handler)
-        services.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
+        try:
+            services.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
+        except WorkflowError as error:
+            failure = error
     services.engine.drop_storage(tombstone.identifier, tombstone.table_id, tombstone.location)
+    if failure is not None:
+        raise failure
     in_transaction(services.registry, lambda tx: tx.delete_tombstone(tombstone.table_id))

@@ -101,9 +101,13 @@ class Intents:
 
         return self.change(table, to_step)
 
-    def clear(self, table: MaterializedTable) -> MaterializedTable:
-        """Clear the intent and change nothing else."""
-        return self.change(table, lambda _tx, now: replace(now, intent=None))
+    def clear(self, table: MaterializedTable, *, late: timedelta | None = None) -> MaterializedTable:
+        """Clear the intent and change nothing else; *late* is how long a call to the scheduler may still have an effect."""
+
+        def cleared(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
+            return replace(now, intent=None, repair_until=now.repair_until if late is None else tx.now() + late)
+
+        return self.change(table, cleared)
 
 
 def found(tx: Transaction, identifier: TableIdentifier) -> MaterializedTable:

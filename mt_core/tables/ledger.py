@@ -73,12 +73,13 @@ class Ledger:
         """Do the same inside a transaction that holds *table*."""
         earlier = tx.run_with_key(run.request_key) if run.request_key else None
         if earlier is not None:
-            if self._shown(tx, earlier).status not in (RunStatus.FAILED, RunStatus.CANCELED):
-                return earlier
+            if not self._is_set_aside(tx, earlier):
+                return _attached(tx, earlier, run.request_attempt)
             run = replace(
                 run, retry_of=earlier.run_id, scope=earlier.scope if run.kind is RunKind.MANUAL else run.scope
             )
-            if earlier.status is RunStatus.COALESCED:
+            if earlier.status not in (RunStatus.FAILED, RunStatus.CANCELED):
+                # Covered by a run that failed, or about to end because it was cancelled: its key is needed for the new one.
                 tx.replace_run(replace(earlier, request_key=None), expected=earlier)
         if run.kind is RunKind.PERIODIC and table.status is RefreshStatus.SUSPENDED:
             run = _ended_at_once(run, tx.now(), SUSPENDED, f"{table.identifier} is suspended")
@@ -86,6 +87,11 @@ class Ledger:
             run = self._coalesced(tx, run)
         tx.insert_run(run)
         return run
+
+    def _is_set_aside(self, tx: Transaction, run: RefreshRun) -> bool:
+        """Whether a request with the key of *run* needs a new run: this one failed, was cancelled, or is about to be."""
+        status = self._shown(tx, run).status
+        return status in (RunStatus.FAILED, RunStatus.CANCELED) or (run.cancel_requested and status not in TERMINAL)
 
     def _coalesced(self, tx: Transaction, run: RefreshRun) -> RefreshRun:
         if run.solo:
@@ -262,14 +268,17 @@ class Ledger:
 
     # ------------------------------------------------------------------------------------------------------------- cancel
 
-    def cancel(self, run_id: str) -> RefreshRun:
-        """Take one requester away; return the run that its work belongs to, which ends when nobody is left."""
+    def cancel(self, run_id: str, attempt: int | None = None) -> RefreshRun:
+        """Take one requester away; return the run that its work belongs to, which ends when nobody is left.
+
+        Nothing changes if the requester, by its own count, has got past *attempt* meanwhile.
+        """
 
         def work(tx: Transaction) -> RefreshRun:
             run = tx.run(run_id)
             if run is None:
                 raise OperationNotFound(f"Refresh {run_id} is not in the ledger.")
-            if _host_of(tx, run).status in TERMINAL:
+            if _host_of(tx, run).status in TERMINAL or _is_outdated(tx, run, attempt):
                 return _host_of(tx, run)
             if not run.cancel_requested:
                 tx.replace_run(replace(run, cancel_requested=True), expected=run)
@@ -299,7 +308,14 @@ class Ledger:
         host = tx.run(run.covered_by) if run.covered_by else None
         if host is None:
             return run
-        return replace(host, run_id=run.run_id, table_id=run.table_id, covered_by=host.run_id)
+        return replace(
+            host,
+            run_id=run.run_id,
+            table_id=run.table_id,
+            covered_by=host.run_id,
+            cancel_requested=run.cancel_requested,
+            request_attempt=run.request_attempt,
+        )
 
 
 def _held(tx: Transaction, claimed: Claimed) -> RefreshRun | None:
@@ -315,6 +331,23 @@ def _held(tx: Transaction, claimed: Claimed) -> RefreshRun | None:
 def _host_of(tx: Transaction, run: RefreshRun) -> RefreshRun:
     """Return the run that does the work of *run*: the one that covers it, else itself."""
     return tx.run(run.covered_by or run.run_id) or run
+
+
+def _attached(tx: Transaction, run: RefreshRun, attempt: int | None) -> RefreshRun:
+    """Let one more attempt of its requester have *run*; the highest is remembered, so that late words of others are known."""
+    if attempt is None or attempt <= (run.request_attempt or 0):
+        return run
+    known = replace(run, request_attempt=attempt)
+    tx.replace_run(known, expected=run)
+    return known
+
+
+def _is_outdated(tx: Transaction, run: RefreshRun, attempt: int | None) -> bool:
+    if attempt is None:
+        return False
+    newest = tx.run_with_key(run.request_key) if run.request_key else None
+    seen = max(run.request_attempt or 0, (newest.request_attempt or 0) if newest else 0)
+    return attempt < seen
 
 
 def _withdrawn(tx: Transaction, run_id: str) -> bool:

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from mt_core.errors import IllegalStatus, MtError, StorageMissing
+from mt_core.errors import IllegalStatus, MtError, StorageMissing, WorkflowError
 from mt_core.model.freshness import grid_of
 from mt_core.model.run import RunKind
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifier
 from mt_core.tables.commands import CommandOutcome
 from mt_core.tables.fingerprint import fingerprint_of
+from mt_core.tables.mirror import LONGEST_CALL
 from mt_core.tables.ports import Transaction
 from mt_core.tables.services import TableServices, handler_of, storage_spec, workflow_of
 from mt_core.workflow.handlers import RefreshHandler
@@ -31,6 +32,10 @@ def suspend(services: TableServices, identifier: TableIdentifier, *, by: str) ->
     table = services.intents.take(identifier, "SUSPEND", check=_can_suspend)
     try:
         _pause_workflow(services, table)
+    except WorkflowError:
+        # Whether the workflow is what it was nobody knows: the call may have had its effect, or may have it yet.
+        services.intents.clear(table, late=LONGEST_CALL)
+        raise
     except MtError:
         services.intents.clear(table)
         raise
@@ -72,6 +77,10 @@ def resume(
         rescheduled = _unpause_workflow(services, table, given or None)
         if table.status is RefreshStatus.ACTIVATED and not (repaired or rescheduled or given):
             raise IllegalStatus(f"Materialized table {identifier} has been resumed already: it is ACTIVATED.")
+    except WorkflowError:
+        # Whether the workflow is what it was nobody knows: the call may have had its effect, or may have it yet.
+        services.intents.clear(table, late=LONGEST_CALL)
+        raise
     except MtError:
         services.intents.clear(table)
         raise

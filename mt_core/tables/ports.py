@@ -109,6 +109,9 @@ class Transaction(Protocol):
     def catalogs(self) -> Sequence[CreatedCatalog]:
         """Return the created catalogs, ordered by name."""
 
+    def pause_definition(self, workflow_id: str, *, paused: bool) -> None:
+        """Publish a workflow definition as paused or not in this transaction; harmless when it is not there."""
+
 
 class Registry(Protocol):
     """Where the manager's facts live."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 
 from mt_core.errors import MtError
@@ -13,27 +14,28 @@ from mt_core.tables.create import undo_create
 from mt_core.tables.drop import sweep
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.lifecycle import CATCH_UP, resume, suspend
+from mt_core.tables.mirror import LONGEST_CALL, look, repair, take_over
 from mt_core.tables.ports import Tombstone, Transaction
-from mt_core.tables.services import TableServices, handler_of, schedule_of, workflow_of
+from mt_core.tables.services import TableServices, handler_of, schedule_of
 from mt_core.workflow.operations import ModifyRefreshWorkflowSchedule
 from mt_core.workflow.scheduler import WorkflowState
 
 log = logging.getLogger(__name__)
-_SCHEDULER = "scheduler"
 
 
 def reconcile(services: TableServices) -> list[str]:
     """Do one pass and return what was done, in words; a step that fails is logged and tried again at the next pass."""
     done: list[str] = []
-    tables, orphaned, tombstones = in_transaction(services.registry, lambda tx: _look(tx, services.settings.owner))
+    found = in_transaction(services.registry, lambda tx: _look(tx, services.settings.owner))
+    at, tables, orphaned, tombstones = found
     for table in orphaned:
         _attempt(done, f"settled {_command(table)} of {table.identifier}", partial(_settle, services, table))
     for tombstone in tombstones:
         text = f"removed what was left of {tombstone.identifier}"
         _attempt(done, text, partial(sweep, services, tombstone))
     if orphaned or tombstones:
-        tables = in_transaction(services.registry, lambda tx: tx.tables())
-    _attempt(done, "", lambda: done.extend(_workflows(services, tables)))
+        at, tables, _, _ = in_transaction(services.registry, lambda tx: _look(tx, services.settings.owner))
+    _attempt(done, "", lambda: done.extend(_workflows(services, tables, at)))
     return [text for text in done if text]
 
 
@@ -48,8 +50,8 @@ def _attempt(done: list[str], text: str, work: Callable[[], object]) -> None:
 
 def _look(
     tx: Transaction, owner: str
-) -> tuple[Sequence[MaterializedTable], list[MaterializedTable], Sequence[Tombstone]]:
-    """Return all tables, those among them whose command lost its process, and the tombstones.
+) -> tuple[datetime, Sequence[MaterializedTable], list[MaterializedTable], Sequence[Tombstone]]:
+    """Return the time, all tables, those among them whose command lost its process, and the tombstones.
 
     The tables are read once, because thousands of them keep everybody else out of the registry for a while.
     """
@@ -59,7 +61,7 @@ def _look(
         for table in tables
         if table.intent is not None and (table.intent.owner != owner or table.intent.lease_until < now)
     ]
-    return tables, orphaned, tx.tombstones()
+    return now, tables, orphaned, tx.tombstones()
 
 
 def _command(table: MaterializedTable) -> str:
@@ -101,7 +103,9 @@ def _take_over(tx: Transaction, services: TableServices, table: MaterializedTabl
     if now is None or now.intent is None or now.intent != table.intent:
         return None
     ours = services.intents.new(tx, now.intent.command, now.intent.step, now.revision + 1, now.intent.detail)
-    return tx.replace_table(replace(now, intent=replace(ours, lease_until=tx.now())))
+    # A call of the old holder may still be on its way to the scheduler.
+    until = tx.now() + LONGEST_CALL
+    return tx.replace_table(replace(now, intent=replace(ours, lease_until=tx.now()), repair_until=until))
 
 
 def _clear(tx: Transaction, table: MaterializedTable) -> None:
@@ -110,31 +114,8 @@ def _clear(tx: Transaction, table: MaterializedTable) -> None:
         tx.replace_table(replace(now, intent=None))
 
 
-def _workflows(services: TableServices, found: Sequence[MaterializedTable]) -> list[str]:
-    """Re-create workflows that vanished, and mirror one that was paused or resumed in the scheduler."""
-    tables = [table for table in found if table.intent is None and table.status is not RefreshStatus.INITIALIZING]
-    if not tables:
-        return []
-    states = services.scheduler.describe_refresh_workflows([handler_of(table) for table in tables])
-    done: list[str] = []
-    for table in tables:
-        seen = states[table.table_id]
-        wanted = WorkflowState.PAUSED if table.status is RefreshStatus.SUSPENDED else WorkflowState.ACTIVE
-        if seen.state is WorkflowState.MISSING:
-            paused = wanted is WorkflowState.PAUSED
-            services.scheduler.create_refresh_workflow(workflow_of(table, paused=paused, token=table.revision))
-            done.append(f"made the workflow of {table.identifier} again")
-        elif seen.state is not wanted:
-            in_transaction(services.registry, partial(_mirror, table=table, by=seen.changed_by))
-            done.append(f"{table.identifier} is {seen.state} in the scheduler")
-    return done
-
-
-def _mirror(tx: Transaction, table: MaterializedTable, by: str | None) -> None:
-    """Take over what somebody did in the scheduler, unless the row changed since it was read."""
-    now = tx.table(table.table_id)
-    if now is None or now.revision != table.revision or now.intent is not None:
-        return
-    suspended = now.status is RefreshStatus.SUSPENDED
-    target = RefreshStatus.ACTIVATED if suspended else RefreshStatus.SUSPENDED
-    tx.replace_table(now.advance(target, by=by or _SCHEDULER, at=tx.now()))
+def _workflows(services: TableServices, tables: Sequence[MaterializedTable], at: datetime) -> list[str]:
+    """Compare tables with their workflows: take over what people did, give back what was lost."""
+    seen = look(services, tables, at)
+    services.sightings.note(at, seen.states)
+    return take_over(services, seen) + repair(services, seen)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from mt_core.errors import MtError, StorageMissing, WorkflowError
+from mt_core.errors import MtError, StorageMissing
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.freshness import grid_of
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
@@ -20,25 +20,36 @@ from mt_core.tables.decide import SUSPENDED, decide
 from mt_core.tables.definition import check_partition_spec
 from mt_core.tables.due import due_share, scope_of
 from mt_core.tables.fingerprint import fingerprint_of
+from mt_core.tables.glance import Glance, Glimpse
 from mt_core.tables.intents import found
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.ports import Transaction
 from mt_core.tables.requests import refuse_initializing
-from mt_core.tables.services import TableServices, handler_of, query_of
+from mt_core.tables.services import TableServices, query_of
 from mt_core.tables.show_create import masked, type_text
-from mt_core.workflow.scheduler import WorkflowDescription
 
 LEDGER_LIMIT = 20
 _WILDCARDS = {"%": ".*", "_": "."}
 _TEXT = tuple[str, ...]
-TABLE_COLUMNS: _TEXT = ("materialized table", "refresh mode", "freshness", "status", "last refresh", "stale for")
+TABLE_COLUMNS: _TEXT = (
+    "materialized table",
+    "refresh mode",
+    "freshness",
+    "status",
+    "last refresh",
+    "stale for",
+    "status by",
+    "status at",
+    "as of",
+)
 
 
 class Reports:
-    """Reads registry, scheduler and storage; changes nothing."""
+    """Reads registry, scheduler and storage; changes nothing but the status that people gave a table in the scheduler."""
 
     def __init__(self, services: TableServices) -> None:
         self._services = services
+        self._glance = Glance(services)
 
     # -------------------------------------------------------------------------------------------------------- tables
 
@@ -46,14 +57,23 @@ class Reports:
         """SHOW MATERIALIZED TABLES."""
         catalog, namespace = _place(statement.namespace, context)
 
-        def read(tx: Transaction) -> list[list[object]]:
-            tables = [table for table in tx.tables() if _in(table, catalog, namespace) and _like(table, statement)]
-            return [self._table_row(tx, table) for table in tables]
+        def read(tx: Transaction) -> list[MaterializedTable]:
+            return [table for table in tx.tables() if _in(table, catalog, namespace) and _like(table, statement)]
+
+        glimpses = self._glimpses(read)
+
+        def rows(tx: Transaction) -> list[list[object]]:
+            return [self._table_row(tx, table, glimpses.get(table.table_id)) for table in read(tx)]
 
         columns = tuple(Column(name=name) for name in TABLE_COLUMNS)
-        return RowSet(columns=columns, rows=in_transaction(self._services.registry, read))
+        return RowSet(columns=columns, rows=in_transaction(self._services.registry, rows))
 
-    def _table_row(self, tx: Transaction, table: MaterializedTable) -> list[object]:
+    def _glimpses(self, read: Callable[[Transaction], Sequence[MaterializedTable]]) -> dict[str, Glimpse]:
+        """Return what the scheduler says of the tables that *read* finds, by their ids."""
+        now, tables = in_transaction(self._services.registry, lambda tx: (tx.now(), read(tx)))
+        return self._glance.at(tables, now) if tables else {}
+
+    def _table_row(self, tx: Transaction, table: MaterializedTable, glimpse: Glimpse | None) -> list[object]:
         done = _last_done(tx, table)
         zone = table.definition.zone
         return [
@@ -63,12 +83,16 @@ class Reports:
             table.status.value,
             show_schedule_time(done.finished_at, zone) if done and done.finished_at else None,
             _age(tx.now() - fresh_as_of(done)) if done else None,
+            table.status_by,
+            show_schedule_time(table.status_at, zone),
+            show_schedule_time(glimpse.as_of, zone) if glimpse and glimpse.as_of else None,
         ]
 
     # ------------------------------------------------------------------------------------------------------ describe
 
     def describe(self, identifier: TableIdentifier, *, extended: bool) -> RowSet:
         """DESCRIBE with Flink's columns; EXTENDED adds key/value rows."""
+        glimpses = self._glimpses(lambda tx: [found(tx, identifier)]) if extended else {}
         table = self._services.intents.current(identifier)
         keys = set(table.definition.partition_keys)
         rows: list[list[object]] = [
@@ -98,13 +122,13 @@ class Reports:
             blank: list[object] = [None] * (len(names) - 2)
             rows.append(["", "", *blank])
             rows.append(["# Materialized table", "", *blank])
-            rows.extend([key, value, *blank] for key, value in self._facts(table))
+            rows.extend([key, value, *blank] for key, value in self._facts(table, glimpses.get(table.table_id)))
         return RowSet(columns=tuple(names), rows=rows)
 
-    def _facts(self, table: MaterializedTable) -> list[tuple[str, str]]:
+    def _facts(self, table: MaterializedTable, glimpse: Glimpse | None) -> list[tuple[str, str]]:
         definition, zone = table.definition, table.definition.zone
         runs = in_transaction(self._services.registry, lambda tx: tx.runs(table_id=table.table_id, limit=50))
-        workflow, next_run = self._workflow(table)
+        next_run = glimpse.workflow.next_run if glimpse and glimpse.workflow else None
         last = next((run for run in runs if run.status is not RunStatus.QUEUED), None)
         facts = {
             "identifier": str(table.identifier),
@@ -114,7 +138,7 @@ class Reports:
             "freshness": str(definition.freshness),
             "schedule": f"every {definition.freshness.words} in {zone}",
             "next run": show_schedule_time(next_run, zone) if next_run else "none",
-            "workflow": workflow,
+            "workflow": _workflow_text(glimpse, table),
             "last run": _run_text(last, zone) if last else "none",
             "decision": f"{last.decision}: {last.reason}" if last and last.decision else "none",
             "sources": _sources_text(last),
@@ -129,15 +153,6 @@ class Reports:
                 f"{table.intent.command} ({table.intent.step}) since {table.intent.started_at:%H:%M:%S}"
             )
         return list(facts.items())
-
-    def _workflow(self, table: MaterializedTable) -> tuple[str, datetime | None]:
-        """Return what the scheduler says of the table's workflow, or why it cannot be asked, and its next run."""
-        handler = handler_of(table)
-        try:
-            seen = self._services.scheduler.describe_refresh_workflows([handler])[handler.workflow_id]
-        except WorkflowError as error:
-            return f"unknown: {error}", None
-        return _workflow_text(seen, table.scheduler), seen.next_run
 
     def _storage_text(self, table: MaterializedTable) -> str:
         try:
@@ -294,9 +309,14 @@ def _like(table: MaterializedTable, statement: ShowMaterializedTables) -> bool:
     return bool(re.fullmatch(pattern, table.identifier.name, re.DOTALL)) is not statement.negated
 
 
-def _workflow_text(workflow: WorkflowDescription, scheduler: str) -> str:
-    by = f" ({workflow.changed_by})" if workflow.changed_by else ""
-    return f"{workflow.state} in {scheduler}{by}"
+def _workflow_text(glimpse: Glimpse | None, table: MaterializedTable) -> str:
+    if glimpse is None or glimpse.workflow is None:
+        return f"unknown: {glimpse.error if glimpse and glimpse.error else 'it is being changed'}"
+    text = f"{glimpse.workflow.state} in {table.scheduler}"
+    if glimpse.as_of is None:
+        return text
+    why = f" ({glimpse.error})" if glimpse.error else ""
+    return f"{text} as of {show_schedule_time(glimpse.as_of, table.definition.zone)}{why}"
 
 
 def _run_text(run: RefreshRun, zone: str) -> str:

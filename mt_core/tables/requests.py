@@ -81,7 +81,7 @@ class RefreshRequests:
     def _run_of(self, table: MaterializedTable, request: RefreshRequest, now: datetime) -> RefreshRun:
         if not request.is_periodic:
             run = self._manual(table, request.static_partitions, request.dynamic_options, now)
-            return _with_key(run, request.request_key)
+            return replace(run, request_key=request.request_key, request_attempt=request.attempt)
         if request.static_partitions:
             raise RequestInvalid(
                 f"staticPartitions go with isPeriodic = false; a periodic refresh of {table.identifier} takes its "
@@ -100,6 +100,7 @@ class RefreshRequests:
             points=(point,) if point <= now + CLOCK_SKEW else (),
             schedule_time=point,
             request_key=request.request_key,
+            request_attempt=request.attempt,
             requested_at=now,
             options=_new_options(table, request.dynamic_options),
         )
@@ -133,8 +134,8 @@ class RefreshRequests:
         self._services.signal.wait(terminal, timeout_s)
         return last[-1]
 
-    def cancel_run(self, run_id: str) -> RefreshRun:
-        host = self._services.ledger.cancel(run_id)
+    def cancel_run(self, run_id: str, attempt: int | None = None) -> RefreshRun:
+        host = self._services.ledger.cancel(run_id, attempt)
         if host.status is RunStatus.RUNNING and host.job_id and self._services.ledger.withdrawn(host.run_id):
             # An engine that is away does no work any more, and the next claim of the run ends it.
             with suppress(EngineUnavailable):
@@ -214,7 +215,3 @@ def refuse_initializing(table: MaterializedTable) -> None:
 def _new_options(table: MaterializedTable, options: Mapping[str, str]) -> dict[str, str]:
     """Return what a request's options add to those of the table."""
     return {key: value for key, value in options.items() if table.dynamic_options.get(key) != value}
-
-
-def _with_key(run: RefreshRun, key: str | None) -> RefreshRun:
-    return replace(run, request_key=key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from mt_core.clock import Clock
@@ -14,6 +14,7 @@ from mt_core.tables.intents import Intents
 from mt_core.tables.ledger import Ledger
 from mt_core.tables.ports import Query, RefreshEngine, Registry, StorageSpec
 from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.sightings import Sightings
 from mt_core.tables.signal import Signal
 from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import CreatePeriodicRefreshWorkflow, Schedule
@@ -24,7 +25,8 @@ _STORAGE_OPTIONS = ("write.", "commit.", "history.", "read.", "format-version")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableServices:
-    """Registry, engine, scheduler and clock, wired once by the application. `signal` tells workers that the ledger changed."""
+    """Registry, engine, scheduler and clock, wired once by the application. `signal` tells workers that the ledger changed,
+    `sightings` are what was seen of the workflows last."""
 
     registry: Registry
     engine: RefreshEngine
@@ -35,6 +37,7 @@ class TableServices:
     intents: Intents
     new_id: Callable[[], str]
     signal: Signal
+    sightings: Sightings = field(default_factory=Sightings)
 
     def whole_run(self, table: MaterializedTable, kind: RunKind, now: datetime) -> RefreshRun:
         """Return a new run over the whole table."""
@@ -90,4 +93,5 @@ def handler_of(table: MaterializedTable) -> RefreshHandler:
     """Return the refresh handler of *table*, or the one its workflow will have."""
     if table.handler is not None:
         return RefreshHandler.deserialize(table.handler)
-    return RefreshHandler(scheduler=table.scheduler, workflow_id=table.table_id)
+    location = {"identifier": str(table.identifier)}
+    return RefreshHandler(scheduler=table.scheduler, workflow_id=table.table_id, location=location)

@@ -81,7 +81,10 @@ class FakeRuns:
             self._changed.wait_for(lambda: self._runs[run_id].status in TERMINAL, timeout_s)
             return self._runs[run_id]
 
-    def cancel_run(self, run_id: str) -> RefreshRun:
+    def cancel_run(self, run_id: str, attempt: int | None = None) -> RefreshRun:
+        run = self._runs[run_id]
+        if attempt is not None and (run.status in TERMINAL or attempt < (run.request_attempt or 0)):
+            return run
         self.canceled.append(run_id)
         return self.move(run_id, RunStatus.CANCELED)
 

@@ -13,8 +13,12 @@ from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
 
+from mt_core.workflow.definitions import DefinitionStore
+from mt_core.workflow.publishing import published_shard, workflow_json
+
 SESSIONS = "/v3/sessions"
 SESSION_UNKNOWN = "SESSION_NOT_FOUND"
+_NOT_MODIFIED = 304
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,13 @@ class GatewayAnswer:
 
 
 ACCEPTED = GatewayAnswer()
+DONE: Mapping[str, Any] = {
+    "resultType": "EOS",
+    "isQueryResult": False,
+    "resultKind": "SUCCESS_WITH_CONTENT",
+    "results": {"columns": [], "rowFormat": "JSON", "data": []},
+    "run": {"decision": "refresh", "reason": "asked for", "rows": 1, "partitions": [], "attempt": 1, "snapshot": "1"},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +63,13 @@ class ReceivedTick:
 
 
 class FakeGateway:
-    """Answers `POST /v3/sessions` and the refresh endpoint on a free port of the loopback; safe from any thread."""
+    """Answers `POST /v3/sessions` and the refresh endpoint on a port of the loopback (0: a free one); safe from any thread.
 
-    def __init__(self) -> None:
+    To a scheduler outside it serves the shards of *definitions*, and says of each refresh that it is done.
+    """
+
+    def __init__(self, port: int = 0, definitions: DefinitionStore | None = None) -> None:
+        self.definitions = definitions
         self._changed = threading.Condition()
         self._ticks: list[ReceivedTick] = []
         self._answers: deque[GatewayAnswer] = deque()
@@ -63,7 +78,7 @@ class FakeGateway:
         self._opened_sessions = 0
         self._held: set[str] = set()
         self._entered = 0
-        self._port = 0
+        self._port = port
         self._server: _Server | None = None
 
     # ------------------------------------------------------------------------------------------------------------- life
@@ -214,6 +229,21 @@ class _Requests(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     server: _Server
 
+    def do_GET(self) -> None:
+        parts = self.path.partition("?")[0].removeprefix("/v3/").split("/")
+        if parts[:3] == ["workflows", "airflow", "shards"] and self.server.gateway.definitions is not None:
+            _, found = self.server.gateway.definitions.shard(int(parts[3]))
+            shard = published_shard("airflow", int(parts[3]), [workflow_json(each) for each in found])
+            same = self.headers.get("If-None-Match", "").strip('"') == shard.etag
+            answer = GatewayAnswer(status=304 if same else 200, headers={"ETag": f'"{shard.etag}"'})
+            self._send(answer, {} if same else shard.body)
+        elif parts[0] == "sessions" and parts[-1] == "status":
+            self._send(ACCEPTED, {"status": "FINISHED"})
+        elif parts[0] == "sessions" and parts[-2] == "result":
+            self._send(ACCEPTED, DONE)
+        else:
+            self._send(GatewayAnswer(status=404), {"errors": ["Not found"]})
+
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
         gateway = self.server.gateway
@@ -227,7 +257,7 @@ class _Requests(BaseHTTPRequestHandler):
             self._send(GatewayAnswer(status=404), {"errors": ["Not found"]})
 
     def _send(self, answer: GatewayAnswer, body: Mapping[str, Any]) -> None:
-        content = json.dumps(body).encode()
+        content = b"" if answer.status == _NOT_MODIFIED else json.dumps(body).encode()
         self.send_response(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.freshness import grid_of
@@ -50,10 +51,11 @@ class ManagerWorld:
     ) -> None:
         self.clock = FakeClock(START)
         self.engine = engine or FakeEngine()
-        self.scheduler = FakeScheduler()
+        self.scheduler: Any = FakeScheduler()
         self.registry = registry or MemoryRegistry(self.clock)
         self._initial_refresh = initial_refresh
         self._max_partitions = max_partitions
+        self.glance_s = 60.0
         self._processes = itertools.count(1)
         self._ids = itertools.count(1)
         self.context = CommandContext(catalog="lake", namespace="default")
@@ -66,12 +68,13 @@ class ManagerWorld:
         settings = ManagerSettings(
             owner=f"process-{next(self._processes)}",
             warehouse="memory:/warehouse",
-            scheduler_type="fake",
+            scheduler_type=self.scheduler.identifier,
             initial_refresh=self._initial_refresh,
             max_partitions=self._max_partitions,
             intent_wait_s=0.0,
             alter_wait_s=0.0,
             drop_wait_s=0.0,
+            glance_s=self.glance_s,
         )
         self.signal = Signal()
         self.ledger = Ledger(self.registry, settings, self.new_id)
@@ -179,7 +182,7 @@ class ManagerWorld:
 
         def read(tx: Transaction) -> dict[str, object]:
             return {
-                "tables": [replace(table, revision=0) for table in tx.tables()],
+                "tables": [replace(table, revision=0, repair_until=None) for table in tx.tables()],
                 "runs": list(tx.runs()),
                 "tombstones": list(tx.tombstones()),
             }

@@ -217,6 +217,11 @@ class MemoryTransaction:
     def catalogs(self) -> Sequence[CreatedCatalog]:
         return sorted(self.state.catalogs.values(), key=attrgetter("name"))
 
+    def pause_definition(self, workflow_id: str, *, paused: bool) -> None:
+        known = self.state.definitions.get(workflow_id)
+        if known is not None:
+            self.put_definition(replace(known, paused=paused))
+
     # ----------------------------------------------------------------------------------------------------------- facts
 
     def _store_table(self, table: MaterializedTable) -> None:

@@ -202,6 +202,16 @@ class DefinitionsContract:
         assert before == [definition]
         assert registry.definitions.all() == []
 
+    def test_a_definition_is_paused_with_the_transaction(self, registry: Registry) -> None:
+        definition = a_definition("w1")
+        registry.definitions.put(definition)
+
+        with registry.transaction() as transaction:
+            transaction.pause_definition("w1", paused=True)
+            transaction.pause_definition("w2", paused=True)
+
+        assert registry.definitions.all() == [replace(definition, paused=True)]
+
     def test_a_shard_has_its_definitions_and_an_etag_that_changes_with_them(self, registry: Registry) -> None:
         number = shard_of("w1")
         stranger = next(f"x{i}" for i in range(999) if shard_of(f"x{i}") != number)

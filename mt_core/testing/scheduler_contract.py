@@ -19,14 +19,13 @@ from typing import Any
 import pytest
 
 from mt_core.errors import WorkflowError
-from mt_core.model.freshness import Freshness
-from mt_core.testing.scheduler_workbench import ABSENT, MINUTE, OTHER, START, TABLE, SchedulerWorkbench, every, workflow
+from mt_core.model.freshness import grid_of
+from mt_core.testing.scheduler_workbench import ABSENT, OTHER, TABLE, SchedulerWorkbench
 from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import (
     DeleteRefreshWorkflow,
     ModifyRefreshWorkflowSchedule,
     ResumeRefreshWorkflow,
-    Schedule,
     SuspendRefreshWorkflow,
 )
 from mt_core.workflow.scheduler import WorkflowState
@@ -46,65 +45,66 @@ class SchedulerContract(SchedulerWorkbench):
     def test_a_workflow_ticks_on_its_schedule_with_the_grid_point_not_the_time_of_day(self) -> None:
         self.create()
 
-        self.move_clock(timedelta(seconds=42))
+        self.move_clock(0.7 * self.length)
         first = self.wait_for_ticks(1)
-        self.move_clock(MINUTE)
+        self.move_clock(self.length)
         both = self.wait_for_ticks(2)
 
-        assert [tick.schedule_time for tick in first] == ["2024-01-03 10:01:00"]
-        assert [tick.schedule_time for tick in both] == ["2024-01-03 10:01:00", "2024-01-03 10:02:00"]
+        assert [tick.schedule_time for tick in first] == [self.point(1)]
+        assert [tick.schedule_time for tick in both] == [self.point(1), self.point(2)]
 
     def test_a_workflow_does_not_tick_before_its_first_point(self) -> None:
         self.create()
-        self.create(workflow_id=OTHER, schedule=every(10, "SECOND"))
+        self.create(workflow_id=OTHER, schedule=self.every(self.often))
 
-        self.move_clock(timedelta(seconds=29))
+        self.move_clock(0.48 * self.length)
         ticks = self.wait_for_ticks(1)
 
-        assert [tick.table_id for tick in ticks] == [OTHER]
+        assert {tick.table_id for tick in ticks} == {OTHER}
 
     def test_a_tick_says_all_that_the_gateway_needs(self) -> None:
         self.create(
-            schedule=Schedule(freshness=Freshness(1, "MINUTE"), zone="Asia/Tokyo", since=START),
+            schedule=self.every(self.period, "Asia/Tokyo"),
             init_config={"table.local-time-zone": "Asia/Tokyo"},
             execution_config={"spark.sql.shuffle.partitions": "4"},
             dynamic_options={"format": "orc"},
         )
 
-        self.move_clock(MINUTE)
+        self.move_clock(self.length)
         (tick,) = self.wait_for_ticks(1)
 
         assert tick.identifier == "lake.sales.daily"
         assert tick.properties == {"table.local-time-zone": "Asia/Tokyo"}
-        assert tick.body == {
+        assert {key: value for key, value in tick.body.items() if value != {}} == {
             "isPeriodic": True,
-            "scheduleTime": "2024-01-03 19:01:00",
+            "scheduleTime": self.point(1, zone="Asia/Tokyo"),
             "dynamicOptions": {"format": "orc"},
             "executionConfig": {"spark.sql.shuffle.partitions": "4"},
         }
         assert tick.table_id == TABLE
         assert tick.headers["idempotency-key"].startswith(f"{TABLE}/")
-        assert tick.headers["authorization"] == "Bearer s3cret"
+        assert tick.headers["authorization"] == f"Bearer {self.token}"
 
     def test_a_clock_that_jumps_over_many_points_gives_one_tick_of_the_latest(self) -> None:
+        self.need_jumps()
         self.create()
 
-        self.move_clock(timedelta(hours=3))
+        self.move_clock(180 * self.length)
         ticks = self.wait_for_ticks(1)
 
-        assert [tick.schedule_time for tick in ticks] == ["2024-01-03 13:00:00"]
+        assert [tick.schedule_time for tick in ticks] == [self.point(180)]
 
     def test_the_same_id_gives_the_same_handler_and_one_workflow(self) -> None:
         first = self.create()
         second = self.create()
 
-        self.move_clock(MINUTE)
+        self.move_clock(self.length)
         ticks = self.wait_for_ticks(1)
 
         assert first == second
         assert first.workflow_id == TABLE
         assert first.scheduler == type(self.scheduler).identifier
-        assert [tick.schedule_time for tick in ticks] == ["2024-01-03 10:01:00"]
+        assert [tick.schedule_time for tick in ticks] == [self.point(1)]
 
     def test_a_handler_survives_serialization_and_keeps_working(self) -> None:
         handler = RefreshHandler.deserialize(self.create().serialize())
@@ -116,7 +116,7 @@ class SchedulerContract(SchedulerWorkbench):
     def test_a_workflow_created_paused_does_not_tick(self) -> None:
         handler = self.create(paused=True)
 
-        self.pass_a_minute_with_a_witness()
+        self.pass_a_period_with_a_witness()
 
         assert self.ticks_of(TABLE) == []
         assert self.describe(handler).state is WorkflowState.PAUSED
@@ -128,12 +128,12 @@ class SchedulerContract(SchedulerWorkbench):
         for thread in threads:
             thread.join()
 
-        self.move_clock(MINUTE)
+        self.move_clock(self.length)
         ticks = self.wait_for_ticks(2)
 
         assert {(tick.table_id, tick.schedule_time) for tick in ticks} == {
-            (TABLE, "2024-01-03 10:01:00"),
-            (OTHER, "2024-01-03 10:01:00"),
+            (TABLE, self.point(1)),
+            (OTHER, self.point(1)),
         }
         assert len(ticks) == 2
 
@@ -141,7 +141,7 @@ class SchedulerContract(SchedulerWorkbench):
         handler = self.create()
 
         self.scheduler.modify_refresh_workflow(SuspendRefreshWorkflow(handler=handler, token=1))
-        self.pass_a_minute_with_a_witness()
+        self.pass_a_period_with_a_witness()
 
         assert self.ticks_of(TABLE) == []
         assert self.describe(handler) == replace(self.describe(handler), state=WorkflowState.PAUSED, next_run=None)
@@ -149,37 +149,37 @@ class SchedulerContract(SchedulerWorkbench):
     def test_resume_makes_up_at_most_the_latest_missed_tick(self) -> None:
         handler = self.create()
         self.scheduler.modify_refresh_workflow(SuspendRefreshWorkflow(handler=handler, token=1))
-        self.move_clock(timedelta(minutes=5))
+        self.move_clock(2 * self.length)
 
         self.scheduler.modify_refresh_workflow(ResumeRefreshWorkflow(handler=handler, token=2))
         made_up = self.wait_for_ticks(1)
-        self.move_clock(MINUTE)
+        self.move_clock(self.length)
         ticks = self.wait_for_ticks(2)
 
-        assert [tick.schedule_time for tick in made_up] == ["2024-01-03 10:05:00"]
-        assert [tick.schedule_time for tick in ticks] == ["2024-01-03 10:05:00", "2024-01-03 10:06:00"]
+        assert [tick.schedule_time for tick in made_up] == [self.point(2)]
+        assert [tick.schedule_time for tick in ticks] == [self.point(2), self.point(3)]
 
     def test_resume_makes_nothing_up_when_no_point_was_missed(self) -> None:
         handler = self.create()
         self.scheduler.modify_refresh_workflow(SuspendRefreshWorkflow(handler=handler, token=1))
 
         self.scheduler.modify_refresh_workflow(ResumeRefreshWorkflow(handler=handler, token=2))
-        self.move_clock(MINUTE)
+        self.move_clock(self.length)
         ticks = self.wait_for_ticks(1)
 
-        assert [tick.schedule_time for tick in ticks] == ["2024-01-03 10:01:00"]
+        assert [tick.schedule_time for tick in ticks] == [self.point(1)]
 
     def test_resume_carries_new_options_and_without_any_keeps_those_of_before(self) -> None:
         handler = self.create(dynamic_options={"format": "orc"})
         self.scheduler.modify_refresh_workflow(SuspendRefreshWorkflow(handler=handler, token=1))
 
         self.scheduler.modify_refresh_workflow(ResumeRefreshWorkflow(handler=handler, token=2))
-        self.move_clock(MINUTE)
+        self.move_clock(self.length)
         self.wait_for_ticks(1)
         changed = ResumeRefreshWorkflow(handler=handler, dynamic_options={"format": "avro"}, token=3)
-        self.definitions.schedule_times[TABLE] = START + timedelta(seconds=30)
+        self.definitions.schedule_times[TABLE] = self.start + self.length / 2
         self.scheduler.modify_refresh_workflow(changed)
-        self.move_clock(MINUTE)
+        self.move_clock(self.length)
         ticks = self.wait_for_ticks(2)
 
         assert [tick.body["dynamicOptions"] for tick in ticks] == [{"format": "orc"}, {"format": "avro"}]
@@ -188,24 +188,24 @@ class SchedulerContract(SchedulerWorkbench):
         handler = self.create()
 
         self.scheduler.modify_refresh_workflow(
-            ModifyRefreshWorkflowSchedule(handler=handler, schedule=every(10, "SECOND"), token=1)
+            ModifyRefreshWorkflowSchedule(handler=handler, schedule=self.every(self.often), token=1)
         )
-        self.move_clock(timedelta(seconds=10))
+        self.move_clock(timedelta(seconds=self.often.seconds))
         first = self.wait_for_ticks(1)
-        self.move_clock(timedelta(seconds=10))
+        self.move_clock(timedelta(seconds=self.often.seconds))
         both = self.wait_for_ticks(2)
 
-        assert [tick.schedule_time for tick in first] == ["2024-01-03 10:00:40"]
-        assert [tick.schedule_time for tick in both] == ["2024-01-03 10:00:40", "2024-01-03 10:00:50"]
+        assert [tick.schedule_time for tick in first] == [self.point(1, self.often)]
+        assert [tick.schedule_time for tick in both] == [self.point(1, self.often), self.point(2, self.often)]
 
     def test_a_new_schedule_leaves_a_suspended_workflow_suspended(self) -> None:
         handler = self.create()
         self.scheduler.modify_refresh_workflow(SuspendRefreshWorkflow(handler=handler, token=1))
 
         self.scheduler.modify_refresh_workflow(
-            ModifyRefreshWorkflowSchedule(handler=handler, schedule=every(10, "SECOND"), token=2)
+            ModifyRefreshWorkflowSchedule(handler=handler, schedule=self.every(self.often), token=2)
         )
-        self.pass_a_minute_with_a_witness()
+        self.pass_a_period_with_a_witness()
 
         assert self.ticks_of(TABLE) == []
         assert self.describe(handler).state is WorkflowState.PAUSED
@@ -215,22 +215,25 @@ class SchedulerContract(SchedulerWorkbench):
 
         self.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
         self.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
-        self.pass_a_minute_with_a_witness()
+        self.pass_a_period_with_a_witness()
 
         assert self.ticks_of(TABLE) == []
         assert self.describe(handler).state is WorkflowState.MISSING
 
     def test_describe_tells_active_paused_and_missing_workflows_in_one_go(self) -> None:
+        grid, before = grid_of(self.period, "UTC"), self.clock.now()
         active, paused = self.create(), self.create(workflow_id=OTHER, paused=True)
         missing = replace(active, workflow_id=ABSENT)
 
         described = self.scheduler.describe_refresh_workflows([active, paused, missing])
 
-        assert {name: (found.state, found.next_run) for name, found in described.items()} == {
-            TABLE: (WorkflowState.ACTIVE, START + timedelta(seconds=30)),
-            OTHER: (WorkflowState.PAUSED, None),
-            ABSENT: (WorkflowState.MISSING, None),
+        assert {name: found.state for name, found in described.items()} == {
+            TABLE: WorkflowState.ACTIVE,
+            OTHER: WorkflowState.PAUSED,
+            ABSENT: WorkflowState.MISSING,
         }
+        assert described[TABLE].next_run in grid.between(before, grid.after(self.clock.now()))
+        assert (described[OTHER].next_run, described[ABSENT].next_run) == (None, None)
 
     def test_an_unknown_operation_is_refused_and_changes_nothing(self) -> None:
         handler = self.create()
@@ -239,11 +242,11 @@ class SchedulerContract(SchedulerWorkbench):
 
         with pytest.raises(WorkflowError, match="ArchiveRefreshWorkflow"):
             self.scheduler.modify_refresh_workflow(unknown)
-        self.move_clock(MINUTE)
+        self.move_clock(self.length)
         ticks = self.wait_for_ticks(1)
 
         assert before.state is WorkflowState.ACTIVE
-        assert [tick.schedule_time for tick in ticks] == ["2024-01-03 10:01:00"]
+        assert [tick.schedule_time for tick in ticks] == [self.point(1)]
 
     @pytest.mark.parametrize("operation", [SuspendRefreshWorkflow, ResumeRefreshWorkflow])
     def test_an_operation_on_a_workflow_that_is_not_there_names_it(self, operation: Any) -> None:
@@ -259,13 +262,13 @@ class SchedulerContract(SchedulerWorkbench):
         modifications = [
             SuspendRefreshWorkflow(handler=handler, token=1),
             ResumeRefreshWorkflow(handler=handler, token=1),
-            ModifyRefreshWorkflowSchedule(handler=handler, schedule=every(10, "SECOND"), token=1),
+            ModifyRefreshWorkflowSchedule(handler=handler, schedule=self.every(self.often), token=1),
         ]
         self.break_service()
 
         failures = [_failure(self.scheduler.modify_refresh_workflow, operation) for operation in modifications]
         failures.append(_failure(self.scheduler.delete_refresh_workflow, DeleteRefreshWorkflow(handler=handler)))
-        failures.append(_failure(self.scheduler.create_refresh_workflow, workflow(workflow_id=OTHER)))
+        failures.append(_failure(self.scheduler.create_refresh_workflow, self.workflow(workflow_id=OTHER)))
 
         assert all(failure.__cause__ is not None for failure in failures), failures
 
@@ -273,29 +276,30 @@ class SchedulerContract(SchedulerWorkbench):
         self.create()
 
         self.scheduler.open(self.context)
-        self.move_clock(MINUTE)
+        self.move_clock(self.length)
         ticks = self.wait_for_ticks(1)
         self.scheduler.close()
         self.scheduler.close()
 
-        assert [tick.schedule_time for tick in ticks] == ["2024-01-03 10:01:00"]
+        assert [tick.schedule_time for tick in ticks] == [self.point(1)]
 
     def test_a_scheduler_that_was_closed_goes_on_where_the_ledger_ends(self) -> None:
+        self.need_jumps()
         handler = self.create()
-        self.move_clock(MINUTE)
+        self.move_clock(self.length)
         self.wait_for_ticks(1)
-        self.definitions.schedule_times[TABLE] = START + timedelta(seconds=30)
+        self.definitions.schedule_times[TABLE] = self.start + self.length / 2
 
         self.scheduler.close()
-        self.move_clock(timedelta(minutes=10))
+        self.move_clock(10 * self.length)
         self.scheduler.open(self.context)
         made_up = self.wait_for_ticks(2)
-        self.move_clock(MINUTE)
+        self.move_clock(self.length)
         ticks = self.wait_for_ticks(3)
 
         assert self.describe(handler).state is WorkflowState.ACTIVE
-        assert [tick.schedule_time for tick in made_up] == ["2024-01-03 10:01:00", "2024-01-03 10:11:00"]
-        assert [tick.schedule_time for tick in ticks][2:] == ["2024-01-03 10:12:00"]
+        assert [tick.schedule_time for tick in made_up] == [self.point(1), self.point(11)]
+        assert [tick.schedule_time for tick in ticks][2:] == [self.point(12)]
 
 
 def _failure(method: Any, operation: Any) -> WorkflowError:

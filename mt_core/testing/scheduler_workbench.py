@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from itertools import islice
+from typing import Any, ClassVar
 
 import pytest
 
 from mt_core.clock import Clock
 from mt_core.errors import RegistryError
-from mt_core.model.freshness import Freshness
+from mt_core.model.formatter import show_schedule_time
+from mt_core.model.freshness import Freshness, grid_of
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_gateway import FakeGateway, ReceivedTick
 from mt_core.testing.memory_definitions import MemoryDefinitionStore
@@ -27,8 +29,17 @@ ABSENT = "0aa5c1a4-7a3b-4c50-9d0e-6f1f3c1f0003"
 
 
 class SchedulerWorkbench:
-    """Time begins at `START`; workflows tick each full minute of UTC unless a test says otherwise."""
+    """Time begins half a period before a point of the grid; workflows tick each period of UTC unless a test says otherwise.
 
+    A scheduler whose service has a clock of its own overrides `move_clock`, may have shorter periods, and says with `jumps`
+    that no time can be left out: tests that need this are skipped.
+    """
+
+    period: ClassVar[Freshness] = Freshness(1, "MINUTE")
+    often: ClassVar[Freshness] = Freshness(10, "SECOND")
+    jumps: ClassVar[bool] = True
+    token: ClassVar[str] = "s3cret"
+    start: datetime
     scheduler: WorkflowScheduler
     context: SchedulerContext
     clock: Clock
@@ -47,13 +58,42 @@ class SchedulerWorkbench:
 
     @pytest.fixture
     def start_clock(self) -> Clock:
-        """Return a clock that shows `START`."""
+        """Return the clock of the scheduler; it shows an instant half a period before a point of the grid."""
         return FakeClock(START)
 
     def move_clock(self, delta: timedelta) -> None:
         """Let *delta* pass in one jump, for a scheduler that reads the clock it is given."""
         assert isinstance(self.clock, FakeClock), "Override move_clock for a clock of another kind."
         self.clock.advance(delta)
+
+    def need_jumps(self) -> None:
+        """Skip the test where time cannot be left out."""
+        if not self.jumps:
+            pytest.skip("the service has a clock of its own, and goes through all of the time")
+
+    def point(self, number: int, freshness: Freshness | None = None, zone: str = "UTC") -> str:
+        """Return the schedule time of the point *number*, counted from 1, after the start."""
+        grid = grid_of(freshness or self.period, zone)
+        return show_schedule_time(next(islice(grid.points(self.start), number - 1, None)), zone)
+
+    def every(self, freshness: Freshness, zone: str = "UTC") -> Schedule:
+        """Return the schedule of that freshness, since the start."""
+        return Schedule(freshness=freshness, zone=zone, since=self.start)
+
+    def workflow(self, **facts: Any) -> CreatePeriodicRefreshWorkflow:
+        """Return a workflow to create, with *facts* in place of the usual ones."""
+        return workflow(**{"schedule": self.every(self.period), **facts})
+
+    @property
+    def length(self) -> timedelta:
+        """How long a period is."""
+        return timedelta(seconds=self.period.seconds)
+
+    def prepare(self) -> None:
+        """Get the service ready to read `definitions` and to reach `gateway`, before the scheduler is opened."""
+
+    def clean_up(self) -> None:
+        """Remove what the test left in the service, before the scheduler is closed."""
 
     def settle(self) -> None:
         """Wait until the scheduler has sent all that is due now; a scheduler that cannot tell leaves this out."""
@@ -85,21 +125,24 @@ class SchedulerWorkbench:
     ) -> Iterator[None]:
         self.clock, self.gateway, self.definitions = start_clock, fake_gateway, MemoryDefinitionStore()
         defaults = {option.key: option.default for option in scheduler_class.options if option.default is not None}
+        self.start = start_clock.now()
         self.context = SchedulerContext(
             options=defaults | options,
             definitions=self.definitions,
             clock=start_clock,
             gateway_url=fake_gateway.url,
-            token="s3cret",
+            token=self.token,
         )
+        self.prepare()
         self.scheduler = scheduler_class()
         self.scheduler.open(self.context)
         yield
         self.definitions.failure = None
+        self.clean_up()
         self.scheduler.close()
 
     def create(self, **facts: Any) -> RefreshHandler:
-        return self.scheduler.create_refresh_workflow(workflow(**facts))
+        return self.scheduler.create_refresh_workflow(self.workflow(**facts))
 
     def describe(self, handler: RefreshHandler) -> WorkflowDescription:
         return self.scheduler.describe_refresh_workflows([handler])[handler.workflow_id]
@@ -107,10 +150,10 @@ class SchedulerWorkbench:
     def ticks_of(self, workflow_id: str) -> list[ReceivedTick]:
         return [tick for tick in self.gateway.ticks if tick.table_id == workflow_id]
 
-    def pass_a_minute_with_a_witness(self) -> None:
+    def pass_a_period_with_a_witness(self) -> None:
         """Pass a point of the grid at which another workflow does tick: what has not come then, does not come."""
         self.create(workflow_id=OTHER)
-        self.move_clock(MINUTE)
+        self.move_clock(self.length)
         self.wait_for_ticks(1)
 
 
@@ -120,11 +163,12 @@ def every(amount: int, unit: str) -> Schedule:
 
 
 def workflow(**facts: Any) -> CreatePeriodicRefreshWorkflow:
-    """Return a workflow to create, with *facts* in place of the usual ones."""
+    """Return a workflow to create, with *facts* in place of the usual ones; that of another table has another name."""
+    identifier = "lake.sales.daily" if facts.get("workflow_id", TABLE) == TABLE else "lake.sales.other"
     usual = CreatePeriodicRefreshWorkflow(
         workflow_id=TABLE,
-        identifier="lake.sales.daily",
-        description="refreshes lake.sales.daily",
+        identifier=identifier,
+        description=f"refreshes {identifier}",
         schedule=every(1, "MINUTE"),
     )
     return replace(usual, **facts)

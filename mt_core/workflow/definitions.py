@@ -19,7 +19,8 @@ SHARDS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowDefinition:
-    """A workflow as its scheduler has to run it. `token` is that of the last operation that changed it."""
+    """A workflow as its scheduler has to run it. `token` is that of the last operation that changed it, and `name` is what the
+    scheduler calls it, where that is not the workflow id."""
 
     workflow_id: str
     identifier: str
@@ -30,6 +31,7 @@ class WorkflowDefinition:
     execution_config: Mapping[str, str] = field(default_factory=dict)
     dynamic_options: Mapping[str, str] = field(default_factory=dict)
     token: int = 0
+    name: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -45,6 +47,7 @@ class WorkflowDefinition:
             "execution_config": dict(self.execution_config),
             "dynamic_options": dict(self.dynamic_options),
             "token": self.token,
+            **({"name": self.name} if self.name else {}),
         }
 
     @classmethod
@@ -64,6 +67,7 @@ class WorkflowDefinition:
             execution_config=body["execution_config"],
             dynamic_options=body["dynamic_options"],
             token=body["token"],
+            name=body.get("name", ""),
         )
 
 

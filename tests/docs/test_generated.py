@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from docs.build import ROOT, WAYS_OUT, error_classes, pages
 from mt_core.config import SETTINGS
 from mt_core.errors import MtError
-from mt_core.workflow.loader import load_scheduler
+from scheduler_plugins import airflow, memory
 
 
 @pytest.mark.parametrize(
@@ -32,11 +33,14 @@ def test_every_setting_is_documented_with_its_environment_variable(setting: obje
     assert f"`{setting.variable}`" in page
 
 
-def test_every_option_of_the_bundled_scheduler_is_documented() -> None:
+@pytest.mark.parametrize("plugin", [memory, airflow], ids=["memory", "airflow"])
+def test_every_option_of_the_bundled_schedulers_is_documented(plugin: ModuleType) -> None:
     page = Path(ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
 
-    for option in load_scheduler("memory").options:
-        assert f"| `workflow-scheduler.memory.{option.key}` |" in page
+    [scheduler] = plugin.mt_workflow_schedulers()
+
+    for option in scheduler.options:
+        assert f"| `workflow-scheduler.{scheduler.identifier}.{option.key}` |" in page
 
 
 def test_every_error_has_a_code_of_its_own() -> None:

@@ -24,6 +24,9 @@ def test_a_created_table_is_there_with_its_first_rows_when_create_ends(whole: Wh
             "status": "ACTIVATED",
             "last refresh": "2026-03-01 12:00:00",
             "stale for": "0 s",
+            "status by": "CREATE",
+            "status at": "2026-03-01 12:00:00",
+            "as of": None,
         }
     ]
 

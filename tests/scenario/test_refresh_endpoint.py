@@ -207,3 +207,20 @@ def test_cancel_of_a_run_id_cancels_the_run_and_close_forgets_nothing(gateway: G
     assert gateway.runs.canceled == [first]
     assert gateway.status(f"{session}/operations/{first}") == "CANCELED"
     assert gateway.status(f"{session}/operations/{second}") == "PENDING"
+
+
+def test_a_late_cancel_of_an_old_attempt_changes_nothing_and_says_where_the_run_stands(gateway: Gateway) -> None:
+    session = gateway.open()
+    run = gateway.runs.queue(request_attempt=2)
+    path = f"{session}/operations/{run.run_id}/cancel"
+
+    late = gateway.http.post(path, headers={"Freshtable-Attempt": "1"})
+    now = gateway.http.post(path, headers={"Freshtable-Attempt": "2"})
+    again = gateway.http.post(path, headers={"Freshtable-Attempt": "2"})
+
+    assert [(answer.status_code, answer.json()) for answer in (late, now, again)] == [
+        (200, {"status": "PENDING"}),
+        (200, {"status": "CANCELED"}),
+        (200, {"status": "CANCELED"}),
+    ]
+    assert gateway.runs.canceled == [run.run_id]

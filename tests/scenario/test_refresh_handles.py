@@ -70,6 +70,7 @@ def test_the_result_is_one_row_of_job_id_and_cluster_with_what_the_run_did(whole
     page = whole.page(handle)
 
     [[job_id, cluster]] = page.rows
+    [snapshot] = whole.show("snapshot")[1:]
     assert [column.name for column in page.columns] == ["job id", "cluster info"]
     assert (len(job_id), cluster) == (32, {"execution.target": "fake"})
     assert page.run == {
@@ -79,6 +80,8 @@ def test_the_result_is_one_row_of_job_id_and_cluster_with_what_the_run_did(whole
         "scheduleTime": None,
         "partitions": [{"ds": "2026-03-01"}],
         "attempt": 1,
+        "runId": handle,
+        "snapshot": snapshot,
     }
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mt_core.errors import DefinitionInvalid
-from mt_core.model.freshness import Freshness, FreshnessUnit, before, derive_refresh_mode, grid_of
+from mt_core.model.freshness import Freshness, FreshnessUnit, before, cron_of, derive_refresh_mode, grid_of
 from mt_core.model.zone import instant_at
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "grid.json").read_text())
@@ -342,3 +342,27 @@ def test_a_wall_clock_leads_back_to_its_instant(zone: str, instant: datetime) ->
 
     assert found.astimezone(named).replace(tzinfo=None, fold=0) == wall
     assert found <= instant
+
+
+@pytest.mark.parametrize(
+    ("amount", "unit", "cron"),
+    [
+        (1, "MINUTE", "* * * * *"),
+        (60, "SECOND", "* * * * *"),
+        (5, "MINUTE", "*/5 * * * *"),
+        (60, "MINUTE", "0 * * * *"),
+        (8, "HOUR", "0 */8 * * *"),
+        (24, "HOUR", "0 0 * * *"),
+        (1, "DAY", "0 0 * * *"),
+        (1, "WEEK", "0 0 * * 1"),
+        (30, "SECOND", None),
+        (90, "SECOND", None),
+        (7, "MINUTE", None),
+        (90, "MINUTE", None),
+        (5, "HOUR", None),
+        (2, "DAY", None),
+        (2, "WEEK", None),
+    ],
+)
+def test_the_cron_expression_of_a_freshness(amount: int, unit: str, cron: str | None) -> None:
+    assert cron_of(Freshness(amount, unit)) == cron

@@ -1,0 +1,278 @@
+"""FakeAirflow: what the REST API of an Airflow with our package shows, and when it changes its mind; for tests of its client.
+
+It reads definitions from a store, as the bundle does from the gateway, when a file is parsed; it runs what is due when told to.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+
+from mt_core.clock import Clock
+from mt_core.model.formatter import show_schedule_time
+from mt_core.model.freshness import Grid, grid_of
+from mt_core.workflow.definitions import SHARDS, DefinitionStore, WorkflowDefinition
+from mt_core.workflow.publishing import schedule_json
+
+ALL_HEALTHY = {"metadatabase": "healthy", "scheduler": "healthy", "triggerer": "healthy", "dag_processor": "healthy"}
+PACKAGES = ("apache-airflow-providers-standard", "freshtable-airflow")
+DATABASE_ERROR: Mapping[str, Any] = {"detail": {"reason": "Database error", "message": "database is locked"}}
+
+
+@dataclass
+class FakeDag:
+    """A DAG of a table. `runs` are those that have not ended; `busy` is how many DELETEs are refused because of them."""
+
+    definition: WorkflowDefinition
+    shard: int
+    is_paused: bool
+    is_stale: bool = False
+    last_run: datetime | None = None
+    planned: datetime | None = None
+    runs: dict[str, str] = field(default_factory=dict)
+    busy: int = 0
+
+    @property
+    def grid(self) -> Grid:
+        schedule = self.definition.schedule
+        return grid_of(schedule.freshness, schedule.zone)
+
+    def next_run(self, now: datetime) -> datetime:
+        """Return the next point. Airflow plans it when it parses a DAG and when it has run it, and keeps to that."""
+        if self.planned is None:
+            self.plan(now)
+        assert self.planned is not None
+        return self.planned
+
+    def plan(self, now: datetime) -> None:
+        """Plan the next point: of those that have passed, the latest that has not been run."""
+        since = self.definition.schedule.since
+        self.planned = max(self.grid.after(max(self.last_run or since, since)), self._passed(now))
+
+    def _passed(self, now: datetime) -> datetime:
+        point = self.grid.at_or_before(now)
+        return point if point > self.definition.schedule.since else self.grid.after(self.definition.schedule.since)
+
+    @property
+    def summary(self) -> str:
+        schedule = schedule_json(self.definition.schedule)
+        interval = schedule.get("cron") or f"every {schedule['amount']} {schedule['unit']}"
+        return f"{interval} ({self.definition.schedule.zone}) since {self.definition.schedule.since.isoformat()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """How the next requests with *part* in "METHOD path" are answered."""
+
+    part: str
+    status: int
+    body: Mapping[str, Any]
+
+
+class FakeAirflow:
+    """The state behind the API; a test sets the attributes. Safe from any thread."""
+
+    def __init__(self, clock: Clock, definitions: DefinitionStore | None) -> None:
+        self.clock, self.definitions = clock, definitions
+        self.prefix, self.version = "mt__", "3.3.2"
+        self.users = {"svc": "s3cret-svc", "anna": "s3cret-anna"}
+        self.plugin_loaded, self.packages = True, list(PACKAGES)
+        self.health: dict[str, str | None] = dict(ALL_HEALTHY)
+        self.reads_event_log = True
+        # How long after a request a file is parsed; None: the DAG processor is down.
+        self.parse_after: timedelta | None = timedelta(0)
+        self.broken: set[str] = set()
+        self.dags: dict[str, FakeDag] = {}
+        self.events: list[dict[str, Any]] = []
+        self.requests: list[str] = []
+        self.logins = 0
+        self._failures: list[Failure] = []
+        self._tokens: dict[str, str] = {}
+        self._expired: set[str] = set()
+        self._parsed = dict.fromkeys(range(SHARDS), "0")
+        self._pending: dict[int, datetime] = {}
+        self._numbers = itertools.count(1)
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep every other thread out."""
+        with self._lock:
+            yield
+
+    # ------------------------------------------------------------------------------------------------ what a test does
+
+    def fail(self, part: str, status: int = 500, body: Mapping[str, Any] = DATABASE_ERROR, *, times: int = 1) -> None:
+        """Answer the next *times* requests with *part* in "METHOD path" so."""
+        self._failures += [Failure(part=part, status=status, body=body)] * times
+
+    def expire_tokens(self) -> None:
+        """Let every token given out so far be too old."""
+        self._expired |= set(self._tokens)
+
+    def forget_tokens(self) -> None:
+        """Sign tokens with another secret from now on."""
+        self._tokens.clear()
+
+    def pause_by_hand(self, dag_id: str, *, paused: bool, user: str = "anna") -> None:
+        """Pause or resume a DAG in the UI."""
+        with self._lock:
+            self.dags[dag_id].is_paused = paused
+            self._log(dag_id, user, paused)
+
+    def asked(self, part: str) -> int:
+        """Return how many requests had *part* in "METHOD path"."""
+        return sum(part in request for request in self.requests)
+
+    def run_due(self, gateway_url: str, token: str = "") -> None:
+        """Run every DAG whose time has come, as its task does: open a session and ask for the refresh."""
+        with self._lock:
+            self._parse_due()
+            now = self.clock.now()
+            due = [
+                dag for dag in self.dags.values() if not (dag.is_stale or dag.is_paused) and dag.next_run(now) <= now
+            ]
+            for dag in due:
+                dag.last_run = dag.next_run(now)
+                dag.plan(now)
+        with httpx.Client(
+            base_url=gateway_url, headers={"Authorization": f"Bearer {token}"}, trust_env=False
+        ) as gateway:
+            for dag in due:
+                _refresh(gateway, dag)
+
+    # --------------------------------------------------------------------------------------------------- what a client sees
+
+    def planned(self, request: str) -> Failure | None:
+        """Note a request, "METHOD path", and return how it fails, if it was told to."""
+        with self._lock:
+            self.requests.append(request)
+            self._parse_due()
+            for failure in self._failures:
+                if failure.part in request:
+                    self._failures.remove(failure)
+                    return failure
+            return None
+
+    def log_in(self, user: str, password: str) -> str | None:
+        with self._lock:
+            self.logins += 1
+            if self.users.get(user) != password:
+                return None
+            token = f"token-{next(self._numbers)}"
+            self._tokens[token] = user
+            return token
+
+    def user_of(self, token: str) -> tuple[str, int, str]:
+        """Return the user of a token, or a status and what is wrong with it."""
+        if not token:
+            return "", 401, "Not authenticated"
+        if token not in self._tokens:
+            return "", 403, "Invalid JWT token"
+        return (self._tokens[token], 200, "") if token not in self._expired else ("", 401, "Token Expired")
+
+    def request_parse(self, shard: int) -> bool:
+        """Have a shard parsed; return False if that was asked for already."""
+        with self._lock:
+            if shard in self._pending or self.parse_after is None:
+                return False
+            self._pending[shard] = self.clock.now() + self.parse_after
+            self._parse_due()
+            return True
+
+    def anchor(self, shard: int) -> dict[str, Any] | None:
+        """Return the anchor DAG of a shard as the API shows it; None without our bundle."""
+        if self.definitions is None:
+            return None
+        dag_id = f"{self.prefix}shard_{shard:02d}"
+        names = [name for name in sorted(self.broken) if any(name == each.name for each in self._shard(shard))]
+        return {
+            "dag_id": dag_id,
+            "is_paused": False,
+            "is_stale": False,
+            "next_dagrun_run_after": None,
+            "timetable_summary": "never",
+            "last_parsed_time": self._parsed[shard],
+            "file_token": f"file-{shard}",
+            "doc_md": "\n".join(f"{name}: cannot be read" for name in names),
+        }
+
+    def shown(self, dag: FakeDag) -> dict[str, Any]:
+        """Return a DAG as the API shows it."""
+        return {
+            "dag_id": dag.definition.name,
+            "is_paused": dag.is_paused,
+            "is_stale": dag.is_stale,
+            "next_dagrun_run_after": dag.next_run(self.clock.now()).isoformat().replace("+00:00", "Z"),
+            "timetable_summary": dag.summary,
+            "last_parsed_time": self._parsed[dag.shard],
+            "file_token": f"file-{dag.shard}",
+        }
+
+    def patch(self, dag_id: str, paused: bool, user: str) -> None:
+        self.dags[dag_id].is_paused = paused
+        self._log(dag_id, user, paused)
+
+    # ----------------------------------------------------------------------------------------------------------- parsing
+
+    def parse_all(self) -> None:
+        """Parse every file, as happens by and by."""
+        with self._lock:
+            for shard in range(SHARDS):
+                self._parse(shard)
+
+    def _parse_due(self) -> None:
+        for shard, at in list(self._pending.items()):
+            if at <= self.clock.now():
+                del self._pending[shard]
+                self._parse(shard)
+
+    def _shard(self, shard: int) -> list[WorkflowDefinition]:
+        return self.definitions.shard(shard)[1] if self.definitions is not None else []
+
+    def _parse(self, shard: int) -> None:
+        self._parsed[shard] = str(next(self._numbers))
+        found = {each.name: each for each in self._shard(shard) if each.name and each.name not in self.broken}
+        for name, definition in found.items():
+            known = self.dags.get(name)
+            if known is None:
+                self.dags[name] = FakeDag(definition=definition, shard=shard, is_paused=definition.paused)
+            else:
+                known.definition, known.shard, known.is_stale = definition, shard, False
+                known.plan(self.clock.now())
+        for name, dag in self.dags.items():
+            if dag.shard == shard and name not in found:
+                dag.is_stale = True
+
+    def _log(self, dag_id: str, user: str, paused: bool) -> None:
+        extra = f'{{"is_paused": {str(paused).lower()}, "method": "PATCH"}}'
+        when = self.clock.now().isoformat()
+        self.events.append({"dag_id": dag_id, "event": "patch_dag", "owner": user, "when": when, "extra": extra})
+
+
+def _refresh(gateway: httpx.Client, dag: FakeDag) -> None:
+    definition, point = dag.definition, dag.last_run
+    assert point is not None
+    opened = gateway.post("/v3/sessions", json={"sessionName": "airflow", "properties": dict(definition.init_config)})
+    gateway.post(
+        f"/v3/sessions/{opened.json()['sessionHandle']}/materialized-tables/{definition.identifier}/refresh",
+        json={
+            "isPeriodic": True,
+            "scheduleTime": show_schedule_time(point, definition.schedule.zone),
+            "dynamicOptions": dict(definition.dynamic_options),
+            "staticPartitions": {},
+            "executionConfig": dict(definition.execution_config),
+        },
+        headers={
+            "Idempotency-Key": f"{definition.workflow_id}/{definition.name}/scheduled__{point.isoformat()}/refresh/-1/0/0",
+            "Freshtable-Table": definition.workflow_id,
+            "Freshtable-Attempt": "1",
+        },
+    )

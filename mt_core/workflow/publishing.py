@@ -1,0 +1,60 @@
+"""Published workflows: the JSON by which a scheduler outside the gateway reads what it has to run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from mt_core.model.freshness import cron_of
+from mt_core.workflow.definitions import SHARDS, WorkflowDefinition
+from mt_core.workflow.operations import Schedule
+
+PUBLISHED_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedShard:
+    """A shard as it is served, with an ETag that changes with any byte of it."""
+
+    etag: str
+    body: dict[str, Any]
+
+
+def schedule_json(schedule: Schedule) -> dict[str, Any]:
+    """Return *schedule* as cron where cron can say it, else as a grid of so many units."""
+    cron = cron_of(schedule.freshness)
+    if cron is not None:
+        return {"kind": "cron", "cron": cron}
+    return {"kind": "grid", "amount": schedule.freshness.amount, "unit": str(schedule.freshness.unit)}
+
+
+def workflow_json(definition: WorkflowDefinition, *, text: str = "", details_url: str = "") -> dict[str, Any]:
+    """Return one workflow; *text* is the table's CREATE statement without its secrets, *details_url* where to read more."""
+    body = definition.to_json()
+    return {
+        "name": definition.name,
+        "workflow_id": definition.workflow_id,
+        "identifier": definition.identifier,
+        "description": definition.description,
+        "schedule": schedule_json(definition.schedule),
+        **{key: body[key] for key in ("freshness", "zone", "since", "paused")},
+        **{key: body[key] for key in ("init_config", "execution_config", "dynamic_options")},
+        "definition": text,
+        "details_url": details_url,
+    }
+
+
+def published_shard(scheduler: str, number: int, workflows: Sequence[dict[str, Any]]) -> PublishedShard:
+    """Return shard *number* of *scheduler* with these workflows."""
+    body = {
+        "version": PUBLISHED_VERSION,
+        "scheduler": scheduler,
+        "shard": number,
+        "shards": SHARDS,
+        "workflows": list(workflows),
+    }
+    text = json.dumps(body, sort_keys=True)
+    return PublishedShard(etag=sha256(text.encode()).hexdigest()[:32], body=body)

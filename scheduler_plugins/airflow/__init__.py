@@ -1,0 +1,11 @@
+"""The plug-in `airflow`: refresh workflows that are DAGs of an Airflow, asked by its public REST API."""
+
+from __future__ import annotations
+
+from mt_core.workflow.scheduler import WorkflowScheduler, hookimpl
+from scheduler_plugins.airflow.scheduler import AirflowScheduler
+
+
+@hookimpl
+def mt_workflow_schedulers() -> list[type[WorkflowScheduler]]:
+    return [AirflowScheduler]

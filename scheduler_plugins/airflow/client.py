@@ -1,0 +1,194 @@
+"""HTTP to Airflow's public REST API: login, repeats that are safe, and errors that say what to do."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+from typing import Any
+
+import httpx
+
+from mt_core.clock import Clock
+from mt_core.errors import WorkflowError
+from scheduler_plugins.airflow.settings import PREFIX, AirflowSettings
+
+API = "/api/v2"
+OK = 200
+CREATED = 201
+NO_CONTENT = 204
+UNAUTHORIZED = 401
+FORBIDDEN = 403
+NOT_FOUND = 404
+CONFLICT = 409
+SERVER_ERROR = 500
+INVALID_TOKEN = "Invalid JWT token"
+DATABASE_ERROR = "Database error"
+# Waits between the tries of a call, in seconds; each call may be repeated, because all we ask for is idempotent.
+PAUSES_S = (0.2, 0.8)
+_GATEWAY_ERRORS = frozenset({502, 503, 504})
+_LONGEST_DETAIL = 500
+
+Answer = httpx.Response
+
+
+class AirflowClient:
+    """Calls of one Airflow as one user; safe from any thread. After `close` every call fails."""
+
+    def __init__(self, settings: AirflowSettings, clock: Clock) -> None:
+        self._settings, self._clock = settings, clock
+        self._login = threading.Lock()
+        self._token = settings.token
+        self.closed = threading.Event()
+        self._http = httpx.Client(timeout=settings.request_timeout_s, verify=_tls(settings), trust_env=False)
+
+    @property
+    def endpoint(self) -> str:
+        return self._settings.endpoint
+
+    def close(self) -> None:
+        self.closed.set()
+        self._http.close()
+
+    def get(self, path: str, params: Mapping[str, Any] | None = None, *, accept: Collection[int] = (OK,)) -> Answer:
+        """Return the answer of GET, whose status is one of *accept*; raises WorkflowError for any other, and for none."""
+        return self.call("GET", path, accept=accept, params=params)
+
+    def call(self, method: str, path: str, *, accept: Collection[int], **request: Any) -> Answer:
+        """Do the same for any method; *request* is passed on to httpx."""
+        for pause_s in (*PAUSES_S, None):
+            try:
+                answer = self._send(method, API + path, **request)
+            except httpx.TransportError as cause:
+                if pause_s is None or self.closed.is_set():
+                    raise self._unreachable(cause) from cause
+            except (httpx.HTTPError, RuntimeError) as cause:
+                # httpx raises a RuntimeError when its client was closed meanwhile.
+                raise self._unreachable(cause) from cause
+            else:
+                if answer.status_code in accept and not _is_passing(answer):
+                    return answer
+                if pause_s is None or not _is_passing(answer):
+                    raise self._refused(answer, f"{method} {API}{path}")
+            self.pause(pause_s)
+        raise AssertionError("the last try returns or raises")
+
+    def pause(self, seconds: float) -> None:
+        """Wait a little; raises WorkflowError when the scheduler is closed meanwhile."""
+        if self._clock.wait_until(self._clock.now() + timedelta(seconds=seconds), self.closed):
+            raise WorkflowError(
+                "The Airflow scheduler was closed while it waited for Airflow; start the gateway again."
+            )
+
+    def read(self, answer: Answer) -> Any:
+        """Return the JSON of an answer; raises WorkflowError where something else than Airflow answered."""
+        try:
+            return answer.json()
+        except ValueError as cause:
+            raise WorkflowError(
+                f"{self.endpoint} answered {answer.request.url.path} with something else than JSON; see that "
+                f"{PREFIX}endpoint is Airflow's api-server itself."
+            ) from cause
+
+    # ----------------------------------------------------------------------------------------------------------- login
+
+    def _send(self, method: str, path: str, **request: Any) -> Answer:
+        """Send a request with our token, and once more with a new one when it is no longer good."""
+        token = self._token or self._new_token("")
+        answer = self._http.request(method, self.endpoint + path, headers=_bearer(token), **request)
+        if _needs_login(answer) and self._settings.user_name:
+            answer = self._http.request(
+                method, self.endpoint + path, headers=_bearer(self._new_token(token)), **request
+            )
+        return answer
+
+    def _new_token(self, old: str) -> str:
+        """Log in, unless another thread has done so since *old* was found to be of no use."""
+        with self._login:
+            if self._token == old:
+                self._token = self._logged_in()
+            return self._token
+
+    def _logged_in(self) -> str:
+        credentials = {"username": self._settings.user_name, "password": self._settings.password}
+        answer = self._http.post(f"{self.endpoint}/auth/token", json=credentials)
+        if _is_passing(answer) or answer.status_code in _GATEWAY_ERRORS:
+            raise httpx.TransportError(f"the login was answered {answer.status_code}", request=answer.request)
+        if answer.status_code != CREATED:
+            raise self._refused(answer, "POST /auth/token")
+        return str(self.read(answer)["access_token"])
+
+    # ---------------------------------------------------------------------------------------------------------- errors
+
+    def _unreachable(self, cause: Exception) -> WorkflowError:
+        return WorkflowError(
+            f"Airflow at {self.endpoint} cannot be reached ({type(cause).__name__}: {cause}); see that its api-server runs "
+            f"there, or correct {PREFIX}endpoint."
+        )
+
+    def _refused(self, answer: Answer, what: str) -> WorkflowError:
+        """Return the error that says what Airflow's answer means for the gateway's operator."""
+        user = f"user {self._settings.user_name!r}" if self._settings.user_name else f"the token in {PREFIX}token"
+        detail = detail_of(answer)
+        if answer.status_code == UNAUTHORIZED or detail == INVALID_TOKEN:
+            way_out = (
+                "Correct {0}user-name and {0}password" if self._settings.user_name else "Get a new one for {0}token"
+            )
+            text = f"Airflow at {self.endpoint} does not let in {user}: {detail}. {way_out.format(PREFIX)}."
+        elif answer.status_code == FORBIDDEN:
+            text = f"Airflow at {self.endpoint} lacks rights for {user}: {what} is forbidden ({detail}); give it the role Op."
+        else:
+            text = f"Airflow at {self.endpoint} answered {what} with {answer.status_code}: {detail}."
+        return _caused(text, answer)
+
+
+def _caused(text: str, answer: Answer) -> WorkflowError:
+    error = WorkflowError(text)
+    error.__cause__ = httpx.HTTPStatusError(
+        f"{answer.status_code} {answer.request.url.path}", request=answer.request, response=answer
+    )
+    return error
+
+
+def is_away(error: WorkflowError) -> bool:
+    """Whether *error* says that there is no Airflow to talk to just now, rather than that it refuses."""
+    cause = error.__cause__
+    passing = isinstance(cause, httpx.HTTPStatusError) and _is_passing(cause.response)
+    return isinstance(cause, httpx.TransportError) or passing
+
+
+def detail_of(answer: Answer) -> str:
+    """Return what an answer says is wrong: Airflow's `detail`, which may be an object with a reason, else its text."""
+    try:
+        detail = answer.json()["detail"]
+    except (ValueError, KeyError, TypeError):
+        return answer.text.strip()[:_LONGEST_DETAIL] or answer.reason_phrase
+    if isinstance(detail, dict):
+        return str(detail.get("reason", detail))[:_LONGEST_DETAIL]
+    return str(detail)[:_LONGEST_DETAIL].rstrip(".")
+
+
+def _needs_login(answer: Answer) -> bool:
+    invalid = answer.status_code == FORBIDDEN and detail_of(answer) == INVALID_TOKEN
+    return answer.status_code == UNAUTHORIZED or invalid
+
+
+def _is_passing(answer: Answer) -> bool:
+    """Whether the same call can succeed in a moment; nothing was changed by this one."""
+    busy = answer.status_code == SERVER_ERROR and detail_of(answer) == DATABASE_ERROR
+    return busy or answer.status_code in _GATEWAY_ERRORS
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _tls(settings: AirflowSettings) -> ssl.SSLContext | bool:
+    if not settings.ca_file:
+        # For plain HTTP the usual certificates, which take a while to read, are not needed.
+        return settings.endpoint.startswith("https:")
+    try:
+        return ssl.create_default_context(cafile=settings.ca_file)
+    except (OSError, ssl.SSLError) as cause:
+        raise WorkflowError(f"{PREFIX}ca-file: {settings.ca_file} cannot be used: {cause}.") from cause

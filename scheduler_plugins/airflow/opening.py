@@ -1,0 +1,137 @@
+"""Opening: whether Airflow is all that the gateway needs it to be, and if not, what exactly it lacks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from mt_core.clock import Clock
+from mt_core.errors import WorkflowError
+from scheduler_plugins.airflow.client import FORBIDDEN, NOT_FOUND, OK, SERVER_ERROR, AirflowClient, is_away
+from scheduler_plugins.airflow.names import anchor_of
+from scheduler_plugins.airflow.settings import DAG_ID_PREFIX, PREFIX, AirflowSettings
+
+LOWEST_VERSION = (3, 3)
+PACKAGE = "freshtable-airflow"
+PLUGIN = "freshtable"
+AGAIN_S = 1.0
+COMPONENTS = ("scheduler", "dag_processor", "triggerer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lack:
+    """What Airflow lacks; *passing* if that can be so because it is just starting."""
+
+    text: str
+    fact: str
+    passing: bool = True
+
+
+class Opening:
+    """Looks at an Airflow that the gateway has been told to work with."""
+
+    def __init__(self, client: AirflowClient, settings: AirflowSettings, clock: Clock) -> None:
+        self._client, self._settings, self._clock = client, settings, clock
+
+    def check(self) -> str:
+        """Return what the operator should know though it stops nothing: Airflow is away, or limps; empty when all is well.
+
+        Raises WorkflowError for what must be corrected, naming it; what an Airflow that is starting may still lack is waited for.
+        """
+        until = self._clock.now() + timedelta(seconds=self._settings.open_timeout_s)
+        while True:
+            try:
+                lack = self._look()
+            except WorkflowError as error:
+                if is_away(error):
+                    return str(error)
+                raise
+            if lack is None:
+                return self._limping()
+            if not lack.passing or self._clock.now() >= until:
+                raise WorkflowError(f"Airflow at {self._client.endpoint} {lack.text}.") from LookupError(lack.fact)
+            self._client.pause(AGAIN_S)
+
+    def _look(self) -> _Lack | None:
+        return self._version() or self._anchor() or self._health()
+
+    def _version(self) -> _Lack | None:
+        answer = self._client.get("/version", accept=(OK, NOT_FOUND))
+        text = str(self._client.read(answer).get("version", "")) if answer.status_code == OK else "without /api/v2"
+        numbers = tuple(int(part) for part in re.findall(r"\d+", text)[:2]) if answer.status_code == OK else (0,)
+        if numbers >= LOWEST_VERSION:
+            return None
+        needed = ".".join(str(number) for number in LOWEST_VERSION)
+        return _Lack(
+            text=f"is of version {text}; {needed} or newer is needed: with older ones nothing would cancel the refresh of a task",
+            fact=text,
+            passing=False,
+        )
+
+    def _anchor(self) -> _Lack | None:
+        dag_id = anchor_of(self._settings.dag_id_prefix, 0)
+        answer = self._client.get(f"/dags/{dag_id}", accept=(OK, NOT_FOUND, SERVER_ERROR))
+        if answer.status_code == SERVER_ERROR:
+            return _Lack(
+                text=f"has our DAGs, but its api-server not the plug-in {PLUGIN} to show them: install {PACKAGE} where the "
+                "api-server runs, and start it again",
+                fact=f"500 for /dags/{dag_id}",
+            )
+        dag = self._client.read(answer) if answer.status_code == OK else {"is_stale": True}
+        if not dag["is_stale"]:
+            return None
+        if answer.status_code == OK:
+            return _Lack(
+                text=f"does not read our bundle any more (DAG {dag_id} is stale): see that its DAG processor runs, and "
+                "what [dag_processor] dag_bundle_config_list says there",
+                fact=dag_id,
+            )
+        return self._missing(dag_id)
+
+    def _missing(self, dag_id: str) -> _Lack:
+        providers = self._providers()
+        if not any(provider.get("package_name") == PACKAGE for provider in providers):
+            return _Lack(
+                text=f"does not have the package {PACKAGE}: install it where its api-server, scheduler, DAG processor, "
+                f"triggerer and workers run (pip install {PACKAGE}), configure its bundle and start them again",
+                fact=dag_id,
+            )
+        return _Lack(
+            text=f"has the package {PACKAGE}, but not the DAG {dag_id} of its bundle: add the bundle to "
+            "[dag_processor] dag_bundle_config_list as "
+            '{"name": "materialized-tables", "classpath": "freshtable_airflow.bundle.GatewayDagBundle", '
+            '"kwargs": {"gateway": "<the URL of this gateway>"}}, see that its dag_id_prefix is the same as '
+            f"{PREFIX}{DAG_ID_PREFIX.key} ({self._settings.dag_id_prefix!r}), and that the DAG processor runs",
+            fact=dag_id,
+        )
+
+    def _providers(self) -> list[dict[str, Any]]:
+        """Return the installed providers; without the right to see them, ours alone, as if it were installed."""
+        found: list[dict[str, Any]] = []
+        while True:
+            params = {"limit": 100, "offset": len(found)}
+            answer = self._client.get("/providers", params, accept=(OK, FORBIDDEN))
+            if answer.status_code == FORBIDDEN:
+                return [{"package_name": PACKAGE}]
+            body = self._client.read(answer)
+            found += body["providers"]
+            if not body["providers"] or len(found) >= body["total_entries"]:
+                return found
+
+    def _health(self) -> _Lack | None:
+        # A status of null is that of a component which has never run.
+        absent = [name.replace("_", "-") for name, status in self._statuses().items() if not status]
+        if not absent:
+            return None
+        return _Lack(text=f"runs no {absent[0]}; start one with `airflow {absent[0]}`", fact=f"{absent[0]}: null")
+
+    def _limping(self) -> str:
+        ill = [name.replace("_", "-") for name, status in self._statuses().items() if status != "healthy"]
+        names = " and ".join(ill)
+        return f"Airflow at {self._client.endpoint} runs without a healthy {names}: DAGs may be late" if ill else ""
+
+    def _statuses(self) -> dict[str, str]:
+        body = self._client.read(self._client.get("/monitor/health"))
+        return {name: (body.get(name) or {}).get("status") or "" for name in COMPONENTS}

@@ -1,0 +1,139 @@
+"""Publishing: a definition in the store becomes a DAG that Airflow shows, or is taken back."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from mt_core.clock import Clock
+from mt_core.errors import WorkflowError
+from mt_core.workflow.definitions import WorkflowDefinition, shard_of
+from mt_core.workflow.publishing import schedule_json
+from scheduler_plugins.airflow.dags import Dag, Dags
+from scheduler_plugins.airflow.names import anchor_of
+from scheduler_plugins.airflow.settings import PREFIX, PUBLISH_TIMEOUT, AirflowSettings
+
+POLL_S = 0.1
+LONGEST_POLL_S = 0.5
+PARSE_AGAIN_S = 5.0
+# Airflow's scheduler goes on with the old schedule if the DAG was written less than this before
+# ([core] min_serialized_dag_update_interval, 30 s unless it was set), so its file has to be read once more after that.
+FOLLOW_UP = timedelta(seconds=35)
+_LONGEST_DOC = 600
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+class Publisher:
+    """Has Airflow read what the store has, shard by shard, and waits until it shows. Thread-safe."""
+
+    def __init__(self, dags: Dags, settings: AirflowSettings, clock: Clock) -> None:
+        self._dags, self._settings, self._clock = dags, settings, clock
+        self._lock = threading.Lock()
+        self._follow_ups: dict[int, datetime] = {}
+
+    def anchor(self, workflow_id: str) -> Dag:
+        """Return the anchor DAG of the workflow's shard; raises WorkflowError saying what Airflow lacks without it."""
+        dag_id = anchor_of(self._settings.dag_id_prefix, shard_of(workflow_id))
+        found = self._dags.get(dag_id)
+        if found is None or found.is_stale:
+            raise WorkflowError(
+                f"Airflow at {self._dags.client.endpoint} has no DAG {dag_id}: its DAG processor must have freshtable-airflow "
+                "installed and our bundle in [dag_processor] dag_bundle_config_list, with the dag_id_prefix "
+                f"{self._settings.dag_id_prefix!r}."
+            ) from LookupError(dag_id)
+        return found
+
+    def is_installed(self, workflow_id: str) -> bool:
+        """Whether Airflow reads the shard of the workflow at all."""
+        found = self._dags.get(anchor_of(self._settings.dag_id_prefix, shard_of(workflow_id)))
+        return found is not None and not found.is_stale
+
+    def show(self, definition: WorkflowDefinition) -> Dag:
+        """Return the DAG of *definition* as soon as Airflow shows it with its schedule."""
+
+        def shown() -> Dag | None:
+            dag = self._dags.get(definition.name)
+            return dag if dag is not None and not dag.is_stale and is_on(dag, definition) else None
+
+        def lacking() -> str:
+            return f"DAG {definition.name} ({definition.identifier}) {self._state_of(definition)}"
+
+        return self._parsed_until(self.anchor(definition.workflow_id), shown, lacking)
+
+    def read_again(self, workflow_id: str, *, within_s: float | None = None) -> None:
+        """Return when Airflow has read the shard of the workflow after this call began; raises WorkflowError if it does not.
+
+        *within_s* is how long that may take (None: as the settings say).
+        """
+        before = self.anchor(workflow_id)
+
+        def read() -> bool | None:
+            return True if self.anchor(workflow_id).parsed != before.parsed else None
+
+        self._parsed_until(before, read, lambda: f"the file of {before.dag_id} has not been read again", within_s)
+
+    def follow_up(self, workflow_id: str) -> None:
+        """Have the shard read once more in a while, at a later call of `catch_up`."""
+        with self._lock:
+            self._follow_ups[shard_of(workflow_id)] = self._clock.now() + FOLLOW_UP
+
+    def catch_up(self) -> None:
+        """Have those shards read again whose time has come."""
+        with self._lock:
+            due = [shard for shard, at in self._follow_ups.items() if at <= self._clock.now()]
+            for shard in due:
+                del self._follow_ups[shard]
+        for shard in due:
+            self._parse(shard)
+
+    def nudge(self, workflow_id: str) -> None:
+        """Have the shard of the workflow read soon, without waiting for it."""
+        self._parse(shard_of(workflow_id))
+
+    def _parse(self, shard: int) -> None:
+        anchor = self._dags.get(anchor_of(self._settings.dag_id_prefix, shard))
+        if anchor is not None:
+            self._dags.parse(anchor)
+
+    def _parsed_until(
+        self, anchor: Dag, probe: Callable[[], T | None], lacking: Callable[[], str], within_s: float | None = None
+    ) -> T:
+        """Have the anchor's file read, again and again, until *probe* finds something, and return that."""
+        longest_s = self._settings.publish_timeout_s if within_s is None else within_s
+        began = asked = self._clock.now()
+        self._dags.parse(anchor)
+        poll_s = POLL_S
+        while (found := probe()) is None:
+            now = self._clock.now()
+            if now - began >= timedelta(seconds=longest_s):
+                raise WorkflowError(
+                    f"Airflow at {self._dags.client.endpoint}: {lacking()} within {longest_s:g} s "
+                    f"({PREFIX}{PUBLISH_TIMEOUT.key}); see that its DAG processor runs and reaches this gateway."
+                ) from TimeoutError(anchor.dag_id)
+            if now - asked >= timedelta(seconds=PARSE_AGAIN_S):
+                asked = now
+                self._dags.parse(anchor)
+            self._dags.client.pause(poll_s)
+            poll_s = min(poll_s * 1.5, LONGEST_POLL_S)
+        return found
+
+    def _state_of(self, definition: WorkflowDefinition) -> str:
+        """Return in words how far Airflow has got with a definition that it does not show."""
+        dag = self._dags.get(definition.name)
+        if dag is not None and not dag.is_stale:
+            return f"is still on the schedule '{dag.summary}'"
+        anchor = anchor_of(self._settings.dag_id_prefix, shard_of(definition.workflow_id))
+        doc = " ".join(self._dags.doc(anchor).split())
+        return f"has not appeared ({anchor} says: {doc[:_LONGEST_DOC]})" if doc else "has not appeared"
+
+
+def is_on(dag: Dag, definition: WorkflowDefinition) -> bool:
+    """Whether *dag* has the schedule of *definition*: interval, zone, and the instant since when it counts."""
+    schedule = schedule_json(definition.schedule)
+    interval = schedule["cron"] if schedule["kind"] == "cron" else f"{schedule['amount']} {schedule['unit']} "
+    parts = (interval, f"({definition.schedule.zone})", definition.schedule.since.isoformat())
+    return all(part in dag.summary for part in parts)

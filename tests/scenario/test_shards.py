@@ -1,0 +1,171 @@
+"""What Airflow's side of the plug-in reads from the gateway: workflows, shard by shard, with an ETag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from mt_core.gateway.application import build_app
+from mt_core.model.freshness import Freshness
+from mt_core.sql.parser import parse
+from mt_core.tables.published import PublishedWorkflows
+from mt_core.testing.manager_world import ManagerWorld
+from mt_core.workflow.definitions import WorkflowDefinition, shard_of
+from mt_core.workflow.operations import Schedule
+from tests.scenario.running_gateway import Gateway, root_cause
+
+CREATE = """CREATE MATERIALIZED TABLE daily WITH ('write.password' = 'p4ss')
+FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM orders"""
+
+
+@pytest.fixture
+def world() -> ManagerWorld:
+    world = ManagerWorld()
+    world.sql(CREATE)
+    return world
+
+
+@pytest.fixture
+def airflow(gateway: Gateway, world: ManagerWorld, switch: Any) -> Iterator[httpx.Client]:
+    """The gateway's HTTP client; it publishes the workflows of *world* for Airflow."""
+    published = PublishedWorkflows(world.registry, "airflow")
+    switch.app = build_app(replace(gateway.services, published=published))
+    return gateway.http
+
+
+def definition(world: ManagerWorld, **facts: Any) -> WorkflowDefinition:
+    usual = WorkflowDefinition(
+        workflow_id=world.table().table_id,
+        identifier="lake.default.daily",
+        description="Refresh materialized table lake.default.daily every 1 day",
+        schedule=Schedule(freshness=Freshness(1, "DAY"), zone="Europe/Berlin", since=datetime(2026, 3, 1, tzinfo=UTC)),
+        init_config={"table.local-time-zone": "Europe/Berlin"},
+        dynamic_options={"format": "orc"},
+        name="mt__lake.default.daily",
+    )
+    return replace(usual, **facts)
+
+
+def publish(world: ManagerWorld, **facts: Any) -> str:
+    """Store the definition and return the path of its shard."""
+    stored = definition(world, **facts)
+    world.registry.definitions.put(stored)
+    return f"/v3/workflows/airflow/shards/{shard_of(stored.workflow_id)}"
+
+
+def test_a_shard_has_all_that_a_dag_needs(world: ManagerWorld, airflow: httpx.Client) -> None:
+    path = publish(world)
+    table_id = world.table().table_id
+
+    answer = airflow.get(path)
+
+    text = answer.json()["workflows"][0].pop("definition")
+    body = answer.json()
+    body["workflows"][0].pop("definition")
+    assert answer.status_code == 200
+    assert body == {
+        "version": 1,
+        "scheduler": "airflow",
+        "shard": shard_of(table_id),
+        "shards": 16,
+        "workflows": [
+            {
+                "name": "mt__lake.default.daily",
+                "workflow_id": table_id,
+                "identifier": "lake.default.daily",
+                "description": "Refresh materialized table lake.default.daily every 1 day",
+                "schedule": {"kind": "cron", "cron": "0 0 * * *"},
+                "freshness": {"amount": 1, "unit": "DAY"},
+                "zone": "Europe/Berlin",
+                "since": "2026-03-01T00:00:00+00:00",
+                "paused": False,
+                "init_config": {"table.local-time-zone": "Europe/Berlin"},
+                "execution_config": {},
+                "dynamic_options": {"format": "orc"},
+                "details_url": f"{airflow.base_url}/v3/workflows/airflow/{table_id}",
+            }
+        ],
+    }
+    assert "CREATE MATERIALIZED TABLE `lake`.`default`.`daily`" in text
+    assert parse(text) is not None
+    assert "p4ss" not in text
+
+
+def test_a_schedule_that_cron_cannot_say_is_a_grid(world: ManagerWorld, airflow: httpx.Client) -> None:
+    schedule = replace(definition(world).schedule, freshness=Freshness(90, "MINUTE"))
+    path = publish(world, schedule=schedule)
+
+    [workflow] = airflow.get(path).json()["workflows"]
+
+    assert workflow["schedule"] == {"kind": "grid", "amount": 90, "unit": "MINUTE"}
+
+
+def test_who_has_the_shard_already_is_sent_nothing_until_it_changes(world: ManagerWorld, airflow: httpx.Client) -> None:
+    world.engine.create_source("lake.default.others", [{"ds": "2026-03-01", "amount": 1}])
+    path = publish(world)
+    etag = airflow.get(path).headers["etag"]
+
+    same = airflow.get(path, headers={"If-None-Match": etag})
+    publish(world, paused=True)
+    paused = airflow.get(path, headers={"If-None-Match": etag})
+    world.sql("ALTER MATERIALIZED TABLE daily AS SELECT * FROM others")
+    altered = airflow.get(path, headers={"If-None-Match": paused.headers["etag"]})
+
+    assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", etag)
+    assert (paused.status_code, paused.json()["workflows"][0]["paused"]) == (200, True)
+    assert altered.status_code == 200
+
+
+def test_workflows_that_another_scheduler_keeps_are_not_published(world: ManagerWorld, airflow: httpx.Client) -> None:
+    path = publish(world, name="")
+
+    assert airflow.get(path).json()["workflows"] == []
+
+
+def test_a_table_that_is_dropped_leaves_its_shard(world: ManagerWorld, airflow: httpx.Client) -> None:
+    path = publish(world)
+    world.sql("DROP MATERIALIZED TABLE daily")
+
+    assert airflow.get(path).json()["workflows"] == []
+
+
+def test_one_workflow_can_be_looked_up(world: ManagerWorld, airflow: httpx.Client) -> None:
+    path = publish(world)
+    [listed] = airflow.get(path).json()["workflows"]
+
+    found = airflow.get(listed["details_url"])
+    missing = airflow.get("/v3/workflows/airflow/nothing")
+
+    assert found.json() == listed
+    assert (missing.status_code, missing.headers["freshtable-error"]) == (404, "TABLE_NOT_FOUND")
+
+
+@pytest.mark.parametrize("number", ["16", "-1", "first", "99999999999999999999"])
+def test_a_shard_that_does_not_exist_is_refused(airflow: httpx.Client, number: str) -> None:
+    answer = airflow.get(f"/v3/workflows/airflow/shards/{number}")
+
+    assert answer.status_code == 400
+    assert "errors" in answer.json()
+
+
+@pytest.mark.parametrize("path", ["shards/0", "some-id"])
+def test_a_scheduler_that_is_not_in_use_has_no_workflows(airflow: httpx.Client, path: str) -> None:
+    answer = airflow.get(f"/v3/workflows/dagster/{path}")
+
+    assert answer.status_code == 404
+    assert "workflow-scheduler.type is airflow" in root_cause(answer)
+
+
+def test_shards_need_the_token(gateway: Gateway, world: ManagerWorld, switch: Any) -> None:
+    published = PublishedWorkflows(world.registry, "airflow")
+    switch.app = build_app(replace(gateway.services, published=published, tokens=("first",)))
+
+    refused = gateway.http.get("/v3/workflows/airflow/shards/0")
+    let_in = gateway.http.get("/v3/workflows/airflow/shards/0", headers={"Authorization": "Bearer first"})
+
+    assert (refused.status_code, let_in.status_code) == (401, 200)

@@ -1,0 +1,106 @@
+"""What open() says of an Airflow that is not as the gateway needs it."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from tests.unit.airflow.airflow_world import AirflowWorld
+
+
+def test_an_airflow_that_has_everything_is_opened_without_a_word(
+    world: AirflowWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.open()
+    world.open()
+
+    assert caplog.records == []
+    assert world.airflow.logins == 1
+
+
+def test_an_airflow_that_is_away_does_not_keep_the_gateway_from_starting(
+    world: AirflowWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.server.stop()
+    before = world.clock.now()
+
+    with caplog.at_level(logging.WARNING):
+        world.open()
+    waited = world.clock.now() - before
+    error = world.refused(world.create)
+    world.server.start()
+    world.create()
+
+    [record] = caplog.records
+    assert "cannot be reached" in record.getMessage()
+    assert waited.total_seconds() < 5
+    assert world.server.url in str(error)
+    assert not world.dag.is_paused
+
+
+@pytest.mark.parametrize("version", ["2.11.2", "3.2.1"])
+def test_an_airflow_that_is_too_old_is_refused(world: AirflowWorld, version: str) -> None:
+    world.airflow.version = version
+
+    assert f"is of version {version}; 3.3 or newer is needed" in world.refused_open()
+
+
+def test_something_else_than_airflow_three_is_refused(world: AirflowWorld) -> None:
+    world.airflow.fail("GET /api/v2/version", 404, {"detail": "Not Found"})
+
+    assert "is of version without /api/v2" in world.refused_open()
+
+
+def test_a_wrong_password_is_refused_at_once(world: AirflowWorld) -> None:
+    said = world.refused_open(password="wrong")
+
+    assert "does not let in user 'svc': Invalid credentials" in said
+    assert "wrong" not in said
+
+
+def test_a_package_that_is_not_installed_is_told_from_a_bundle_that_is_not_configured(world: AirflowWorld) -> None:
+    world.airflow.definitions = None
+    without_bundle = world.refused_open()
+    world.airflow.packages.remove("freshtable-airflow")
+    without_package = world.refused_open()
+
+    assert "has the package freshtable-airflow, but not the DAG mt__shard_00 of its bundle" in without_bundle
+    assert '"classpath": "freshtable_airflow.bundle.GatewayDagBundle"' in without_bundle
+    assert "does not have the package freshtable-airflow" in without_package
+    assert "pip install freshtable-airflow" in without_package
+
+
+def test_a_bundle_with_another_prefix_is_not_found(world: AirflowWorld) -> None:
+    assert "workflow-scheduler.airflow.dag-id-prefix ('team_')" in world.refused_open(dag_id_prefix="team_")
+
+
+def test_an_api_server_without_the_plug_in_is_refused(world: AirflowWorld) -> None:
+    world.airflow.plugin_loaded = False
+
+    assert "its api-server not the plug-in freshtable" in world.refused_open()
+
+
+@pytest.mark.parametrize("component", ["triggerer", "scheduler", "dag_processor"])
+def test_a_component_that_never_ran_is_named(world: AirflowWorld, component: str) -> None:
+    world.airflow.health[component] = None
+    name = component.replace("_", "-")
+
+    assert f"runs no {name}; start one with `airflow {name}`" in world.refused_open()
+
+
+def test_a_component_that_is_ill_is_a_warning(world: AirflowWorld, caplog: pytest.LogCaptureFixture) -> None:
+    world.airflow.health["triggerer"] = "unhealthy"
+
+    with caplog.at_level(logging.WARNING):
+        world.open()
+
+    assert "runs without a healthy triggerer: DAGs may be late" in caplog.text
+
+
+def test_an_airflow_that_is_starting_is_waited_for(world: AirflowWorld) -> None:
+    world.airflow.fail("GET /api/v2/dags/mt__shard_00", 404, {"detail": "not found"}, times=5)
+
+    world.open()
+
+    assert world.airflow.asked("mt__shard_00") == 6

@@ -5,15 +5,19 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 
 from mt_core.clock import Clock
-from mt_core.errors import OperationNotFound, SessionNotFound
-from mt_core.sessions.operation import Operation
+from mt_core.errors import IllegalStatus, OperationNotFound, SessionNotFound
+from mt_core.sessions.operation import Operation, OperationKind, OperationStatus
 from mt_core.sessions.ports import SessionContext
 from mt_core.sessions.resources import SessionResources
 
+DML_SYNC = "table.dml-sync"
+
 Turn = Callable[[], None]
+Submit = Callable[[Turn], object]
 
 
 class Session:
@@ -28,7 +32,10 @@ class Session:
         self._operations: dict[str, Operation] = {}
         self._lock = threading.RLock()
         self._turns: deque[Turn] = deque()
+        self._submit: Submit | None = None
         self._taken = False
+        # The thread that has the turn; None also while its thread has not begun.
+        self._holder: int | None = None
         self._closed = False
         self.resources = SessionResources()
         # The statements taken into the open statement set, None without one; read and changed in the session's turn.
@@ -112,11 +119,25 @@ class Session:
         return found
 
     def close_operation(self, handle: str) -> None:
-        """Close and forget an operation; harmless when it is not there."""
+        """Close and forget an operation; harmless when it is not there.
+
+        A change of data that its client lets go of goes on, and no longer keeps the session from what comes next; with
+        `table.dml-sync` it is stopped, as Flink does.
+        """
         with self._lock:
             operation = self._operations.pop(handle, None)
-        if operation is not None:
-            operation.close()
+            let_go = operation is not None and not self._closed and _changes(operation)
+            if let_go:
+                self._taken, self._holder = False, None
+            stopped = let_go and self.properties.get(DML_SYNC, "").lower() == "true"
+        if operation is None:
+            return
+        if stopped:
+            with suppress(IllegalStatus):
+                operation.cancel()
+        operation.close()
+        if self._submit is not None:
+            self._next(self._submit)
 
     def close(self) -> None:
         """Close all operations, and take in no more."""
@@ -125,30 +146,42 @@ class Session:
         for operation in self.operations:
             self.close_operation(operation.handle)
 
-    def take_turn(self, turn: Turn, submit: Callable[[Turn], object]) -> None:
+    def take_turn(self, turn: Turn, submit: Submit) -> None:
         """Hand *turn* to *submit* once all earlier turns have been given back: one at a time, in order."""
         with self._lock:
             self._turns.append(turn)
+            self._submit = submit
         self._next(submit)
 
     def take_turn_now(self) -> bool:
-        """Take the turn if nobody has it or waits for it; returns whether it was taken."""
+        """Let this thread take the turn if nobody has it or waits for it; returns whether it was taken."""
         with self._lock:
             if self._taken or self._turns:
                 return False
-            self._taken = True
+            self._taken, self._holder = True, threading.get_ident()
             return True
 
-    def give_back(self, submit: Callable[[Turn], object]) -> None:
-        """Let the next turn begin."""
+    def give_back(self, submit: Submit) -> None:
+        """Let the next turn begin, unless the turn of this thread has been passed on already."""
         with self._lock:
-            self._taken = False
+            if self._holder != threading.get_ident():
+                return
+            self._taken, self._holder = False, None
         self._next(submit)
 
-    def _next(self, submit: Callable[[Turn], object]) -> None:
+    def _next(self, submit: Submit) -> None:
         with self._lock:
             if self._taken or not self._turns:
                 return
             self._taken = True
             turn = self._turns.popleft()
-        submit(turn)
+        submit(lambda: self._begin(turn))
+
+    def _begin(self, turn: Turn) -> None:
+        self._holder = threading.get_ident()
+        turn()
+
+
+def _changes(operation: Operation) -> bool:
+    """Return whether *operation* changes data right now, and therefore has the turn of its session."""
+    return operation.kind is OperationKind.JOB and operation.status is OperationStatus.RUNNING

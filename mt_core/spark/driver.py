@@ -22,6 +22,7 @@ from mt_core.tables.ports import Progress
 STARTING = "Spark is starting; repeat the statement in a few seconds."
 RETRY_S = 10.0
 STOP_TIMEOUT_S = 20.0
+CANCEL_AGAIN_S = 0.5
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +161,11 @@ class SparkDriver:
         """
         self._cancels.check(job_id)
         try:
-            with self.translating(), jobs.tagged(self.session.sparkContext, job_id, pool, description):
+            with (
+                self._cancels.at_work(job_id),
+                self.translating(),
+                jobs.tagged(self.session.sparkContext, job_id, pool, description),
+            ):
                 # Once more: a cancel between the first check and the tag found no job to end.
                 self._cancels.check(job_id)
                 yield
@@ -174,6 +179,17 @@ class SparkDriver:
     def cancel(self, job_id: str) -> None:
         """End the job soon, and refuse work under its id from now on; harmless when there is none."""
         self._cancels.add(job_id)
+        self._end(job_id)
+        if not self._cancels.ended(job_id, 0):
+            threading.Thread(target=self._insist, args=(job_id,), name="cancel", daemon=True).start()
+
+    def _insist(self, job_id: str) -> None:
+        # Spark refuses the later jobs of a cancelled group, yet not the shuffles with which a query begins that was being
+        # planned: those are ended once they are there.
+        while not self._cancels.ended(job_id, CANCEL_AGAIN_S):
+            self._end(job_id)
+
+    def _end(self, job_id: str) -> None:
         # A JVM that went away has ended the job.
         with suppress(EngineUnavailable), self.translating():
             jobs.cancel(self.session.sparkContext, job_id)

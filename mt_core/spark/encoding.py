@@ -18,6 +18,9 @@ from mt_core.errors import Unsupported
 Encode = Callable[[pa.Array], list[Any]]
 AsTexts = Callable[[pa.Array], pa.Array]
 _EXACT = Context(prec=76)
+# The end of the year 9999, from 1970 on.
+_LAST_DAY = 2_932_896
+_LAST_MICROSECOND = 253_402_300_799_999_999
 
 
 _PLAIN: dict[type[spark.DataType], spark.DataType] = {
@@ -145,7 +148,7 @@ def _binaries(array: pa.Array) -> list[Any]:
 
 
 def _dates(array: pa.Array) -> pa.Array:
-    return pc.cast(array, pa.string())
+    return _signed(pc.cast(array, pa.string()), pc.cast(array, pa.int32()), _LAST_DAY)
 
 
 def _times(array: pa.Array) -> pa.Array:
@@ -159,7 +162,16 @@ def _local_timestamps(array: pa.Array) -> pa.Array:
 
 
 def _iso(array: pa.Array) -> pa.Array:
-    return _trimmed(pc.replace_substring(pc.cast(array, pa.string()), " ", "T"))
+    texts = _trimmed(pc.replace_substring(pc.cast(array, pa.string()), " ", "T"))
+    return _signed(texts, pc.cast(array, pa.int64()), _LAST_MICROSECOND)
+
+
+def _signed(texts: pa.Array, values: pa.Array, last: int) -> pa.Array:
+    """Put a plus before years of more than four digits, as ISO 8601 demands, should there be values after *last*."""
+    latest = pc.max(values).as_py()
+    if latest is None or latest <= last:
+        return texts
+    return pc.replace_substring_regex(texts, r"^(\d{5,}-)", r"+\1")
 
 
 def _trimmed(texts: pa.Array) -> pa.Array:

@@ -24,17 +24,20 @@ JARS_VARIABLE = "FRESHTABLE_SPARK_JARS"
 def default_jars_dir(environ: Mapping[str, str]) -> Path:
     """Return where the jars are kept when no setting says otherwise."""
     chosen = environ.get(JARS_VARIABLE)
-    if chosen:
-        return Path(chosen).expanduser()
+    return Path(chosen).expanduser() if chosen else cache_dir(environ) / "jars"
+
+
+def cache_dir(environ: Mapping[str, str]) -> Path:
+    """Return the folder of ours for what can be fetched again."""
     cache = environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "freshtable" / "jars"
+    return (Path(cache) if cache else Path.home() / ".cache") / "freshtable"
 
 
-def local_jars(jars_dir: Path) -> list[Path] | None:
-    """Return the jar of every package, or None unless *jars_dir* has all, put there by hand or by Ivy."""
-    found = [_jar(jars_dir, package) for package in PACKAGES]
+def local_jars(jars_dir: Path, packages: Sequence[str] = PACKAGES) -> list[Path] | None:
+    """Return the jar of each of *packages*, or None unless *jars_dir* has all, put there by hand or by Ivy."""
+    found = [_jar(jars_dir, package) for package in packages]
     jars = [jar for jar in found if jar is not None]
-    return jars if len(jars) == len(PACKAGES) else None
+    return jars if len(jars) == len(packages) else None
 
 
 def jar_conf(jars_dir: Path, conf: Mapping[str, str]) -> dict[str, str]:
@@ -50,16 +53,24 @@ def jar_conf(jars_dir: Path, conf: Mapping[str, str]) -> dict[str, str]:
 
 def fetch(jars_dir: Path, log_file: Path) -> list[Path]:
     """Return the jars, fetched into *jars_dir* by Spark's own resolver unless they are there; raises ConfigError."""
-    jars = local_jars(jars_dir)
+    return fetch_packages(PACKAGES, jars_dir, log_file, jar_conf(jars_dir, {}))
+
+
+def fetch_packages(packages: Sequence[str], jars_dir: Path, log_file: Path, conf: Mapping[str, str]) -> list[Path]:
+    """Return the jar of each of *packages*, fetched by a JVM with the settings *conf* unless *jars_dir* has them all.
+
+    Raises ConfigError.
+    """
+    jars = local_jars(jars_dir, packages)
     if jars is None:
         jars_dir.mkdir(parents=True, exist_ok=True)
         try:
-            end_process(launch_process({"spark.master": "local", **jar_conf(jars_dir, {})}, log_file))
+            end_process(launch_process({"spark.master": "local", **conf}, log_file))
         except EngineError as cause:
-            raise missing(jars_dir, cause.message) from cause
-        jars = local_jars(jars_dir)
+            raise missing(jars_dir, cause.message, packages) from cause
+        jars = local_jars(jars_dir, packages)
     if jars is None:
-        raise missing(jars_dir, "the resolver ended without them")
+        raise missing(jars_dir, "the resolver ended without them", packages)
     return jars
 
 
@@ -68,10 +79,10 @@ def unresolved(reason: str) -> bool:
     return "unresolved dependenc" in reason or "download failed" in reason.lower()
 
 
-def missing(jars_dir: Path, detail: str) -> ConfigError:
+def missing(jars_dir: Path, detail: str, packages: Sequence[str] = PACKAGES) -> ConfigError:
     """Return the error for jars that could not be fetched."""
     return ConfigError(
-        f"Spark could not fetch its packages {', '.join(PACKAGES)}: {detail.rstrip('.')}. "
+        f"Spark could not fetch its packages {', '.join(packages)}: {detail.rstrip('.')}. "
         f"Put their jars into {jars_dir}, or set spark.jars.ivySettings to a file that names a repository within reach."
     )
 

@@ -22,6 +22,7 @@ class JobCancels:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._job_ids: dict[str, None] = {}
+        self._at_work: dict[str, list[threading.Event]] = {}
 
     def add(self, job_id: str) -> None:
         with self._lock:
@@ -37,6 +38,27 @@ class JobCancels:
         """Raise Canceled if the job was cancelled."""
         if job_id in self:
             raise Canceled(f"Job {job_id} was cancelled.")
+
+    @contextmanager
+    def at_work(self, job_id: str) -> Iterator[None]:
+        """Let `ended` know that the block works for the job."""
+        end = threading.Event()
+        with self._lock:
+            self._at_work.setdefault(job_id, []).append(end)
+        try:
+            yield
+        finally:
+            end.set()
+            with self._lock:
+                self._at_work[job_id].remove(end)
+                if not self._at_work[job_id]:
+                    del self._at_work[job_id]
+
+    def ended(self, job_id: str, timeout_s: float) -> bool:
+        """Wait until what works for the job now has ended; returns whether it has."""
+        with self._lock:
+            ends = list(self._at_work.get(job_id, ()))
+        return all(end.wait(timeout_s) for end in ends)
 
 
 @contextmanager

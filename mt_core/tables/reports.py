@@ -14,6 +14,7 @@ from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import DONE, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.rowset import BIGINT, BOOLEAN, INT, STRING, Column, RowSet
+from mt_core.sql.spark_types import in_flink
 from mt_core.sql.statements import ShowMaterializedTables
 from mt_core.tables.commands import CommandContext
 from mt_core.tables.decide import SUSPENDED, decide
@@ -26,7 +27,7 @@ from mt_core.tables.ledger import in_transaction
 from mt_core.tables.ports import Transaction
 from mt_core.tables.requests import refuse_initializing
 from mt_core.tables.services import TableServices, query_of
-from mt_core.tables.show_create import masked, type_text
+from mt_core.tables.show_create import masked
 
 LEDGER_LIMIT = 20
 _WILDCARDS = {"%": ".*", "_": "."}
@@ -98,7 +99,7 @@ class Reports:
         rows: list[list[object]] = [
             [
                 column.name,
-                type_text(column.type),
+                in_flink(column.type),
                 column.nullable,
                 None,
                 "PARTITION KEY" if column.name in keys else None,

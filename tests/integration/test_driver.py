@@ -103,6 +103,30 @@ def test_a_cancel_between_two_steps_of_a_job_refuses_the_second_step(spark_drive
     assert count.toArrow().num_rows == 1
 
 
+def test_a_cancel_while_a_query_is_planned_ends_its_first_shuffle_too(spark_driver: SparkDriver) -> None:
+    planned, cancelled = threading.Event(), threading.Event()
+    error: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            with spark_driver.run_tagged("planned", INTERACTIVE_POOL, "planned"):
+                planned.set()
+                cancelled.wait(30)
+                spark_driver.session.sql(SLOW).toArrow()
+        except Canceled as found:
+            error.append(found)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    planned.wait(30)
+    spark_driver.cancel("planned")
+    cancelled.set()
+    thread.join(30)
+
+    assert not thread.is_alive()
+    assert len(error) == 1
+
+
 def test_a_job_leaves_nothing_behind_in_its_thread(spark_driver: SparkDriver) -> None:
     context = spark_driver.session.sparkContext
 

@@ -115,3 +115,33 @@ def test_an_insert_answers_its_job_and_goes_on_when_its_session_is_closed(gatewa
 
     assert body["results"]["data"] == [{"kind": "INSERT", "fields": [body["jobID"]]}]
     assert gateway.engine.canceled == []
+
+
+def test_a_session_goes_on_while_an_insert_runs_whose_operation_was_closed(gateway: Gateway, session: str) -> None:
+    hold = gateway.engine.hold(A)
+    operation = gateway.begin(session, A)
+    waiting = gateway.begin(session, "SELECT 1")
+    hold.wait_entered()
+
+    gateway.http.delete(f"{operation}/close")
+    gateway.result(waiting)
+    during = gateway.rows(session, "SELECT 1")
+    running = [row[1:3] for row in gateway.rows(session, "SHOW JOBS")][:1]
+    hold.release()
+
+    assert during == [[1]]
+    assert running == [["insert-a", "RUNNING"]]
+    assert gateway.engine.canceled == []
+
+
+def test_an_insert_that_is_waited_for_is_stopped_when_its_operation_is_closed(gateway: Gateway, session: str) -> None:
+    gateway.run(session, "SET 'table.dml-sync' = 'true'")
+    hold = gateway.engine.hold(A)
+    operation = gateway.begin(session, A)
+    hold.wait_entered()
+
+    gateway.http.delete(f"{operation}/close")
+
+    assert gateway.rows(session, "SELECT 1") == [[1]]
+    assert [row[1:3] for row in gateway.rows(session, "SHOW JOBS")][:1] == [["insert-a", "CANCELED"]]
+    assert len(gateway.engine.canceled) == 1

@@ -1,0 +1,109 @@
+"""A program in a pseudo terminal, as a person sits before it: what is typed, and what the screen shows until then."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+WAIT_S = 60.0
+PROMPT = r"Flink SQL> $"
+ROWS, COLUMNS = 50, 200
+CTRL_C = "\x03"
+CTRL_D = "\x04"
+TAB = "\t"
+# Colours, cursor moves, titles, modes: what a terminal obeys and does not show.
+_CONTROLS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|\x1b[()][A-Z0-9]|\x1b[=>78]|\x07")
+
+
+def plain(text: str) -> str:
+    """Return *text* without what a terminal obeys and does not show."""
+    return _CONTROLS.sub("", text).replace("\r", "")
+
+
+class Terminal:
+    """A program whose standard streams are a terminal of its own; everything it shows is kept in `shown`."""
+
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
+        self._controller, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        self._process = subprocess.Popen(
+            command,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            env={**environ, "TERM": "xterm"},
+            start_new_session=True,
+            # The terminal must be the one that controls the program, or Ctrl-C would signal nobody.
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(terminal)
+        self._raw = b""
+        self._seen = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+        os.close(self._controller)
+
+    @property
+    def shown(self) -> str:
+        """All that was shown so far, as text."""
+        return plain(self._raw.decode(errors="replace"))
+
+    def type(self, text: str) -> None:
+        """Press keys."""
+        os.write(self._controller, text.encode())
+
+    def enter(self, line: str, until: str = PROMPT) -> str:
+        """Type *line* and Enter; return what is shown from then until it fits *until*."""
+        self.type(f"{line}\r")
+        return self.wait_for(until)
+
+    def wait_for(self, pattern: str, timeout_s: float = WAIT_S) -> str:
+        """Return what is shown since the last wait once it fits *pattern*; fails with all that was shown."""
+        deadline = time.monotonic() + timeout_s
+        while not re.search(pattern, self._new()):
+            assert self._read(deadline), f"never saw {pattern!r} in:\n{self.shown}"
+        new = self._new()
+        self._seen = len(self._raw)
+        return new
+
+    def wait_end(self, timeout_s: float = WAIT_S) -> int:
+        """Return the exit code of the program once it has ended."""
+        deadline = time.monotonic() + timeout_s
+        while self._read(deadline):
+            pass
+        return self._process.wait(timeout_s)
+
+    def _new(self) -> str:
+        return plain(self._raw[self._seen :].decode(errors="replace"))
+
+    def _read(self, deadline: float) -> bool:
+        """Read what comes next; False when nothing more comes."""
+        ready, _, _ = select.select([self._controller], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            return False
+        try:
+            got = os.read(self._controller, 65536)
+        except OSError:
+            # That is how Linux says that the program has closed its end.
+            return False
+        self._raw += got
+        return bool(got)

@@ -3,10 +3,14 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+# Airflow lives in an environment of its own, as it does with users; `make check` does without it.
+AIRFLOW_VENV := .venv-airflow
+AIRFLOW_STAMP := $(AIRFLOW_VENV)/.ready
+AIRFLOW_CONSTRAINTS := deploy/airflow/constraints.txt
 # Compiled modules are kept: to compile them anew costs every process of the tests a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo check format test test-slow bench docs clean
+.PHONY: help setup airflow demo check format test test-slow bench docs clean
 help:            ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
@@ -18,6 +22,14 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m mt_core.spark.jars
 	@touch $@
 
+airflow: $(AIRFLOW_STAMP) ## Make .venv-airflow, an Airflow with our package, for the tests
+
+$(AIRFLOW_STAMP): $(AIRFLOW_CONSTRAINTS) dags/pyproject.toml
+	$(PYTHON) -m venv $(AIRFLOW_VENV)
+	$(AIRFLOW_VENV)/bin/python -m pip install --quiet -c $(AIRFLOW_CONSTRAINTS) apache-airflow psycopg2-binary asyncpg pytest
+	$(AIRFLOW_VENV)/bin/python -m pip install --quiet --no-deps --editable ./dags
+	@touch $@
+
 demo: setup      ## Run the main job on real data; KEEP=1 leaves the gateway running
 	$(BIN)/freshtable demo $(if $(KEEP),--keep)
 
@@ -26,16 +38,18 @@ check: setup     ## Format, lint, types, import layers, fast tests (under a minu
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
 	PYTHONPATH=dags $(BIN)/lint-imports --cache-dir .import_linter_cache
-	$(BIN)/python -m pytest -q -m 'not spark and not postgres and not flink and not slow'
+	$(BIN)/python -m pytest -q -m 'not spark and not postgres and not flink and not airflow and not slow'
 
 format: setup    ## Rewrite the sources in our format
 	$(BIN)/ruff format --quiet .
 	$(BIN)/ruff check --fix --quiet .
 
-test: setup      ## All tests but the slow ones, with a real Spark and a real PostgreSQL
+test: setup airflow ## All tests but the slow ones, with a real Spark, a real PostgreSQL and a real Airflow
 	$(BIN)/python -m pytest -q -m 'not slow'
+	$(AIRFLOW_VENV)/bin/python -m pytest -q dags/tests
+	$(BIN)/mypy --python-executable $(AIRFLOW_VENV)/bin/python --allow-untyped-calls dags/freshtable_airflow
 
-test-slow: setup ## The tests that take minutes: kill -9, many readers, many examples
+test-slow: setup airflow ## The tests that take minutes: kill -9, many readers, many examples
 	$(BIN)/python -m pytest -q -m slow --timeout 900
 
 bench: setup     ## Measure, and print the tables of benchmarks/
@@ -46,4 +60,4 @@ docs: setup      ## Write the generated reference pages again
 	$(BIN)/python docs/build.py
 
 clean:           ## Remove what setup and the tools made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(AIRFLOW_VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

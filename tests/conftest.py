@@ -22,6 +22,12 @@ _databases = count(1)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--catalog-url", default="", help="Database of the Spark catalog; empty: SQLite in a new folder.")
+    parser.addoption(
+        "--stack",
+        choices=("auto", "compose", "local"),
+        default=os.environ.get("FRESHTABLE_STACK", "auto"),
+        help="Where the tests' Airflow runs: in containers, in processes of this machine, or wherever it can.",
+    )
 
 
 @pytest.fixture(scope="session")

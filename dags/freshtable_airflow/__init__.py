@@ -1,1 +1,1 @@
-"""What runs inside Airflow; nothing yet: the Airflow scheduler comes with its own release."""
+"""What runs inside Airflow: a DAG for every materialized table, and the task that has the gateway refresh it."""

@@ -1,0 +1,85 @@
+"""Where the gateway is, and how it is spoken to."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from freshtable_airflow.errors import GatewayRefused
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+DEFAULT_PORT = 8083
+TIMEOUT = httpx.Timeout(20.0, connect=5.0)
+
+
+@dataclass(frozen=True)
+class GatewayAddress:
+    """A gateway's URL, the token it asks for ("" for none) and what TLS needs ("" for the system's own)."""
+
+    url: str
+    token: str = field(default="", repr=False)
+    verify_tls: bool = True
+    ca_file: str = ""
+    client_cert: str = ""
+    client_key: str = ""
+
+    @classmethod
+    def of_connection(cls, connection: Connection) -> GatewayAddress:
+        """Return the address a connection names; raises GatewayRefused for one without a host."""
+        extra: dict[str, Any] = connection.extra_dejson
+        if not connection.host:
+            raise GatewayRefused(
+                f"Connection {connection.conn_id} has no host: set it to the gateway's URL, "
+                "such as https://freshtable.example.com:8083."
+            )
+        return cls(
+            url=_url(connection.host, connection.port, connection.schema or ""),
+            token=connection.password or "",
+            verify_tls=extra.get("verify_tls") is not False,
+            ca_file=extra.get("ca_file") or "",
+            client_cert=extra.get("client_cert") or "",
+            client_key=extra.get("client_key") or "",
+        )
+
+    def options(self) -> dict[str, Any]:
+        """Return the arguments of an httpx client for this gateway."""
+        return {
+            "base_url": self.url,
+            "headers": {"Authorization": f"Bearer {self.token}"} if self.token else {},
+            "timeout": TIMEOUT,
+            "verify": self._verify(),
+        }
+
+    def _verify(self) -> ssl.SSLContext | bool:
+        # Reading the system's certificates takes longer than a whole request: without TLS it is left out.
+        if not self.url.startswith("https:") or not self.verify_tls:
+            return False if not self.client_cert else self._context(check=False)
+        return self._context(check=True) if self.ca_file or self.client_cert else True
+
+    def _context(self, *, check: bool) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file or None)
+            if self.client_cert:
+                context.load_cert_chain(self.client_cert, self.client_key or None)
+        except OSError as cause:
+            files = ", ".join(file for file in (self.ca_file, self.client_cert, self.client_key) if file)
+            raise GatewayRefused(f"The connection's certificate files cannot be used ({files}): {cause}") from cause
+        if not check:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return context
+
+
+def _url(host: str, port: int | None, scheme: str) -> str:
+    """Return a base URL of what people write as a host: a URL, a host and port, or a host alone."""
+    text = host.strip().rstrip("/")
+    if "://" not in text:
+        text = f"{scheme if scheme in ('http', 'https') else 'http'}://{text}"
+        if port is None and ":" not in text.partition("://")[2]:
+            port = DEFAULT_PORT
+    has_port = ":" in text.partition("://")[2].partition("/")[0]
+    return text if port is None or has_port else f"{text}:{port}"

@@ -1,0 +1,115 @@
+"""The DAG bundle: a file for each of the gateway's shards, with a DAG for each of its materialized tables.
+
+It runs in Airflow's dag-processor and in every worker, and has no versions: a task asks the gateway for the table as it is now.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from airflow.dag_processing.bundles.base import BaseDagBundle
+from airflow.sdk import get_parsing_context
+
+from freshtable_airflow.cache import ShardCache, write_whole
+from freshtable_airflow.factory import DEFAULT_PREFIX, DagSettings
+from freshtable_airflow.hook import DEFAULT_CONNECTION
+from freshtable_airflow.pull import GatewayChoice, pull_shards
+from freshtable_airflow.shard import SHARDS
+
+# By then a parse that had begun before a file was written has long ended.
+SETTLED_S = 5.0
+
+# Airflow looks for the words dag and airflow before it takes a file for one of its own.
+FILE = '''"""Materialized tables, an Airflow DAG each. Written by GatewayDagBundle for state {state}; do not edit."""
+
+from freshtable_airflow.factory import DagSettings
+from freshtable_airflow.loader import load_file
+
+load_file(globals(), __file__, {number}, {settings!r})
+'''
+
+
+class GatewayDagBundle(BaseDagBundle):
+    """Configured in `[dag_processor] dag_bundle_config_list`; the URL and the token may come from the connection as well.
+
+    `gateway` is the gateway's URL, `token` its token, `dag_id_prefix` must be the prefix that the gateway is configured with.
+    """
+
+    supports_versioning = False
+
+    def __init__(
+        self,
+        *,
+        gateway: str = "",
+        token: str = "",
+        freshtable_conn_id: str = DEFAULT_CONNECTION,
+        dag_id_prefix: str = DEFAULT_PREFIX,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._choice = GatewayChoice(gateway=gateway, token=token, freshtable_conn_id=freshtable_conn_id)
+        self._settings = DagSettings(dag_id_prefix=dag_id_prefix, freshtable_conn_id=freshtable_conn_id)
+        self._cache = ShardCache(self.base_dir / "definitions")
+        self._written: dict[Path, float] = {}
+
+    @property
+    def path(self) -> Path:
+        return self.base_dir / "files"
+
+    def get_current_version(self) -> None:
+        return None
+
+    def initialize(self) -> None:
+        """Have files for all shards, before the gateway was ever reached too; in a task, ask for its own shard only."""
+        self._bring_up_to_date(self._wanted_shards())
+        super().initialize()
+
+    def refresh(self) -> None:
+        self._bring_up_to_date(range(SHARDS))
+        self._have_parsed_again()
+
+    def _wanted_shards(self) -> Iterable[int]:
+        wanted = get_parsing_context().dag_id
+        number = self._cache.shard_with(wanted) if wanted else None
+        return range(SHARDS) if number is None else [number]
+
+    def _bring_up_to_date(self, numbers: Iterable[int]) -> None:
+        pull_shards(self._choice, self._cache, numbers)
+        texts = {self._file(number): self._text(number) for number in numbers}
+        changed = {file: text for file, text in texts.items() if _read(file) != text}
+        if not changed:
+            return
+        # A file that is written anew is parsed anew: one of several processes that notice the same change does it.
+        with self.lock():
+            for file, text in changed.items():
+                if _read(file) != text:
+                    write_whole(file, text)
+                    self._written[file] = time.monotonic()
+
+    def _have_parsed_again(self) -> None:
+        """Touch what was written a little while ago, once.
+
+        Airflow drops a change, and the gateway's request to look, that meet a parse of the same file: the parse has read what
+        was there before, and counts for later than the change. Without this the change would wait for the next full round.
+        """
+        settled = time.monotonic() - SETTLED_S
+        for file in [file for file, written in self._written.items() if written <= settled]:
+            del self._written[file]
+            file.touch()
+
+    def _file(self, number: int) -> Path:
+        return self.path / f"{self._settings.dag_id_prefix}shard_{number:02d}.py"
+
+    def _text(self, number: int) -> str:
+        # A problem is shown by the first anchor; it is not worth to parse all files for it.
+        shown = (self._cache.read(number).etag, self._cache.problem if number == 0 else "")
+        state = sha256(repr(shown).encode()).hexdigest()[:16]
+        return FILE.format(state=state, number=number, settings=self._settings)
+
+
+def _read(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.exists() else ""

@@ -1,0 +1,70 @@
+"""The cache of shards: a folder with the definitions as they were served last, for when the gateway is away."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from freshtable_airflow.shard import SHARDS, Shard
+
+EMPTY = Shard(etag="", workflows=())
+PROBLEM = "problem.txt"
+
+
+class ShardCache:
+    """Files of one folder. Each is replaced as a whole, so that readers see an old one or a new one; safe between processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, number: int) -> Shard:
+        """Return a shard as it was stored, or an empty one; a file that cannot be read counts as none."""
+        try:
+            body = json.loads(self._path(number).read_text(encoding="utf-8"))
+            return Shard(etag=body["etag"], workflows=body["workflows"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return EMPTY
+
+    def store(self, number: int, shard: Shard) -> None:
+        body = json.dumps({"etag": shard.etag, "workflows": list(shard.workflows)})
+        write_whole(self._path(number), body)
+
+    def shard_with(self, name: str) -> int | None:
+        """Return the number of the shard that has the workflow *name*, or None; no file is decoded for it."""
+        wanted = f'"name": {json.dumps(name)}'
+        for number in range(SHARDS):
+            path = self._path(number)
+            if path.exists() and wanted in path.read_text(encoding="utf-8"):
+                return number
+        return None
+
+    @property
+    def problem(self) -> str:
+        """Why the gateway could not be asked the last time, or ""."""
+        path = self._folder / PROBLEM
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
+    @problem.setter
+    def problem(self, text: str) -> None:
+        if text != self.problem:
+            write_whole(self._folder / PROBLEM, text)
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"shard_{number:02d}.json"
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file with one that has *text*; whoever reads meanwhile gets the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        # Components of Airflow may run under accounts of their own.
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,79 @@
+"""A workflow definition as the gateway serves it, checked field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.timetables.base import Timetable
+
+from freshtable_airflow.errors import DefinitionBroken
+from freshtable_airflow.timetable import CronTimetable, GridTimetable
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """What becomes a DAG: `name` is its id, `workflow_id` the table's id."""
+
+    name: str
+    workflow_id: str
+    identifier: str
+    description: str
+    timetable: Timetable
+    freshness: str
+    zone: str
+    paused: bool
+    init_config: Mapping[str, str]
+    execution_config: Mapping[str, str]
+    dynamic_options: Mapping[str, str]
+    definition: str
+    details_url: str
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Workflow:
+        """Return the workflow of a served definition; raises DefinitionBroken naming what does not fit."""
+        try:
+            freshness = body["freshness"]
+            return cls(
+                name=_text(body, "name"),
+                workflow_id=_text(body, "workflow_id"),
+                identifier=_text(body, "identifier"),
+                description=str(body.get("description") or ""),
+                timetable=_timetable(body),
+                freshness=f"{freshness['amount']} {freshness['unit']}",
+                zone=_text(body, "zone"),
+                paused=bool(body.get("paused")),
+                init_config=_texts(body, "init_config"),
+                execution_config=_texts(body, "execution_config"),
+                dynamic_options=_texts(body, "dynamic_options"),
+                definition=str(body.get("definition") or ""),
+                details_url=str(body.get("details_url") or ""),
+            )
+        except (KeyError, TypeError) as cause:
+            raise DefinitionBroken(
+                f"{type(cause).__name__}: {cause}: a field is missing, or is of another kind."
+            ) from cause
+
+
+def _timetable(body: Mapping[str, Any]) -> Timetable:
+    schedule = body["schedule"]
+    zone, since = _text(body, "zone"), _text(body, "since")
+    if schedule["kind"] == "cron":
+        return CronTimetable(schedule["cron"], timezone=zone, since=since)
+    if schedule["kind"] == "grid":
+        return GridTimetable(schedule["amount"], schedule["unit"], timezone=zone, since=since)
+    raise DefinitionBroken(
+        f"schedule: the kind '{schedule['kind']}' is not known; a newer freshtable-airflow may know it."
+    )
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    value = body[name]
+    if not isinstance(value, str) or not value:
+        raise DefinitionBroken(f"{name}: {value!r} is no text.")
+    return value
+
+
+def _texts(body: Mapping[str, Any], name: str) -> Mapping[str, str]:
+    return {str(key): str(value) for key, value in (body.get(name) or {}).items()}

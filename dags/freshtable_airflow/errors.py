@@ -1,0 +1,39 @@
+"""What can go wrong between Airflow and the gateway.
+
+FreshtableError
+├── GatewayUnavailable     no answer, or one that says to come again: retry
+├── GatewayRefused         the gateway will not do this, however often it is asked
+│   └── TableDropped       the table was dropped or made anew since
+├── RefreshFailed          the gateway ran the refresh, and it failed
+└── DefinitionBroken       a workflow definition cannot become a DAG
+"""
+
+from __future__ import annotations
+
+
+class FreshtableError(Exception):
+    """The root: every error of this package has a message that names the object and the way out."""
+
+
+class GatewayUnavailable(FreshtableError):
+    """The gateway did not answer, or asked to come again."""
+
+
+class GatewayRefused(FreshtableError):
+    """The gateway refused the request itself; `code` is its machine-readable reason."""
+
+    def __init__(self, message: str, *, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class TableDropped(GatewayRefused):
+    """The materialized table was dropped, or made anew, since the DAG was written."""
+
+
+class RefreshFailed(FreshtableError):
+    """The run ended without a result."""
+
+
+class DefinitionBroken(FreshtableError):
+    """A workflow definition cannot become a DAG."""

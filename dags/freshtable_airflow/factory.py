@@ -1,0 +1,115 @@
+"""The factory of DAGs: one for each workflow, and the anchor of each shard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+from airflow.sdk import DAG, Asset
+
+from freshtable_airflow.definition import Workflow
+from freshtable_airflow.hook import DEFAULT_CONNECTION
+from freshtable_airflow.operator import RefreshMaterializedTableOperator
+from freshtable_airflow.timetable import GridTimetable
+
+TABLE_TAG = "materialized-table"
+ANCHOR_TAG = "freshtable"
+TASK_ID = "refresh"
+DEFAULT_PREFIX = "mt__"
+# Half a minute, two, eight: together longer than a gateway takes to start anew.
+RETRIES = 3
+RETRY_DELAY = timedelta(seconds=30)
+RETRY_DELAY_GROWTH = 4.0
+LONGEST_RETRY_DELAY = timedelta(minutes=10)
+
+
+@dataclass(frozen=True)
+class DagSettings:
+    """What all DAGs of a gateway have in common."""
+
+    dag_id_prefix: str = DEFAULT_PREFIX
+    freshtable_conn_id: str = DEFAULT_CONNECTION
+
+
+def dag_of(body: Mapping[str, Any], settings: DagSettings) -> DAG:
+    """Return the DAG of a served definition; whatever does not fit is raised here, and not when Airflow stores the file's DAGs.
+
+    It has no start date: with one, Airflow would run a past tick at once, or a backfill from before it would do nothing.
+    """
+    workflow = Workflow.of(body)
+    dag = DAG(
+        workflow.name,
+        dag_display_name=workflow.identifier,
+        description=workflow.description or None,
+        schedule=workflow.timetable,
+        catchup=False,
+        max_active_runs=1,
+        is_paused_upon_creation=workflow.paused,
+        tags={TABLE_TAG},
+        doc_md=_documentation(workflow),
+        # A DAG that registered itself would be there even if what follows fails.
+        auto_register=False,
+        # The task reads the table's present definition: there is nothing that an older version of the file could tell it.
+        disable_bundle_versioning=True,
+    )
+    dag.add_task(_refresh_task(workflow, settings))
+    dag.timetable.validate()
+    dag.validate()
+    return dag
+
+
+def anchor_of(number: int, settings: DagSettings, problems: Sequence[str]) -> DAG:
+    """Return the anchor of a shard: there from the start, so that the gateway finds the shard's file, and never run.
+
+    It says which definitions of its shard are broken, and whether the gateway can be asked. Its timetable is one of ours, so
+    that an api-server without the plug-in cannot show it, and that is found out at once.
+    """
+    found = "\n".join(f"- {problem}" for problem in problems)
+    return DAG(
+        f"{settings.dag_id_prefix}shard_{number:02d}",
+        description="Holds a place for materialized tables; it never runs.",
+        schedule=GridTimetable(1, "DAY"),
+        catchup=False,
+        is_paused_upon_creation=True,
+        tags={ANCHOR_TAG},
+        doc_md=f"What keeps materialized tables of this shard from being DAGs as they should:\n\n{found}"
+        if found
+        else None,
+        auto_register=False,
+        disable_bundle_versioning=True,
+    )
+
+
+def _refresh_task(workflow: Workflow, settings: DagSettings) -> RefreshMaterializedTableOperator:
+    return RefreshMaterializedTableOperator(
+        task_id=TASK_ID,
+        table=workflow.identifier,
+        workflow_id=workflow.workflow_id,
+        zone=workflow.zone,
+        init_config=workflow.init_config,
+        execution_config=workflow.execution_config,
+        dynamic_options=workflow.dynamic_options,
+        details_url=workflow.details_url,
+        freshtable_conn_id=settings.freshtable_conn_id,
+        retries=RETRIES,
+        retry_delay=RETRY_DELAY,
+        retry_exponential_backoff=RETRY_DELAY_GROWTH,
+        max_retry_delay=LONGEST_RETRY_DELAY,
+        outlets=[Asset(name=workflow.identifier, uri=_asset_uri(workflow.identifier))],
+    )
+
+
+def _asset_uri(identifier: str) -> str:
+    return "freshtable://" + "/".join(quote(part, safe="") for part in identifier.split("."))
+
+
+def _documentation(workflow: Workflow) -> str:
+    parts = [f"Materialized table `{workflow.identifier}`, fresh to {workflow.freshness} in {workflow.zone}."]
+    if workflow.definition:
+        parts.append(f"~~~~sql\n{workflow.definition}\n~~~~")
+    if workflow.details_url:
+        parts.append(f"[At the gateway]({workflow.details_url})")
+    return "\n\n".join(parts)

@@ -1,0 +1,51 @@
+"""The hook: a connection of type `freshtable` as a gateway to talk to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import BaseHook
+
+from freshtable_airflow.address import GatewayAddress
+from freshtable_airflow.carrier import AsyncGateway, Gateway
+from freshtable_airflow.conversation import close_session, open_session
+from freshtable_airflow.errors import FreshtableError
+from freshtable_airflow.request import RunAddress
+
+DEFAULT_CONNECTION = "freshtable_default"
+
+
+class FreshtableHook(BaseHook):
+    """A gateway, found by a connection: host = the gateway's URL, password = its token."""
+
+    conn_name_attr = "freshtable_conn_id"
+    default_conn_name = DEFAULT_CONNECTION
+    conn_type = "freshtable"
+    hook_name = "Freshtable gateway"
+
+    def __init__(self, freshtable_conn_id: str = DEFAULT_CONNECTION, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.freshtable_conn_id = freshtable_conn_id
+
+    @property
+    def address(self) -> GatewayAddress:
+        """Where the connection says the gateway is."""
+        return GatewayAddress.of_connection(self.get_connection(self.freshtable_conn_id))
+
+    def get_conn(self) -> Gateway:
+        """Return the gateway; close it with `with`."""
+        return Gateway(self.address)
+
+    async def aget_conn(self) -> AsyncGateway:
+        """Return the gateway for an event loop; close it with `async with`."""
+        return AsyncGateway(GatewayAddress.of_connection(await self.aget_connection(self.freshtable_conn_id)))
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Say whether the gateway is there and takes the token."""
+        try:
+            with self.get_conn() as gateway:
+                session = gateway.hold(open_session({}))
+                gateway.hold(close_session(RunAddress(table="", handle="", session=session, attempt=0)))
+        except FreshtableError as error:
+            return False, str(error)
+        return True, f"The gateway at {self.address.url} answers and takes the token."

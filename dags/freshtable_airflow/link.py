@@ -1,0 +1,24 @@
+"""The link from a task in Airflow's UI to its run at the gateway."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import BaseOperatorLink
+from airflow.sdk.execution_time.xcom import XCom
+
+RUN_URL = "freshtable_run_url"
+
+
+class GatewayRunLink(BaseOperatorLink):
+    """Shown as soon as the gateway has taken the refresh, while the task waits too."""
+
+    name = "Refresh run"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        return XCom.get_value(key=RUN_URL, ti_key=ti_key) or ""
+
+
+def run_url(base: str, handle: str) -> str:
+    """Return the address of a run's page, *base* being the table's page or the gateway itself."""
+    return f"{base}{'&' if '?' in base else '?'}run={handle}"

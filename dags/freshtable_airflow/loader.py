@@ -1,0 +1,74 @@
+"""The loader: fills a DAG file's globals with the DAGs of shards.
+
+Where bundles cannot be configured, a file in the DAGs folder with these two lines does (it is a DAG file of Airflow):
+
+    from freshtable_airflow.loader import load
+    load(globals(), gateway="http://freshtable.example.com:8083")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from airflow.dag_processing.bundles.base import get_bundle_storage_root_path
+from airflow.sdk import get_parsing_context
+
+from freshtable_airflow.cache import ShardCache
+from freshtable_airflow.factory import DagSettings, anchor_of, dag_of
+from freshtable_airflow.pull import GatewayChoice, pull_shards
+from freshtable_airflow.shard import SHARDS
+
+CACHES = "freshtable-loader"
+
+
+def load(
+    namespace: dict[str, Any],
+    *,
+    gateway: str = "",
+    token: str = "",
+    settings: DagSettings = DagSettings(),  # noqa: B008 (frozen)
+    shards: Iterable[int] = range(SHARDS),
+) -> None:
+    """Put the DAGs of the gateway's tables into *namespace*; the URL and the token may come from the connection as well.
+
+    Several files with a part of the shards each are parsed side by side: worth it from a few hundred tables on.
+    """
+    choice = GatewayChoice(gateway=gateway, token=token, freshtable_conn_id=settings.freshtable_conn_id)
+    cache = ShardCache(_folder(choice))
+    wanted, numbers = get_parsing_context().dag_id, sorted(set(shards))
+    if wanted:
+        number = cache.shard_with(wanted)
+        numbers = numbers if number is None else [number]
+    pull_shards(choice, cache, numbers)
+    for number in numbers:
+        load_shard(namespace, cache, number, settings)
+
+
+def load_shard(namespace: dict[str, Any], cache: ShardCache, number: int, settings: DagSettings) -> None:
+    """Put the DAGs of a shard and its anchor into *namespace*; in a task, only the DAG that the task belongs to."""
+    wanted = get_parsing_context().dag_id
+    problems = [cache.problem] if cache.problem else []
+    for body in cache.read(number).workflows:
+        name = str(body.get("name")) if isinstance(body, dict) else repr(body)
+        if wanted not in (None, name):
+            continue
+        try:
+            namespace[name] = dag_of(body, settings)
+        except Exception as error:  # noqa: BLE001 (whatever is wrong with one definition, the others get their DAGs)
+            problems.append(f"`{name}`: {type(error).__name__}: {error}")
+    anchor = anchor_of(number, settings, problems)
+    if wanted in (None, anchor.dag_id):
+        namespace[anchor.dag_id] = anchor
+
+
+def load_file(namespace: dict[str, Any], file: str, number: int, settings: DagSettings) -> None:
+    """Do so for a file that the bundle wrote, whose shards are beside its folder."""
+    load_shard(namespace, ShardCache(Path(file).resolve().parents[1] / "definitions"), number, settings)
+
+
+def _folder(choice: GatewayChoice) -> Path:
+    owner = sha256(f"{choice.gateway} {choice.freshtable_conn_id}".encode()).hexdigest()[:16]
+    return Path(get_bundle_storage_root_path()) / CACHES / owner

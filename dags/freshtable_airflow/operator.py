@@ -1,0 +1,194 @@
+"""The operator: has the gateway refresh a materialized table, and waits for it without taking a worker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+
+from freshtable_airflow.carrier import Gateway
+from freshtable_airflow.conversation import ask_outcome, begin_refresh, cancel, close_session
+from freshtable_airflow.errors import FreshtableError, GatewayRefused, GatewayUnavailable, RefreshFailed
+from freshtable_airflow.hook import DEFAULT_CONNECTION, FreshtableHook
+from freshtable_airflow.link import RUN_URL, GatewayRunLink, run_url
+from freshtable_airflow.outcome import Outcome
+from freshtable_airflow.request import RefreshRequest, RunAddress, key_of
+from freshtable_airflow.trigger import RefreshTrigger
+from freshtable_airflow.watch import Terms, watch
+from freshtable_airflow.zone import wall_clock
+
+FINISHED = "FINISHED"
+CANCELED = "CANCELED"
+# Airflow can take a task for failed that is resumed seconds after it was deferred. So short refreshes are waited for, and of
+# those that end soon after that the trigger speaks a little later; what they published is there at once all the same.
+GRACE_S = 15.0
+SETTLE_S = 10.0
+POLL_INTERVAL_S = 3.0
+PATIENCE_S = 300.0
+
+
+class RefreshMaterializedTableOperator(BaseOperator):
+    """Refreshes *table* for the run's schedule time, or exactly *partitions* of it when they are given.
+
+    A retry finds the run of the try before; a cleared task begins a new one. *zone* is the table's time zone. *deadline*, or
+    `execution_timeout`, is how long the whole refresh may take before it is cancelled. The result has `decision`, `reason`,
+    `rows` and `snapshot`.
+    """
+
+    template_fields = ("table", "partitions", "dynamic_options", "execution_config")
+    operator_extra_links = (GatewayRunLink(),)
+    ui_color = "#d7f0e8"
+
+    def __init__(  # noqa: PLR0913 (an operator's arguments are what people write in their DAGs)
+        self,
+        *,
+        table: str,
+        partitions: Mapping[str, str] | None = None,
+        dynamic_options: Mapping[str, str] | None = None,
+        execution_config: Mapping[str, str] | None = None,
+        init_config: Mapping[str, str] | None = None,
+        zone: str = "UTC",
+        workflow_id: str = "",
+        details_url: str = "",
+        freshtable_conn_id: str = DEFAULT_CONNECTION,
+        deferrable: bool = True,
+        deadline: timedelta | None = None,
+        grace_s: float = GRACE_S,
+        settle_s: float = SETTLE_S,
+        poll_interval_s: float = POLL_INTERVAL_S,
+        patience_s: float = PATIENCE_S,
+        execution_timeout: timedelta | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table, self.zone, self.workflow_id, self.details_url = table, zone, workflow_id, details_url
+        self.partitions, self.dynamic_options = dict(partitions or {}), dict(dynamic_options or {})
+        self.execution_config, self.init_config = dict(execution_config or {}), dict(init_config or {})
+        self.freshtable_conn_id, self.deferrable = freshtable_conn_id, deferrable
+        self.deadline = deadline or execution_timeout
+        self.grace_s, self.settle_s = grace_s, settle_s
+        self.poll_interval_s, self.patience_s = poll_interval_s, patience_s
+        self._run: RunAddress | None = None
+
+    # ------------------------------------------------------------------------------------------------- what Airflow calls
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        until = time.time() + self.deadline.total_seconds() if self.deadline else None
+        hook = FreshtableHook(self.freshtable_conn_id)
+        address = hook.address
+        with Gateway(address) as gateway:
+            self._run = self._begin(gateway, context)
+            context["ti"].xcom_push(RUN_URL, run_url(self.details_url or address.url, self._run.handle))
+            end = self._watch(gateway, until)
+            if end:
+                return self._finish(gateway, context, end)
+        raise self._deferral(self._run, until)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Go on when the trigger has fired."""
+        self._run = RunAddress.from_json(event["run"])
+        if event["end"] == "unreachable":
+            raise GatewayUnavailable(f"{event['problem']} The run may go on; a retry finds it.")
+        if event["end"] == "refused":
+            raise AirflowFailException(event["problem"])
+        with FreshtableHook(self.freshtable_conn_id).get_conn() as gateway:
+            return self._finish(gateway, context, event["end"])
+
+    def on_kill(self) -> None:
+        """Cancel the run: the task was ended while its process was alive."""
+        if self._run is None:
+            return
+        try:
+            # The process may be in the midst of a request of its own: that connection is not ours to use.
+            with FreshtableHook(self.freshtable_conn_id).get_conn() as gateway:
+                run, answer = gateway.hold(cancel(self._run))
+                gateway.hold(close_session(run))
+        except FreshtableError as error:
+            answer = f"not cancelled: {error}"
+        self.log.info("The task was ended by hand: refresh of %s %s", self.table, answer)
+
+    # ----------------------------------------------------------------------------------------------------------- its steps
+
+    def _begin(self, gateway: Gateway, context: Context) -> RunAddress:
+        request = self._request(context)
+        asked = f"partitions {request.partitions}" if request.partitions else f"{request.schedule_time} ({self.zone})"
+        self.log.info("Asking for the refresh of %s, %s, attempt %d.", request.table, asked, request.attempt)
+        try:
+            run = gateway.hold(begin_refresh(request, self.init_config))
+        except GatewayRefused as error:
+            raise AirflowFailException(str(error)) from error
+        self.log.info("The gateway took it as run %s.", run.handle)
+        return run
+
+    def _request(self, context: Context) -> RefreshRequest:
+        dag_run, task_instance = context["dag_run"], context["ti"]
+        moment = dag_run.data_interval_end or dag_run.run_after
+        return RefreshRequest(
+            table=self.table,
+            key=key_of(self.workflow_id or self.table, task_instance, dag_run),
+            attempt=task_instance.try_number,
+            schedule_time="" if self.partitions else wall_clock(moment, self.zone),
+            workflow_id=self.workflow_id,
+            partitions=self.partitions,
+            dynamic_options=self.dynamic_options,
+            execution_config=self.execution_config,
+        )
+
+    def _watch(self, gateway: Gateway, until: float | None) -> str:
+        """Return how the run ended, "" when it is to be watched by the trigger, or late."""
+        assert self._run is not None
+        grace = time.time() + self.grace_s if self.deferrable else None
+        ends = [end for end in (grace, until) if end is not None]
+        try:
+            self._run, progress = gateway.hold(watch(self._run, self._terms(min(ends, default=None)), self._tell))
+        except GatewayRefused as error:
+            raise AirflowFailException(str(error)) from error
+        if progress.ended:
+            return progress.status
+        return "late" if until is not None and time.time() >= until else ""
+
+    def _deferral(self, run: RunAddress, until: float | None) -> TaskDeferred:
+        terms = asdict(replace(self._terms(until), not_before=time.time() + self.settle_s))
+        trigger = RefreshTrigger(run=run.to_json(), freshtable_conn_id=self.freshtable_conn_id, terms=terms)
+        return TaskDeferred(trigger=trigger, method_name="execute_complete")
+
+    def _terms(self, until: float | None) -> Terms:
+        return Terms(until=until, poll_interval_s=self.poll_interval_s, patience_s=self.patience_s)
+
+    def _tell(self, line: str) -> None:
+        self.log.info("Refresh of %s: %s", self.table, line)
+
+    def _finish(self, gateway: Gateway, context: Context, end: str) -> dict[str, Any]:
+        """Return what the run came to, or fail the task with the reason."""
+        assert self._run is not None
+        run = self._run
+        try:
+            if end == "late":
+                run, answer = gateway.hold(cancel(run))
+                raise AirflowException(f"The refresh of {run.table} took longer than {self.deadline}: {answer}.")
+            if end == CANCELED:
+                raise AirflowFailException(
+                    f"The refresh of {run.table} was cancelled at the gateway, run {run.handle}."
+                )
+            run, outcome = gateway.hold(ask_outcome(run))
+        except RefreshFailed as error:
+            self.log.error("%s", error)
+            raise
+        finally:
+            with suppress(FreshtableError):
+                gateway.hold(close_session(run))
+        self._run = None
+        self.log.info("Refresh of %s %s: %s.", run.table, end, outcome.line)
+        return self._publish(context, run, outcome)
+
+    def _publish(self, context: Context, run: RunAddress, outcome: Outcome) -> dict[str, Any]:
+        result = {**outcome.to_json(), "run": run.handle}
+        for outlet in self.outlets:
+            context["outlet_events"][outlet].extra = dict(result)
+        return result

@@ -1,0 +1,73 @@
+"""What the gateway says about a run: how far it is, and what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+ENDED = frozenset({"FINISHED", "CANCELED", "CLOSED", "ERROR", "TIMEOUT"})
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A run's status, and what the gateway tells of its work meanwhile ("" and 0 when it tells nothing)."""
+
+    status: str
+    done: int = 0
+    total: int = 0
+    message: str = ""
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Progress:
+        """Return what the body of a status answer says."""
+        progress = body.get("progress") or {}
+        return cls(
+            status=str(body["status"]),
+            done=int(progress.get("tasksDone") or 0),
+            total=int(progress.get("tasksTotal") or 0),
+            message=str(progress.get("message") or ""),
+        )
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run is over."""
+        return self.status in ENDED
+
+    @property
+    def line(self) -> str:
+        """The progress in a line of the task's log."""
+        tasks = f"{self.done} of {self.total} Spark tasks" if self.total else ""
+        return ", ".join(part for part in (self.status, tasks, self.message) if part)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a finished run came to; `rows` and `snapshot` are None when the gateway did not say."""
+
+    decision: str
+    reason: str
+    rows: int | None
+    snapshot: str | None
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Outcome:
+        """Return what the body of the first page of a run's result says."""
+        run = body.get("run") or {}
+        return cls(
+            decision=str(run.get("decision") or "refresh"),
+            reason=str(run.get("reason") or ""),
+            rows=run.get("rows"),
+            snapshot=run.get("snapshot"),
+        )
+
+    @property
+    def line(self) -> str:
+        """The outcome in a line of the task's log."""
+        decided = f"decision {self.decision}" + (f" ({self.reason})" if self.reason else "")
+        rows = f"{self.rows} rows" if self.rows is not None else ""
+        snapshot = f"snapshot {self.snapshot}" if self.snapshot is not None else ""
+        return ", ".join(part for part in (decided, rows, snapshot) if part)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"decision": self.decision, "reason": self.reason, "rows": self.rows, "snapshot": self.snapshot}

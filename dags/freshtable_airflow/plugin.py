@@ -1,0 +1,14 @@
+"""The plug-in that makes our timetables known to every part of Airflow."""
+
+from __future__ import annotations
+
+from airflow.plugins_manager import AirflowPlugin
+
+from freshtable_airflow.timetable import CronTimetable, GridTimetable
+
+
+class FreshtablePlugin(AirflowPlugin):
+    """Registered by the entry point `airflow.plugins`."""
+
+    name = "freshtable"
+    timetables = [CronTimetable, GridTimetable]  # noqa: RUF012 (the base class declares a plain list)

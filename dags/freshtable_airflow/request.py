@@ -1,0 +1,78 @@
+"""A refresh as it is asked of the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class RefreshRequest:
+    """What one task instance asks for; `schedule_time` is "" and periodic false when partitions are named.
+
+    The key is made once, when the task begins: a retry of it finds the run of the try before, a cleared task does not.
+    """
+
+    table: str
+    key: str
+    attempt: int
+    schedule_time: str = ""
+    workflow_id: str = ""
+    partitions: Mapping[str, str] = field(default_factory=dict)
+    dynamic_options: Mapping[str, str] = field(default_factory=dict)
+    execution_config: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The body of the call."""
+        return {
+            "isPeriodic": not self.partitions,
+            "scheduleTime": self.schedule_time or None,
+            "dynamicOptions": dict(self.dynamic_options),
+            "staticPartitions": dict(self.partitions),
+            "executionConfig": dict(self.execution_config),
+        }
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the call; without a table's id the gateway takes the table that has the name now."""
+        headers = {"Idempotency-Key": self.key, "Freshtable-Attempt": str(self.attempt)}
+        return headers | ({"Freshtable-Table": self.workflow_id} if self.workflow_id else {})
+
+
+@dataclass(frozen=True)
+class RunAddress:
+    """A run at the gateway as operator and trigger hand it on; `session` is replaced when the gateway forgot it."""
+
+    table: str
+    handle: str
+    session: str
+    attempt: int
+    init_config: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> RunAddress:
+        return cls(**body)
+
+
+def key_of(owner: str, task_instance: Any, dag_run: Any) -> str:
+    """Return the idempotency key of a task instance: the same over its retries, another after it was cleared.
+
+    *owner* is the table's id, or its identifier where that is not known. Airflow's objects have no type that says this much.
+    """
+    return "/".join(
+        str(part)
+        for part in (
+            owner,
+            task_instance.dag_id,
+            task_instance.run_id,
+            task_instance.task_id,
+            task_instance.map_index,
+            getattr(dag_run, "clear_number", 0),
+            getattr(dag_run, "start_date", None),
+        )
+    )

@@ -1,0 +1,94 @@
+"""The trigger: watches a run at the gateway while its task takes no worker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from freshtable_airflow.carrier import AsyncGateway
+from freshtable_airflow.conversation import cancel, close_session
+from freshtable_airflow.errors import FreshtableError, GatewayRefused, GatewayUnavailable
+from freshtable_airflow.hook import FreshtableHook
+from freshtable_airflow.request import RunAddress
+from freshtable_airflow.watch import Terms, watch
+
+CANCEL_TRIES = 3
+
+
+class RefreshTrigger(BaseTrigger):
+    """Fires when the run is over, when its deadline passed, or when the gateway was away for too long.
+
+    The deadline is kept here because Airflow's own ends a deferred task without a word to anybody, and Spark would work on.
+    """
+
+    def __init__(self, *, run: dict[str, Any], freshtable_conn_id: str, terms: dict[str, Any]) -> None:
+        super().__init__()
+        self.freshtable_conn_id = freshtable_conn_id
+        self.watched = RunAddress.from_json(run)
+        self.terms = Terms(**terms)
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return f"{type(self).__module__}.{type(self).__qualname__}", {
+            "run": self.watched.to_json(),
+            "freshtable_conn_id": self.freshtable_conn_id,
+            "terms": asdict(self.terms),
+        }
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        event = await self._watched()
+        # Airflow learns late that a task has deferred itself. If it is resumed before that, Airflow takes it for failed.
+        await asyncio.sleep(max(0.0, self.terms.not_before - time.time()))
+        yield TriggerEvent(event)
+
+    async def on_kill(self) -> None:
+        """Cancel the run: somebody failed, cleared or ended the task, or deleted its DAG."""
+        self.log.info("The task was ended by hand: refresh of %s %s", self.watched.table, await self._cancel())
+        with suppress(FreshtableError):
+            async with await self._gateway() as gateway:
+                await gateway.hold(close_session(self.watched))
+
+    async def _watched(self) -> dict[str, Any]:
+        """Return the event: how the watch ended, and the run where it can be asked next."""
+        try:
+            async with await self._gateway() as gateway:
+                self.watched, progress = await gateway.hold(watch(self.watched, self.terms, self._tell))
+        except GatewayRefused as error:
+            return self._event("refused", str(error))
+        except FreshtableError as error:
+            return self._event("unreachable", str(error))
+        if progress.ended:
+            return self._event(progress.status)
+        overdue_s = time.time() - (self.terms.until or 0)
+        self.log.warning(
+            "Past its deadline by %.0f s: refresh of %s %s", overdue_s, self.watched.table, await self._cancel()
+        )
+        return self._event("late")
+
+    def _event(self, end: str, problem: str = "") -> dict[str, Any]:
+        return {"end": end, "problem": problem, "run": self.watched.to_json()}
+
+    async def _cancel(self) -> str:
+        """Return what became of the run, in words; a gateway that is away is asked a few times."""
+        answer = ""
+        for _ in range(CANCEL_TRIES):
+            try:
+                async with await self._gateway() as gateway:
+                    self.watched, answer = await gateway.hold(cancel(self.watched))
+                    return answer
+            except GatewayUnavailable as error:
+                answer = answer or f"not cancelled: {error}"
+            except FreshtableError as error:
+                return f"not cancelled: {error}"
+        return answer
+
+    async def _gateway(self) -> AsyncGateway:
+        return await FreshtableHook(self.freshtable_conn_id).aget_conn()
+
+    def _tell(self, line: str) -> None:
+        self.log.info("Refresh of %s: %s", self.watched.table, line)

@@ -1,0 +1,48 @@
+"""Watching a run until it is over: looks at it now and then, and tells how far it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from freshtable_airflow.conversation import Conversation, Wait, look_at
+from freshtable_airflow.errors import GatewayUnavailable
+from freshtable_airflow.outcome import Progress
+from freshtable_airflow.request import RunAddress
+
+FIRST_WAIT_S = 0.25
+GROWTH = 1.5
+UNKNOWN = Progress(status="UNKNOWN")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a run is watched: until when (seconds since 1970; None: to its end), at most every `poll_interval_s`, and how long
+    a gateway may be away before the watch is given up. The trigger says nothing before `not_before` (seconds since 1970)."""
+
+    until: float | None
+    poll_interval_s: float
+    patience_s: float
+    not_before: float = 0.0
+
+
+def watch(run: RunAddress, terms: Terms, tell: Callable[[str], None]) -> Conversation[tuple[RunAddress, Progress]]:
+    """Return the run's last progress, which has not ended when the time was up; raises GatewayUnavailable and GatewayRefused."""
+    wait_s, told, lost_at = min(FIRST_WAIT_S, terms.poll_interval_s), "", None
+    while True:
+        try:
+            run, progress = yield from look_at(run)
+            line, lost_at = progress.line, None
+        except GatewayUnavailable as error:
+            progress, lost_at = UNKNOWN, lost_at or time.monotonic()
+            if time.monotonic() - lost_at > terms.patience_s:
+                raise
+            line = f"{error} The run goes on without us; asking again for {terms.patience_s:.0f} s."
+        if line != told:
+            tell(line)
+            told = line
+        if progress.ended or (terms.until is not None and time.time() >= terms.until):
+            return run, progress
+        yield Wait(wait_s)
+        wait_s = min(wait_s * GROWTH, terms.poll_interval_s)

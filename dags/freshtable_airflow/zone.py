@@ -1,0 +1,65 @@
+"""Time zones: wall clocks to the instants they mean. Pure, and the same as on the gateway's side."""
+
+from __future__ import annotations
+
+from calendar import timegm
+from datetime import datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+UTC = timezone.utc
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+def zone_named(name: str) -> ZoneInfo:
+    """Return the IANA zone *name*; raises ValueError naming one that is not known."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as cause:
+        raise ValueError(
+            f"'{name}' is not a known time zone; use an IANA name such as Europe/Berlin or UTC."
+        ) from cause
+
+
+def seconds_of(instant: datetime) -> int:
+    """Return the whole seconds from 1970 to *instant*, rounded down."""
+    # Not by subtraction: what Airflow hands in is a pendulum instant, whose differences cannot be divided.
+    return timegm(instant.utctimetuple())
+
+
+def instant_of(seconds: int) -> datetime:
+    """Return the UTC instant *seconds* after 1970."""
+    return EPOCH + timedelta(seconds=seconds)
+
+
+def offset_at(seconds: int, zone: ZoneInfo) -> int:
+    """Return by how many seconds the zone's wall clock is ahead of UTC at an instant."""
+    offset = instant_of(seconds).astimezone(zone).utcoffset()
+    return 0 if offset is None else offset // SECOND
+
+
+def transition_between(low: int, high: int, zone: ZoneInfo) -> int:
+    """Return the first instant with another offset than at *low*; at *high* it is another, and it changes once."""
+    before = offset_at(low, zone)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if offset_at(middle, zone) == before else (low, middle)
+    return high
+
+
+def instant_at(wall: datetime, zone: ZoneInfo) -> datetime:
+    """Return the UTC instant at which the naive *wall* clock is first seen in the zone.
+
+    A wall clock that a change to summer time skips means the first instant after the gap.
+    """
+    first = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    if first.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
+        return first
+    other = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
+    return instant_of(transition_between(seconds_of(other), seconds_of(first), zone))
+
+
+def wall_clock(instant: datetime, zone: str) -> str:
+    """Return *instant* as the `yyyy-MM-dd HH:mm:ss` that clocks in *zone* show."""
+    local = instant.astimezone(UTC).astimezone(zone_named(zone))
+    return local.replace(tzinfo=None, microsecond=0).isoformat(sep=" ")

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, Asset
+from airflow.serialization.serialized_objects import DagSerialization
+from stub_gateway import definition
+
+from freshtable_airflow.cache import ShardCache
+from freshtable_airflow.factory import DagSettings, dag_of
+from freshtable_airflow.loader import load_shard
+from freshtable_airflow.shard import Shard
+
+SETTINGS = DagSettings()
+BROKEN = [
+    definition("lake.bad.zone", zone="Europe/Atlantis"),
+    definition("lake.bad.grid", schedule={"kind": "grid", "amount": 0, "unit": "MINUTE"}),
+    definition("lake.bad.cron", schedule={"kind": "cron", "cron": "no cron"}),
+    definition("lake.bad.kind", schedule={"kind": "sundial"}),
+    definition("lake.bad.since", since="yesterday"),
+    definition("lake.bad.name", name="mt__lake bad name"),
+    {key: value for key, value in definition("lake.bad.nothing").items() if key != "schedule"},
+]
+
+
+def cache_of(folder: Path, *bodies: Any) -> ShardCache:
+    cache = ShardCache(folder)
+    cache.store(3, Shard(etag="one", workflows=list(bodies)))
+    return cache
+
+
+def loaded(cache: ShardCache) -> dict[str, DAG]:
+    namespace: dict[str, Any] = {}
+    load_shard(namespace, cache, 3, SETTINGS)
+    return namespace
+
+
+def test_a_definition_becomes_a_dag_as_the_scheduler_needs_it() -> None:
+    dag = dag_of(definition("lake.sales.daily", paused=True), SETTINGS)
+
+    assert (dag.dag_id, dag.dag_display_name) == ("mt__lake.sales.daily", "lake.sales.daily")
+    assert dag.tags == {"materialized-table"}
+    assert dag.timetable.summary == "0 0 * * * (Europe/Berlin) since 2026-11-01T12:00:00+00:00"
+    assert (dag.start_date, dag.catchup, dag.max_active_runs, dag.is_paused_upon_creation) == (None, False, 1, True)
+    assert "CREATE MATERIALIZED TABLE lake.sales.daily" in dag.doc_md
+    assert "(http://gateway/lake.sales.daily)" in dag.doc_md
+
+
+def test_its_task_asks_for_the_table_with_what_the_gateway_served() -> None:
+    served = definition("lake.sales.daily")
+
+    (task,) = dag_of(served, SETTINGS).tasks
+
+    assert (task.task_id, task.table, task.workflow_id, task.zone) == (
+        "refresh",
+        "lake.sales.daily",
+        served["workflow_id"],
+        "Europe/Berlin",
+    )
+    assert task.init_config == served["init_config"]
+    assert task.execution_config == served["execution_config"]
+    assert task.dynamic_options == served["dynamic_options"]
+    assert task.outlets == [Asset(name="lake.sales.daily", uri="freshtable://lake/sales/daily")]
+    assert task.retries > 0
+
+
+def test_a_dag_is_the_same_at_every_parse() -> None:
+    served = definition("lake.sales.daily", schedule={"kind": "grid", "amount": 90, "unit": "MINUTE"})
+
+    first, second = (DagSerialization.to_dict(dag_of(served, SETTINGS)) for _ in range(2))
+
+    assert first == second
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda body: body["identifier"])
+def test_a_broken_definition_hides_no_other_and_is_named_by_the_anchor(tmp_path: Path, broken: dict[str, Any]) -> None:
+    good = definition("lake.sales.daily")
+
+    dags = loaded(cache_of(tmp_path, broken, good, "no object"))
+
+    assert set(dags) == {"mt__lake.sales.daily", "mt__shard_03"}
+    assert broken["name"] in dags["mt__shard_03"].doc_md
+    assert "no object" in dags["mt__shard_03"].doc_md
+
+
+def test_an_anchor_is_never_due_and_says_nothing_while_all_is_well(tmp_path: Path) -> None:
+    anchor = loaded(ShardCache(tmp_path))["mt__shard_03"]
+
+    assert anchor.tags == {"freshtable"}
+    assert anchor.timetable.summary == "never"
+    assert not anchor.timetable.can_be_scheduled
+    assert anchor.doc_md is None
+
+
+def test_a_task_has_its_own_dag_alone_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "mt__lake.b")
+
+    dags = loaded(cache_of(tmp_path, definition("lake.a"), definition("lake.b")))
+
+    assert set(dags) == {"mt__lake.b"}

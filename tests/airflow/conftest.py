@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dags.tests.stub_gateway import TOKEN, StubGateway
+from tests.airflow.compose import CONTAINERS_NAME_FOR_US, composed_airflow
+from tests.airflow.settings import AirflowSettings
+from tests.airflow.stack import AirflowStack, free_port, running_airflow
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.airflow)
+
+
+@pytest.fixture(scope="session")
+def stack_kind(pytestconfig: pytest.Config) -> str:
+    """Where Airflow runs: compose or local."""
+    asked = str(pytestconfig.getoption("--stack"))
+    if asked != "auto":
+        return asked
+    return "compose" if _docker_works() else "local"
+
+
+@pytest.fixture(scope="session")
+def gateway_port() -> int:
+    """The port where the session's Airflow looks for its gateway; each test runs one there, real or stub."""
+    return free_port()
+
+
+@pytest.fixture(scope="session")
+def docker_compose_file() -> str:
+    return str(HERE / "compose.yaml")
+
+
+@pytest.fixture(scope="session")
+def airflow(
+    stack_kind: str, gateway_port: int, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AirflowStack]:
+    """One Airflow for the session: `url`, `user`, `password`, `rest`; locally its components can be stopped and killed."""
+    host = CONTAINERS_NAME_FOR_US if stack_kind == "compose" else "127.0.0.1"
+    settings = AirflowSettings(
+        home=tmp_path_factory.mktemp("airflow"),
+        port=free_port(),
+        gateway_url=f"http://{host}:{gateway_port}",
+        token=TOKEN,
+    )
+    if stack_kind == "compose":
+        yield composed_airflow(request, settings)
+        return
+    with running_airflow(settings) as stack:
+        yield stack
+
+
+@pytest.fixture(autouse=True)
+def _whole_airflow(request: pytest.FixtureRequest) -> None:
+    if "airflow" in request.fixturenames:
+        request.getfixturevalue("airflow").revive()
+
+
+@pytest.fixture
+def gateway(gateway_port: int, stack_kind: str) -> Iterator[StubGateway]:
+    """A stub gateway where Airflow looks for one; runs end when the test says so."""
+    host = "0.0.0.0" if stack_kind == "compose" else "127.0.0.1"
+    with StubGateway(looks=None, host=host, port=gateway_port) as stub:
+        yield stub
+
+
+def _docker_works() -> bool:
+    if shutil.which("docker") is None:
+        return False
+    commands = (["docker", "info"], ["docker", "compose", "version"])
+    return all(subprocess.run(each, capture_output=True, check=False).returncode == 0 for each in commands)

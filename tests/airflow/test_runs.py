@@ -1,0 +1,191 @@
+"""Refreshes that a real Airflow asks for: by schedule, by hand, for the past; and what becomes of those that are ended."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from dags.tests.stub_gateway import StubGateway, StubRun, definition, refusal
+from tests.airflow.stack import AirflowStack
+from tests.airflow.test_dags import SOON_S, now, publish
+
+BERLIN = ZoneInfo("Europe/Berlin")
+# A task is waited for by its own process for that long before it is deferred.
+GRACE_S = 15
+
+
+def table(airflow: AirflowStack, gateway: StubGateway, name: str, *, since: str = "") -> str:
+    """Publish a daily table and return its DAG's id."""
+    publish(airflow, gateway, definition(f"lake.{name}", since=since or now()))
+    dag = airflow.rest.wait(lambda: airflow.rest.dag(f"mt__lake.{name}"), SOON_S)
+    return str(dag["dag_id"])
+
+
+def asked(gateway: StubGateway, count: int = 1) -> list[StubRun]:
+    """Return the runs that were asked for, as soon as there are so many."""
+    gateway.wait_for(lambda: len(gateway.runs) >= count, SOON_S)
+    return gateway.runs
+
+
+def test_a_tick_is_asked_for_with_its_point_in_the_tables_zone(airflow: AirflowStack, gateway: StubGateway) -> None:
+    made = datetime.now(UTC) - timedelta(days=2)
+    today = datetime.now(BERLIN).strftime("%Y-%m-%d 00:00:00")
+
+    dag_id = table(airflow, gateway, "ticked", since=made.isoformat(timespec="seconds"))
+
+    (run,) = asked(gateway)
+    assert (run.table, run.body["isPeriodic"], run.body["scheduleTime"]) == ("lake.ticked", True, today)
+    gateway.end(run)
+    (dag_run,) = airflow.rest.runs(dag_id)
+    assert dag_run["run_type"] == "scheduled"
+    airflow.rest.wait(lambda: airflow.rest.run(dag_id, dag_run["dag_run_id"])["state"] == "success", SOON_S)
+    assert len(gateway.runs) == 1
+
+
+def test_a_manual_run_refreshes_and_its_log_and_result_say_how(airflow: AirflowStack, gateway: StubGateway) -> None:
+    dag_id = table(airflow, gateway, "by_hand")
+
+    run_id = airflow.rest.trigger(dag_id, logical_date="2026-10-05T22:00:00Z")
+    (run,) = asked(gateway)
+    gateway.wait_for(lambda: run.looked > 1, SOON_S)
+    gateway.end(run)
+
+    airflow.rest.wait(lambda: airflow.rest.run(dag_id, run_id)["state"] == "success", SOON_S)
+    log = airflow.rest.task_log(dag_id, run_id)
+    assert run.body["scheduleTime"] == "2026-10-06 00:00:00"
+    assert "Refresh of lake.by_hand: RUNNING, 1 of 200 Spark tasks, stage 1 of 2" in log
+    final = "Refresh of lake.by_hand FINISHED: decision refresh (lake.sales.orders changed), 42 rows, snapshot 7171."
+    assert final in log
+    assert "7171" in str(airflow.rest.result(dag_id, run_id))
+    assert airflow.rest.links(dag_id, run_id) == {"Refresh run": f"http://gateway/lake.by_hand?run={run.handle}"}
+
+
+def test_marking_a_task_failed_cancels_its_refresh(airflow: AirflowStack, gateway: StubGateway) -> None:
+    dag_id = table(airflow, gateway, "marked")
+    run_id = airflow.rest.trigger(dag_id)
+    (run,) = asked(gateway)
+    airflow.rest.wait(lambda: airflow.rest.task(dag_id, run_id)["state"] in ("running", "deferred"), SOON_S)
+
+    airflow.rest.mark_task(dag_id, run_id, "failed")
+
+    gateway.wait_for(lambda: run.status == "CANCELED", SOON_S)
+    assert len(gateway.runs) == 1
+
+
+@pytest.mark.slow
+def test_a_backfill_of_three_days_refreshes_them_in_turn(airflow: AirflowStack, gateway: StubGateway) -> None:
+    dag_id = table(airflow, gateway, "filled")
+    gateway.looks = 1
+
+    airflow.rest.backfill(dag_id, "2026-09-01T00:00:00Z", "2026-09-03T23:00:00Z")
+
+    runs = asked(gateway, 3)
+    airflow.rest.wait(lambda: [each["state"] for each in airflow.rest.runs(dag_id)] == ["success"] * 3, SOON_S)
+    days = sorted(run.body["scheduleTime"] for run in runs)
+    assert days == ["2026-09-02 00:00:00", "2026-09-03 00:00:00", "2026-09-04 00:00:00"]
+
+
+@pytest.mark.slow
+def test_a_long_refresh_waits_without_a_worker_and_shows_its_progress(
+    airflow: AirflowStack, gateway: StubGateway
+) -> None:
+    dag_id = table(airflow, gateway, "long")
+    run_id = airflow.rest.trigger(dag_id)
+    (run,) = asked(gateway)
+    airflow.rest.wait(lambda: airflow.rest.task(dag_id, run_id)["state"] == "deferred", GRACE_S + SOON_S)
+    seen = run.looked
+
+    gateway.wait_for(lambda: run.looked > seen + 2, SOON_S)
+    airflow.rest.wait(lambda: f"RUNNING, {seen + 1} of 200" in airflow.rest.task_log(dag_id, run_id), SOON_S)
+    gateway.end(run)
+
+    airflow.rest.wait(lambda: airflow.rest.run(dag_id, run_id)["state"] == "success", SOON_S)
+    assert "decision refresh" in airflow.rest.task_log(dag_id, run_id)
+    assert airflow.rest.task(dag_id, run_id)["try_number"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("act", ["fail the task", "clear the task", "fail the run"])
+def test_ending_a_waiting_task_by_hand_cancels_its_refresh(
+    airflow: AirflowStack, gateway: StubGateway, act: str
+) -> None:
+    dag_id = table(airflow, gateway, f"ended_{act.replace(' ', '_')}")
+    run_id = airflow.rest.trigger(dag_id)
+    (first,) = asked(gateway)
+    airflow.rest.wait(lambda: airflow.rest.task(dag_id, run_id)["state"] == "deferred", GRACE_S + SOON_S)
+    seen = first.looked
+    gateway.wait_for(lambda: first.looked > seen + 1, SOON_S)
+
+    match act:
+        case "fail the task":
+            airflow.rest.mark_task(dag_id, run_id, "failed")
+        case "clear the task":
+            airflow.rest.clear_task(dag_id, run_id)
+        case _:
+            airflow.rest.mark_run(dag_id, run_id, "failed")
+
+    gateway.wait_for(lambda: first.status == "CANCELED", SOON_S)
+    if act == "clear the task":
+        _, second = asked(gateway, 2)
+        gateway.end(second)
+        airflow.rest.wait(lambda: airflow.rest.run(dag_id, run_id)["state"] == "success", SOON_S)
+
+
+@pytest.mark.slow
+def test_a_killed_triggerer_goes_on_with_the_same_refresh(airflow: AirflowStack, gateway: StubGateway) -> None:
+    dag_id = table(airflow, gateway, "orphaned")
+    run_id = airflow.rest.trigger(dag_id)
+    (run,) = asked(gateway)
+    airflow.rest.wait(lambda: airflow.rest.task(dag_id, run_id)["state"] == "deferred", GRACE_S + SOON_S)
+
+    airflow.kill("triggerer")
+    seen = run.looked
+    airflow.start("triggerer")
+    gateway.wait_for(lambda: run.looked > seen + 1, 2 * SOON_S)
+    gateway.end(run)
+
+    airflow.rest.wait(lambda: airflow.rest.run(dag_id, run_id)["state"] == "success", SOON_S)
+    assert len(gateway.runs) == 1
+
+
+@pytest.mark.slow
+def test_a_killed_task_finds_its_refresh_again(airflow: AirflowStack, gateway: StubGateway) -> None:
+    dag_id = table(airflow, gateway, "killed")
+    run_id = airflow.rest.trigger(dag_id)
+    (run,) = asked(gateway)
+
+    airflow.kill_tasks()
+    gateway.wait_for(lambda: run.attempt == 2, 2 * SOON_S)
+    gateway.end(run)
+
+    airflow.rest.wait(lambda: airflow.rest.run(dag_id, run_id)["state"] == "success", SOON_S)
+    assert len(gateway.runs) == 1
+
+
+@pytest.mark.slow
+def test_a_gateway_that_is_away_at_the_tick_is_asked_again(airflow: AirflowStack, gateway: StubGateway) -> None:
+    dag_id = table(airflow, gateway, "away")
+    gateway.down = True
+    run_id = airflow.rest.trigger(dag_id)
+    airflow.rest.wait(lambda: airflow.rest.task(dag_id, run_id)["state"] == "up_for_retry", SOON_S)
+
+    gateway.down = False
+
+    (run,) = asked(gateway)
+    gateway.end(run)
+    airflow.rest.wait(lambda: airflow.rest.run(dag_id, run_id)["state"] == "success", SOON_S)
+    assert run.attempt == 2
+
+
+@pytest.mark.slow
+def test_a_table_dropped_meanwhile_fails_the_task_at_once(airflow: AirflowStack, gateway: StubGateway) -> None:
+    dag_id = table(airflow, gateway, "dropped")
+    gateway.refusals = [refusal(410, "TABLE_GONE", "Materialized table lake.dropped was dropped.")]
+
+    run_id = airflow.rest.trigger(dag_id)
+
+    airflow.rest.wait(lambda: airflow.rest.run(dag_id, run_id)["state"] == "failed", SOON_S)
+    assert airflow.rest.task(dag_id, run_id)["try_number"] == 1
+    assert "the table was dropped, or made anew" in airflow.rest.task_log(dag_id, run_id)

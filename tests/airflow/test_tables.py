@@ -1,0 +1,157 @@
+"""Materialized tables whose workflows are DAGs of a real Airflow, from the gateway's side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import httpx
+import pytest
+
+from dags.tests.stub_gateway import TOKEN
+from mt_core.errors import TableNotCreated, WorkflowError
+from mt_core.model.table import RefreshStatus
+from tests.airflow.live_gateway import LiveGateway
+from tests.airflow.stack import AirflowStack
+
+SOON_S = 90
+DAG = "mt__lake.shop.daily"
+DAILY = "INTERVAL '1' DAY"
+CREATE = "CREATE MATERIALIZED TABLE {} FRESHNESS = {} REFRESH_MODE = FULL AS SELECT * FROM lake.shop.orders"
+
+
+@pytest.fixture
+def gateway(airflow: AirflowStack, gateway_port: int) -> Iterator[LiveGateway]:
+    options = {"endpoint": airflow.url, "user-name": airflow.user, "password": airflow.password}
+    live = LiveGateway(gateway_port, TOKEN, options)
+    yield live
+    for table in list(live.show("SHOW MATERIALIZED TABLES")):
+        live.sql(f"DROP MATERIALIZED TABLE {table['materialized table']}")
+    live.close()
+
+
+def test_a_table_lives_as_a_dag_from_create_to_drop(airflow: AirflowStack, gateway: LiveGateway) -> None:
+    gateway.sql(CREATE.format("daily", DAILY))
+    created = airflow.rest.dag(DAG)
+    gateway.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
+    suspended = airflow.rest.dag(DAG)
+    gateway.sql("ALTER MATERIALIZED TABLE daily SET FRESHNESS = INTERVAL '90' MINUTE")
+    rescheduled = airflow.rest.dag(DAG)
+    gateway.sql("ALTER MATERIALIZED TABLE daily RESUME WITH ('format' = 'orc')")
+    resumed = airflow.rest.dag(DAG)
+    facts = gateway.facts("daily")
+    outcome = gateway.sql("DROP MATERIALIZED TABLE daily")
+
+    assert created["timetable_summary"].startswith("0 0 * * * (UTC) since ")
+    assert (created["is_paused"], suspended["is_paused"], rescheduled["is_paused"], resumed["is_paused"]) == (
+        False,
+        True,
+        True,
+        False,
+    )
+    assert rescheduled["timetable_summary"].startswith("every 90 MINUTE (UTC) since ")
+    assert facts["workflow"] == "ACTIVE in airflow"
+    assert facts["next run"] != "none"
+    assert outcome.warnings == ()
+    assert airflow.rest.dag(DAG) == {}
+
+
+def test_a_pause_in_the_ui_suspends_the_table_and_a_deleted_dag_comes_back(
+    airflow: AirflowStack, gateway: LiveGateway
+) -> None:
+    gateway.sql(CREATE.format("daily", DAILY))
+    airflow.rest.pause(DAG, True)
+    facts = gateway.facts("daily")
+    airflow.rest.ask("DELETE", f"/dags/{DAG}")
+
+    done = gateway.reconcile()
+
+    assert facts["status"].startswith("SUSPENDED, by ")
+    assert done == ["made the workflow of lake.shop.daily again"]
+    assert airflow.rest.dag(DAG)["is_paused"] is True
+    assert gateway.table("daily").status is RefreshStatus.SUSPENDED
+
+
+def test_a_run_by_hand_and_a_backfill_refresh(airflow: AirflowStack, gateway: LiveGateway) -> None:
+    gateway.sql(CREATE.format("daily", DAILY))
+
+    run = airflow.rest.trigger(DAG)
+    airflow.rest.wait(lambda: airflow.rest.run(DAG, run).get("state") == "success", SOON_S)
+    airflow.rest.backfill(DAG, "2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z")
+    airflow.rest.wait(lambda: len(gateway.refreshes("daily")) >= 4, SOON_S)
+
+    times = sorted(row["schedule time"] for row in gateway.refreshes("daily"))
+    assert times[:3] == ["2026-01-01 00:00:00", "2026-01-02 00:00:00", "2026-01-03 00:00:00"]
+
+
+def test_a_table_is_dropped_while_its_dag_runs(airflow: AirflowStack, gateway: LiveGateway) -> None:
+    gateway.sql(CREATE.format("daily", DAILY))
+    for _ in range(2):
+        airflow.rest.trigger(DAG)
+
+    outcome = gateway.sql("DROP MATERIALIZED TABLE daily")
+    gateway.reconcile()
+
+    assert airflow.rest.dag(DAG) == {}, outcome.warnings
+
+
+def test_a_name_can_be_used_again_at_once(airflow: AirflowStack, gateway: LiveGateway) -> None:
+    for _ in range(3):
+        gateway.sql(CREATE.format("daily", DAILY))
+        gateway.sql("DROP MATERIALIZED TABLE daily")
+
+    assert airflow.rest.dag(DAG) == {}
+
+
+def test_airflow_away_at_create_and_at_drop(airflow: AirflowStack, gateway: LiveGateway) -> None:
+    gateway.sql(CREATE.format("daily", DAILY))
+    airflow.stop("api-server")
+    try:
+        with pytest.raises(TableNotCreated, match="nothing was kept"):
+            gateway.sql(CREATE.format("other", DAILY))
+        with pytest.raises(WorkflowError, match="cannot be reached"):
+            gateway.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
+        outcome = gateway.sql("DROP MATERIALIZED TABLE daily")
+    finally:
+        airflow.start("api-server")
+
+    done = gateway.reconcile()
+
+    assert "is dropped; what it left is removed as soon as that is possible" in outcome.warnings[0]
+    assert done == ["removed what was left of lake.shop.daily"]
+    assert airflow.rest.dag(DAG) == {}
+
+
+def test_who_paused_a_dag_is_read_from_the_event_log(airflow: AirflowStack, gateway_port: int) -> None:
+    login = httpx.post(f"{airflow.url}/auth/token", json={"username": airflow.user, "password": airflow.password})
+    options = {"endpoint": airflow.url, "token": login.json()["access_token"]}
+    with closing(LiveGateway(gateway_port, TOKEN, options)) as gateway:
+        gateway.sql(CREATE.format("daily", DAILY))
+        airflow.rest.pause(DAG, True)
+
+        facts = gateway.facts("daily")
+        gateway.sql("DROP MATERIALIZED TABLE daily")
+
+    assert facts["status"].startswith(f"SUSPENDED, by {airflow.user} at ")
+
+
+def test_a_token_that_airflow_does_not_accept_any_more_is_renewed(airflow: AirflowStack, gateway: LiveGateway) -> None:
+    opened = gateway.scheduler._opened
+    assert opened is not None
+    opened.client._token = "eyJhbGciOiJIUzUxMiJ9.e30.c2lnbmVkLXdpdGgtYW5vdGhlci1zZWNyZXQ"
+
+    gateway.sql(CREATE.format("daily", DAILY))
+
+    assert airflow.rest.dag(DAG)["is_paused"] is False
+
+
+def test_several_tables_are_read_back_in_bulk(airflow: AirflowStack, gateway: LiveGateway) -> None:
+    for number in range(6):
+        gateway.sql(CREATE.format(f"t{number}", DAILY))
+    gateway.reconcile()
+    airflow.rest.pause("mt__lake.shop.t3", True)
+
+    rows = gateway.show("SHOW MATERIALIZED TABLES")
+
+    assert [row["status"] for row in rows] == ["ACTIVATED"] * 3 + ["SUSPENDED"] + ["ACTIVATED"] * 2
+    assert {row["as of"] for row in rows} == {None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import (
@@ -22,6 +23,7 @@ from sqlalchemy import (
     func,
     or_,
     select,
+    tuple_,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -65,9 +67,10 @@ class SqlTransaction:
     def table_named(self, identifier: TableIdentifier) -> MaterializedTable | None:
         return self._table(_TABLE_NAMED, _name_of(identifier))
 
-    def tables(self) -> Sequence[MaterializedTable]:
-        statement = select(TABLES).order_by(TABLES.c.catalog, TABLES.c.namespace, TABLES.c.name)
-        return [rows.table_of(row) for row in self._execute(statement).mappings()]
+    def tables(self, *, after: TableIdentifier | None = None, limit: int | None = None) -> Sequence[MaterializedTable]:
+        statement = _TABLES.limit(limit) if after is None else _TABLES_BEHIND.limit(limit)
+        found = self._execute(statement, None if after is None else _name_of(after))
+        return [rows.table_of(row) for row in found.mappings()]
 
     def insert_table(self, table: MaterializedTable) -> None:
         if not self._insert(TABLES, rows.table_row(table)):
@@ -171,6 +174,10 @@ class SqlTransaction:
     def delete_definition(self, workflow_id: str) -> None:
         self._execute(delete(DEFINITIONS).where(DEFINITIONS.c.workflow_id == workflow_id))
 
+    def shard_version(self, number: int) -> str:
+        found = self._execute(_SHARD, {"shard": number}).all()
+        return sha256(repr([tuple(row) for row in found]).encode()).hexdigest()
+
     def put_catalog(self, catalog: CreatedCatalog) -> None:
         self.delete_catalog(catalog.name)
         self._insert(CATALOGS, rows.catalog_row(catalog))
@@ -264,8 +271,18 @@ def _next_claimable() -> Select[Any]:
 # Made once: to build a statement and its cache key anew takes longer than to run it.
 _NEXT_CLAIMABLE = _next_claimable()
 _TABLE = select(TABLES).where(TABLES.c.table_id == bindparam("table_id")).with_for_update()
+_NAME = (TABLES.c.catalog, TABLES.c.namespace, TABLES.c.name)
+_TABLES = select(TABLES).order_by(*_NAME)
+_TABLES_BEHIND = _TABLES.where(tuple_(*_NAME) > tuple_(*map(bindparam, ("its_catalog", "its_namespace", "its_name"))))
 _TABLE_NAMED = select(TABLES).where(_named(TABLES)).with_for_update()
 _REPLACE_TABLE = _replace_table()
+_DEFINED = DEFINITIONS.outerjoin(TABLES, TABLES.c.table_id == DEFINITIONS.c.workflow_id)
+_SHARD = (
+    select(DEFINITIONS.c.body, TABLES.c.table_id, TABLES.c.revision)
+    .select_from(_DEFINED)
+    .where(DEFINITIONS.c.shard == bindparam("shard"))
+    .order_by(DEFINITIONS.c.workflow_id)
+)
 _CLAIM = select(TABLES.c.claim).where(TABLES.c.table_id == bindparam("table_id"))
 _RAISE_CLAIM = update(TABLES).where(TABLES.c.table_id == bindparam("its_table_id")).values(claim=TABLES.c.claim + 1)
 _RUN = select(RUNS).where(RUNS.c.run_id == bindparam("run_id")).with_for_update()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from datetime import timedelta
 
 from mt_core.errors import IllegalStatus, MtError, StorageMissing, TableBusy
 from mt_core.model.run import OPEN
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.exclusive import claim_exclusively
-from mt_core.tables.ledger import in_transaction
+from mt_core.tables.pages import on_each_page
 from mt_core.tables.ports import Transaction
 from mt_core.tables.services import TableServices
 
@@ -20,7 +21,7 @@ ORPHAN_AGE = timedelta(days=1)
 def maintain(services: TableServices) -> list[str]:
     """Look after every table that has something to expire and nothing to do; return what was done, in words."""
     done: list[str] = []
-    for table in in_transaction(services.registry, _idle):
+    for table in on_each_page(services.registry, _idle):
         try:
             if _maintain(services, table):
                 done.append(f"expired old snapshots of {table.identifier}")
@@ -31,9 +32,9 @@ def maintain(services: TableServices) -> list[str]:
     return done
 
 
-def _idle(tx: Transaction) -> list[MaterializedTable]:
-    tables = [table for table in tx.tables() if table.intent is None and table.status is not RefreshStatus.INITIALIZING]
-    return [table for table in tables if not tx.runs(table_id=table.table_id, statuses=OPEN, limit=1)]
+def _idle(tx: Transaction, tables: Iterable[MaterializedTable]) -> list[MaterializedTable]:
+    settled = [table for table in tables if table.intent is None and table.status is not RefreshStatus.INITIALIZING]
+    return [table for table in settled if not tx.runs(table_id=table.table_id, statuses=OPEN, limit=1)]
 
 
 def _maintain(services: TableServices, table: MaterializedTable) -> bool:

@@ -40,8 +40,8 @@ class Transaction(Protocol):
     def table_named(self, identifier: TableIdentifier) -> MaterializedTable | None:
         """Return the table of that name, locked until the end of the transaction."""
 
-    def tables(self) -> Sequence[MaterializedTable]:
-        """Return all tables, ordered by identifier."""
+    def tables(self, *, after: TableIdentifier | None = None, limit: int | None = None) -> Sequence[MaterializedTable]:
+        """Return the tables, ordered by identifier: those behind *after* (None: from the first), at most *limit*."""
 
     def insert_table(self, table: MaterializedTable) -> None:
         """Add a table; raises TableExists when its name is taken."""
@@ -99,6 +99,9 @@ class Transaction(Protocol):
 
     def delete_definition(self, workflow_id: str) -> None:
         """Unpublish a workflow definition in this transaction."""
+
+    def shard_version(self, number: int) -> str:
+        """Return a text that changes whenever a workflow definition of the shard changes, or the table behind one."""
 
     def put_catalog(self, catalog: CreatedCatalog) -> None:
         """Store a catalog, in place of one of its name."""

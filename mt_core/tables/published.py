@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mt_core.errors import RequestInvalid, TableNotFound
+from mt_core.model.table import MaterializedTable
 from mt_core.tables.ledger import in_transaction
+from mt_core.tables.pages import PAGE
 from mt_core.tables.ports import Registry, Transaction
 from mt_core.tables.show_create import show_create
 from mt_core.workflow.definitions import SHARDS, WorkflowDefinition
 from mt_core.workflow.publishing import PublishedShard, published_shard, workflow_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rendered:
+    """A shard as it was asked for last: schedulers ask every few seconds, and mostly nothing has changed."""
+
+    version: str
+    details: str
+    shard: PublishedShard
 
 
 class PublishedWorkflows:
@@ -18,6 +31,7 @@ class PublishedWorkflows:
 
     def __init__(self, registry: Registry, scheduler: str) -> None:
         self._registry, self.scheduler = registry, scheduler
+        self._rendered: dict[int, _Rendered] = {}
 
     def shard(self, number: int, details: str) -> PublishedShard:
         """Return a shard; *details* is the URL under which each of its workflows is found by its id.
@@ -26,8 +40,15 @@ class PublishedWorkflows:
         """
         if not 0 <= number < SHARDS:
             raise RequestInvalid(f"There is no shard {number}; shards have the numbers 0 to {SHARDS - 1}.")
+        # Read before the rest: what changes in between is rendered again at the next question.
+        version = in_transaction(self._registry, lambda tx: tx.shard_version(number))
+        known = self._rendered.get(number)
+        if known is not None and (known.version, known.details) == (version, details):
+            return known.shard
         _, found = self._registry.definitions.shard(number)
-        return published_shard(self.scheduler, number, self._rendered(found, details))
+        shard = published_shard(self.scheduler, number, self._render(found, details))
+        self._rendered[number] = _Rendered(version=version, details=details, shard=shard)
+        return shard
 
     def workflow(self, workflow_id: str, details: str) -> dict[str, Any]:
         """Return one workflow; raises TableNotFound."""
@@ -36,23 +57,23 @@ class PublishedWorkflows:
             raise TableNotFound(
                 f"Scheduler {self.scheduler} has no workflow {workflow_id}; its table was dropped, or never existed."
             )
-        return self._rendered([found], details)[0]
+        return self._render([found], details)[0]
 
-    def _rendered(self, definitions: Iterable[WorkflowDefinition], details: str) -> list[dict[str, Any]]:
-        def render(tx: Transaction) -> list[dict[str, Any]]:
-            return [
-                workflow_json(
-                    definition,
-                    text=_statement(tx, definition.workflow_id),
-                    details_url=f"{details}/{definition.workflow_id}",
-                )
-                for definition in definitions
-                if definition.name
-            ]
-
-        return in_transaction(self._registry, render)
+    def _render(self, definitions: Iterable[WorkflowDefinition], details: str) -> list[dict[str, Any]]:
+        named = [definition for definition in definitions if definition.name]
+        tables: list[MaterializedTable | None] = []
+        for first in range(0, len(named), PAGE):
+            page = [definition.workflow_id for definition in named[first : first + PAGE]]
+            tables += in_transaction(self._registry, partial(_tables, table_ids=page))
+        return [
+            workflow_json(definition, text=_statement(table), details_url=f"{details}/{definition.workflow_id}")
+            for definition, table in zip(named, tables, strict=True)
+        ]
 
 
-def _statement(tx: Transaction, table_id: str) -> str:
-    table = tx.table(table_id)
+def _tables(tx: Transaction, *, table_ids: Iterable[str]) -> list[MaterializedTable | None]:
+    return [tx.table(table_id) for table_id in table_ids]
+
+
+def _statement(table: MaterializedTable | None) -> str:
     return show_create(table, or_alter=False) if table is not None else ""

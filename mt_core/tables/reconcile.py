@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -15,6 +15,7 @@ from mt_core.tables.drop import sweep
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.lifecycle import CATCH_UP, resume, suspend
 from mt_core.tables.mirror import LONGEST_CALL, look, repair, take_over
+from mt_core.tables.pages import every_table
 from mt_core.tables.ports import Tombstone, Transaction
 from mt_core.tables.services import TableServices, handler_of, schedule_of
 from mt_core.workflow.operations import ModifyRefreshWorkflowSchedule
@@ -23,19 +24,36 @@ from mt_core.workflow.scheduler import WorkflowState
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """The tombstones at an instant, and all tables as they were read from then on."""
+
+    at: datetime
+    tables: Sequence[MaterializedTable]
+    tombstones: Sequence[Tombstone]
+
+    def orphaned(self, owner: str) -> list[MaterializedTable]:
+        """Return the tables whose command lost its process, if *owner* is the one that lives."""
+        return [
+            table
+            for table in self.tables
+            if table.intent is not None and (table.intent.owner != owner or table.intent.lease_until < self.at)
+        ]
+
+
 def reconcile(services: TableServices) -> list[str]:
     """Do one pass and return what was done, in words; a step that fails is logged and tried again at the next pass."""
     done: list[str] = []
-    found = in_transaction(services.registry, lambda tx: _look(tx, services.settings.owner))
-    at, tables, orphaned, tombstones = found
+    found = _look(services)
+    orphaned = found.orphaned(services.settings.owner)
     for table in orphaned:
         _attempt(done, f"settled {_command(table)} of {table.identifier}", partial(_settle, services, table))
-    for tombstone in tombstones:
+    for tombstone in found.tombstones:
         text = f"removed what was left of {tombstone.identifier}"
         _attempt(done, text, partial(sweep, services, tombstone))
-    if orphaned or tombstones:
-        at, tables, _, _ = in_transaction(services.registry, lambda tx: _look(tx, services.settings.owner))
-    _attempt(done, "", lambda: done.extend(_workflows(services, tables, at)))
+    if orphaned or found.tombstones:
+        found = _look(services)
+    _attempt(done, "", lambda: done.extend(_workflows(services, found)))
     return [text for text in done if text]
 
 
@@ -48,20 +66,9 @@ def _attempt(done: list[str], text: str, work: Callable[[], object]) -> None:
         done.append(text)
 
 
-def _look(
-    tx: Transaction, owner: str
-) -> tuple[datetime, Sequence[MaterializedTable], list[MaterializedTable], Sequence[Tombstone]]:
-    """Return the time, all tables, those among them whose command lost its process, and the tombstones.
-
-    The tables are read once, because thousands of them keep everybody else out of the registry for a while.
-    """
-    now, tables = tx.now(), tx.tables()
-    orphaned = [
-        table
-        for table in tables
-        if table.intent is not None and (table.intent.owner != owner or table.intent.lease_until < now)
-    ]
-    return now, tables, orphaned, tx.tombstones()
+def _look(services: TableServices) -> _Found:
+    at, tombstones = in_transaction(services.registry, lambda tx: (tx.now(), tx.tombstones()))
+    return _Found(at=at, tables=every_table(services.registry), tombstones=tombstones)
 
 
 def _command(table: MaterializedTable) -> str:
@@ -114,8 +121,8 @@ def _clear(tx: Transaction, table: MaterializedTable) -> None:
         tx.replace_table(replace(now, intent=None))
 
 
-def _workflows(services: TableServices, tables: Sequence[MaterializedTable], at: datetime) -> list[str]:
+def _workflows(services: TableServices, found: _Found) -> list[str]:
     """Compare tables with their workflows: take over what people did, give back what was lost."""
-    seen = look(services, tables, at)
-    services.sightings.note(at, seen.states)
+    seen = look(services, found.tables, found.at)
+    services.sightings.note(found.at, seen.states)
     return take_over(services, seen) + repair(services, seen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from mt_core.errors import MtError, StorageMissing
@@ -24,6 +24,7 @@ from mt_core.tables.fingerprint import fingerprint_of
 from mt_core.tables.glance import Glance, Glimpse
 from mt_core.tables.intents import found
 from mt_core.tables.ledger import in_transaction
+from mt_core.tables.pages import on_each_page
 from mt_core.tables.ports import Transaction
 from mt_core.tables.requests import refuse_initializing
 from mt_core.tables.services import TableServices, query_of
@@ -58,21 +59,26 @@ class Reports:
         """SHOW MATERIALIZED TABLES."""
         catalog, namespace = _place(statement.namespace, context)
 
-        def read(tx: Transaction) -> list[MaterializedTable]:
-            return [table for table in tx.tables() if _in(table, catalog, namespace) and _like(table, statement)]
+        def wanted(_tx: Transaction, tables: Iterable[MaterializedTable]) -> list[MaterializedTable]:
+            return [table for table in tables if _in(table, catalog, namespace) and _like(table, statement)]
 
-        glimpses = self._glimpses(read)
+        registry = self._services.registry
+        now = in_transaction(registry, lambda tx: tx.now())
+        glimpses = self._glimpses(on_each_page(registry, wanted), now)
 
-        def rows(tx: Transaction) -> list[list[object]]:
-            return [self._table_row(tx, table, glimpses.get(table.table_id)) for table in read(tx)]
+        def rows(tx: Transaction, tables: Iterable[MaterializedTable]) -> list[list[object]]:
+            return [self._table_row(tx, table, glimpses.get(table.table_id)) for table in wanted(tx, tables)]
 
         columns = tuple(Column(name=name) for name in TABLE_COLUMNS)
-        return RowSet(columns=columns, rows=in_transaction(self._services.registry, rows))
+        return RowSet(columns=columns, rows=on_each_page(registry, rows))
 
-    def _glimpses(self, read: Callable[[Transaction], Sequence[MaterializedTable]]) -> dict[str, Glimpse]:
-        """Return what the scheduler says of the tables that *read* finds, by their ids."""
-        now, tables = in_transaction(self._services.registry, lambda tx: (tx.now(), read(tx)))
+    def _glimpses(self, tables: Sequence[MaterializedTable], now: datetime) -> dict[str, Glimpse]:
+        """Return what the scheduler says of *tables*, which were read at *now* or later, by their ids."""
         return self._glance.at(tables, now) if tables else {}
+
+    def _glimpse_of(self, identifier: TableIdentifier) -> dict[str, Glimpse]:
+        now, table = in_transaction(self._services.registry, lambda tx: (tx.now(), found(tx, identifier)))
+        return self._glimpses([table], now)
 
     def _table_row(self, tx: Transaction, table: MaterializedTable, glimpse: Glimpse | None) -> list[object]:
         done = _last_done(tx, table)
@@ -93,7 +99,7 @@ class Reports:
 
     def describe(self, identifier: TableIdentifier, *, extended: bool) -> RowSet:
         """DESCRIBE with Flink's columns; EXTENDED adds key/value rows."""
-        glimpses = self._glimpses(lambda tx: [found(tx, identifier)]) if extended else {}
+        glimpses = self._glimpse_of(identifier) if extended else {}
         table = self._services.intents.current(identifier)
         keys = set(table.definition.partition_keys)
         rows: list[list[object]] = [

@@ -16,7 +16,7 @@ from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.run import DONE, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.ports import Tombstone
-from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition
+from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition, shard_of
 
 _Fact = TypeVar("_Fact")
 
@@ -103,8 +103,9 @@ class MemoryTransaction:
     def table_named(self, identifier: TableIdentifier) -> MaterializedTable | None:
         return next((table for table in self.state.tables.values() if table.identifier == identifier), None)
 
-    def tables(self) -> Sequence[MaterializedTable]:
-        return sorted(self.state.tables.values(), key=attrgetter("identifier"))
+    def tables(self, *, after: TableIdentifier | None = None, limit: int | None = None) -> Sequence[MaterializedTable]:
+        found = sorted(self.state.tables.values(), key=attrgetter("identifier"))
+        return [table for table in found if after is None or table.identifier > after][:limit]
 
     def insert_table(self, table: MaterializedTable) -> None:
         if table.table_id in self.state.tables or self.table_named(table.identifier) is not None:
@@ -207,6 +208,12 @@ class MemoryTransaction:
 
     def delete_definition(self, workflow_id: str) -> None:
         self._current = replace(self.state, definitions=_without(self.state.definitions, workflow_id))
+
+    def shard_version(self, number: int) -> str:
+        definitions = sorted(self.state.definitions.values(), key=attrgetter("workflow_id"))
+        found = [definition for definition in definitions if shard_of(definition.workflow_id) == number]
+        tables = [self.table(definition.workflow_id) for definition in found]
+        return repr([(definition, table and table.revision) for definition, table in zip(found, tables, strict=True)])
 
     def put_catalog(self, catalog: CreatedCatalog) -> None:
         self._current = replace(self.state, catalogs={**self.state.catalogs, catalog.name: catalog})

@@ -54,6 +54,20 @@ class TablesContract:
 
         assert found == sorted(names)
 
+    def test_tables_come_in_pages_that_follow_each_other(self, registry: Registry) -> None:
+        names = ["lake.a.z", "lake.b.a", "lake.b.aB", "lake.b.ab", "lake.b.é", "zoo.a.a"]
+        tables = [replace(a_table(), identifier=TableIdentifier(*name.split("."))) for name in names]
+        insert_tables(registry, *reversed(tables))
+
+        with registry.transaction() as transaction:
+            first = transaction.tables(limit=4)
+            second = transaction.tables(after=first[-1].identifier, limit=4)
+            rest = transaction.tables(after=TableIdentifier("lake", "b", "aa"))
+            none = transaction.tables(after=tables[-1].identifier, limit=4)
+
+        assert (first, second) == (tables[:4], tables[4:])
+        assert (rest, none) == (tables[3:], [])
+
     def test_a_taken_name_is_refused_and_the_transaction_goes_on(self, registry: Registry) -> None:
         first, twin, other = a_table(), a_table(), a_table("other")
 
@@ -211,6 +225,35 @@ class DefinitionsContract:
             transaction.pause_definition("w2", paused=True)
 
         assert registry.definitions.all() == [replace(definition, paused=True)]
+
+    def test_the_version_of_a_shard_changes_with_its_definitions_and_their_tables_only(
+        self, registry: Registry
+    ) -> None:
+        table = a_table(table_id="w1")
+        number = shard_of("w1")
+        stranger = next(f"x{i}" for i in range(999) if shard_of(f"x{i}") != number)
+
+        def version() -> str:
+            with registry.transaction() as transaction:
+                return transaction.shard_version(number)
+
+        versions = [version()]
+        registry.definitions.put(a_definition("w1"))
+        versions.append(version())
+        insert_tables(registry, table)
+        versions.append(version())
+        registry.definitions.put(a_definition(stranger))
+        with registry.transaction() as transaction:
+            transaction.next_claim("w1")
+        same = version()
+        with registry.transaction() as transaction:
+            transaction.replace_table(table)
+        versions.append(version())
+        registry.definitions.put(a_definition("w1", paused=True))
+        versions.append(version())
+
+        assert len(set(versions)) == len(versions)
+        assert same == versions[2]
 
     def test_a_shard_has_its_definitions_and_an_etag_that_changes_with_them(self, registry: Registry) -> None:
         number = shard_of("w1")

@@ -1,0 +1,45 @@
+"""Pages of tables: all of them, but only some in one transaction, because each transaction keeps everybody else waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeVar
+
+from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.tables.ledger import in_transaction
+from mt_core.tables.ports import Registry, Transaction
+
+# A page takes some ten milliseconds, also when two more statements are asked for each of its tables.
+PAGE = 100
+T = TypeVar("T")
+
+
+def on_each_page(registry: Registry, work: Callable[[Transaction, list[MaterializedTable]], Iterable[T]]) -> list[T]:
+    """Return all that *work* gives for the pages, each in the transaction that read it, ordered by identifier.
+
+    Tables made, changed or dropped meanwhile are met as they are when their page's turn comes; none is met twice.
+    """
+    found: list[T] = []
+    after: TableIdentifier | None = None
+    while True:
+        after, given = in_transaction(registry, partial(_page, after=after, work=work))
+        found += given
+        if after is None:
+            return found
+
+
+def every_table(registry: Registry) -> list[MaterializedTable]:
+    """Return all tables, ordered by identifier."""
+    return on_each_page(registry, lambda _tx, tables: tables)
+
+
+def _page(
+    tx: Transaction,
+    *,
+    after: TableIdentifier | None,
+    work: Callable[[Transaction, list[MaterializedTable]], Iterable[T]],
+) -> tuple[TableIdentifier | None, list[T]]:
+    """Return what *work* gives for the tables behind *after*, and the last of them, None at the end."""
+    tables = list(tx.tables(after=after, limit=PAGE))
+    return (tables[-1].identifier if len(tables) == PAGE else None), list(work(tx, tables))

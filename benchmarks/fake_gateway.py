@@ -12,30 +12,21 @@ import time
 import uuid
 from pathlib import Path
 
-from mt_core import __version__
 from mt_core.app.logs import log_to
 from mt_core.app.memory import spare_what_stays
+from mt_core.app.wiring import Parts, Wiring
 from mt_core.clock import SystemClock
 from mt_core.gateway.application import build_app
 from mt_core.gateway.server import GatewayServer, listen
-from mt_core.gateway.services import GatewayServices, ProductInfo
 from mt_core.registry.store import SqlRegistry
-from mt_core.sessions.executor import StatementExecutor, StatementPorts
-from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
-from mt_core.tables.intents import Intents
-from mt_core.tables.ledger import Ledger
-from mt_core.tables.manager import TableManager
 from mt_core.tables.reconcile import reconcile
-from mt_core.tables.services import TableServices, storage_spec
+from mt_core.tables.services import storage_spec
 from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.shared_catalogs import SharedCatalogs
-from mt_core.tables.signal import Signal
-from mt_core.tables.workers import Workers
 from mt_core.testing.fake_engine import FakeEngine
 from mt_core.testing.fake_statements import FakeStatementEngine
 from mt_core.workflow.loader import load_scheduler
-from mt_core.workflow.scheduler import SchedulerContext
 
 SOURCE = "lake.default.orders"
 WORKERS = 2
@@ -50,32 +41,29 @@ class FakeSparkGateway:
     """Wired and started in the order of the application."""
 
     def __init__(self, registry_url: str) -> None:
-        self._clock, self._signal, self._stopping = SystemClock(), Signal(), threading.Event()
+        self._clock, self._stopping = SystemClock(), threading.Event()
         self._registry = SqlRegistry.open(registry_url)
         self._engine = FakeEngine()
         self._engine.on_write = lambda _write: time.sleep(WRITE_S)
         self._engine.create_source(SOURCE, [{"ds": "2026-03-01", "amount": 1}])
         self._scheduler = load_scheduler("memory")()
-        settings = ManagerSettings(owner=_new_id())
-        self._tables = TableServices(
-            registry=self._registry,
-            engine=self._engine,
-            scheduler=self._scheduler,
-            settings=settings,
-            clock=self._clock,
-            ledger=Ledger(self._registry, settings, _new_id),
-            intents=Intents(self._registry, settings, self._signal),
-            new_id=_new_id,
-            signal=self._signal,
+        statements = FakeStatementEngine()
+        self._wiring = Wiring(
+            Parts(
+                registry=self._registry,
+                engine=self._engine,
+                statements=statements,
+                scheduler=self._scheduler,
+                catalogs=SharedCatalogs(self._registry),
+                sessions=SessionManager(engine=statements, clock=self._clock),
+                settings=ManagerSettings(owner=str(uuid.uuid4())),
+                clock=self._clock,
+                refresh_threads=WORKERS,
+                statement_threads=STATEMENT_THREADS,
+            )
         )
-        self._workers = Workers(
-            ledger=self._tables.ledger,
-            engine=self._engine,
-            signal=self._signal,
-            count=WORKERS,
-            renew_every=settings.lease / 3,
-        )
-        self._server = GatewayServer(build_app(self._endpoints()), listen("127.0.0.1", 0))
+        self._tables, self._workers = self._wiring.tables, self._wiring.workers
+        self._server = GatewayServer(build_app(self._wiring.endpoints), listen("127.0.0.1", 0))
 
     @property
     def url(self) -> str:
@@ -85,12 +73,7 @@ class FakeSparkGateway:
         self._server.start()
         self._tables.ledger.recover()
         self._make_storage()
-        options = {option.key: option.default or "" for option in self._scheduler.options}
-        self._scheduler.open(
-            SchedulerContext(
-                options=options, definitions=self._registry.definitions, clock=self._clock, gateway_url=self.url
-            )
-        )
+        self._scheduler.open(self._wiring.scheduler_context(self.url))
         reconcile(self._tables)
         self._workers.start()
         threading.Thread(target=self._reconcile, name="reconciler", daemon=True).start()
@@ -102,26 +85,6 @@ class FakeSparkGateway:
         self._workers.stop(DRAIN_S)
         self._registry.close()
 
-    def _endpoints(self) -> GatewayServices:
-        manager, statements = TableManager(self._tables), FakeStatementEngine()
-        runs, cluster_info = manager.requests, self._engine.cluster_info
-        sessions = SessionManager(engine=statements, clock=self._clock)
-        ports = StatementPorts(
-            engine=statements,
-            commands=manager,
-            runs=runs,
-            clock=self._clock,
-            cluster_info=cluster_info,
-            catalogs=SharedCatalogs(self._tables.registry),
-        )
-        return GatewayServices(
-            sessions=sessions,
-            executor=StatementExecutor(ports, max_workers=STATEMENT_THREADS),
-            operations=OperationFinder(sessions, runs, cluster_info),
-            runs=runs,
-            info=ProductInfo(version=__version__),
-        )
-
     def _make_storage(self) -> None:
         """The storage of a real engine outlives the process; that of the fake is made again."""
         with self._registry.transaction() as tx:
@@ -132,10 +95,6 @@ class FakeSparkGateway:
     def _reconcile(self) -> None:
         while not self._stopping.wait(RECONCILE_EVERY_S):
             reconcile(self._tables)
-
-
-def _new_id() -> str:
-    return str(uuid.uuid4())
 
 
 def main(folder: Path) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 
-from mt_core import __version__
 from mt_core.app.home import Home
 from mt_core.app.settings import (
     api_versions,
@@ -19,41 +18,29 @@ from mt_core.app.settings import (
     session_defaults,
     spools,
 )
+from mt_core.app.wiring import Parts, Watch, Wiring
 from mt_core.clock import SystemClock
 from mt_core.config import Config
 from mt_core.errors import MtError
 from mt_core.gateway.application import build_app
 from mt_core.gateway.server import GatewayServer, listen
-from mt_core.gateway.services import GatewayServices, ProductInfo
 from mt_core.registry.store import SqlRegistry
-from mt_core.sessions.executor import StatementExecutor, StatementPorts
-from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
 from mt_core.spark.conf import catalog_names
 from mt_core.spark.driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.spark.java import check_java
 from mt_core.spark.statements import SparkStatements
-from mt_core.tables.intents import Intents
-from mt_core.tables.ledger import Claimed, Ledger
 from mt_core.tables.maintenance import maintain
-from mt_core.tables.manager import TableManager
-from mt_core.tables.published import PublishedWorkflows
 from mt_core.tables.reconcile import reconcile
-from mt_core.tables.services import TableServices
-from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.shared_catalogs import SharedCatalogs
-from mt_core.tables.signal import Signal
-from mt_core.tables.workers import Workers
 from mt_core.workflow.loader import load_scheduler
-from mt_core.workflow.scheduler import SchedulerContext
 
 log = logging.getLogger(__name__)
 RECONCILE_EVERY_S = 30.0
 MAINTAIN_EVERY = timedelta(hours=1)
 DRAIN_S = 30.0
 SPARK_START_S = 300.0
-Watch = Callable[[Claimed, str], None]
 
 
 class Gateway:
@@ -63,7 +50,6 @@ class Gateway:
         check_exposure(config)
         check_java(environ)
         self._home, self._clock = home, SystemClock()
-        self._settings = manager_settings(config)
         self._registry = SqlRegistry.open(config.registry_url.reveal())
         self._driver = SparkDriver(driver_settings(config, home.paths.logs, environ))
         self._driver.on_launch(lambda pid: self._home.note(url=self.url, jvm_pid=pid))
@@ -74,25 +60,15 @@ class Gateway:
         )
         scheduler = load_scheduler(config.text("workflow-scheduler.type"))
         self._scheduler, self._scheduler_options = scheduler(), scheduler_options(config, scheduler)
-        self._signal = Signal()
-        self._tables = self._wire_tables(self._settings)
-        self.manager = TableManager(self._tables)
-        self._workers = Workers(
-            ledger=self._tables.ledger,
-            engine=self._engine,
-            signal=self._signal,
-            count=config.integer("materialized-table.refresh.max-concurrent"),
-            renew_every=self._settings.lease / 3,
-            watch=watch,
-        )
         self._tokens = tuple(token.reveal() for token in config.tokens)
-        self._sessions = self._wire_sessions(config)
-        self._executor = self._wire_executor(config)
+        self._wiring = Wiring(self._parts(config), watch=watch)
+        self.manager, self._tables = self._wiring.manager, self._wiring.tables
+        endpoints = replace(self._wiring.endpoints, tokens=self._tokens, versions=api_versions(config))
         address, port = (
             config.text("sql-gateway.endpoint.rest.address"),
             config.integer("sql-gateway.endpoint.rest.port"),
         )
-        self._server = GatewayServer(build_app(self._wire_endpoints(api_versions(config))), listen(address, port))
+        self._server = GatewayServer(build_app(endpoints), listen(address, port))
         self._check_every = config.duration("sql-gateway.session.check-interval")
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -105,24 +81,18 @@ class Gateway:
         """Answer requests and let the scheduler tick; Spark comes up in the background, and accepted runs wait for it."""
         self._driver.start()
         self._server.start()
-        context = SchedulerContext(
-            options=self._scheduler_options,
-            definitions=self._registry.definitions,
-            clock=self._clock,
-            gateway_url=self.url,
-            token=self._tokens[0] if self._tokens else "",
-        )
-        self._scheduler.open(context)
+        token = self._tokens[0] if self._tokens else ""
+        self._scheduler.open(self._wiring.scheduler_context(self.url, options=self._scheduler_options, token=token))
         self._tables.ledger.recover()
         self._catalogs.load()
-        self._loop("sessions", self._check_every, self._sessions.expire_idle)
+        self._loop("sessions", self._check_every, self._wiring.sessions.expire_idle)
 
     def wait_ready(self) -> None:
         """Block until Spark runs, then settle what the last process left, and let the workers begin."""
         while not self._driver.wait_ready(SPARK_START_S):
             log.warning("spark is not ready yet", extra={"action": "spark_late"})
         self._reconcile()
-        self._workers.start()
+        self._wiring.workers.start()
         self._loop("reconciler", timedelta(seconds=RECONCILE_EVERY_S), self._reconcile)
         self._loop("maintenance", MAINTAIN_EVERY, self._maintain)
 
@@ -130,60 +100,34 @@ class Gateway:
         """Take no new work, let publishes under way finish, release everything; harmless at any stage of the start."""
         self._stopping.set()
         self._scheduler.close()
-        self._sessions.close_all()
-        self._executor.close()
+        self._wiring.sessions.close_all()
+        self._wiring.executor.close()
         self._server.stop()
-        self._workers.stop(DRAIN_S)
+        self._wiring.workers.stop(DRAIN_S)
         self._driver.stop()
         self._registry.close()
         self._home.note(url=None, jvm_pid=None)
 
-    # ------------------------------------------------------------------------------------------------------- wiring
+    # ------------------------------------------------------------------------------------------------------- parts
 
-    def _wire_tables(self, settings: ManagerSettings) -> TableServices:
-        return TableServices(
+    def _parts(self, config: Config) -> Parts:
+        return Parts(
             registry=self._registry,
             engine=self._engine,
+            statements=self._statements,
             scheduler=self._scheduler,
-            settings=settings,
-            clock=self._clock,
-            ledger=Ledger(self._registry, settings, _new_id),
-            intents=Intents(self._registry, settings, self._signal),
-            new_id=_new_id,
-            signal=self._signal,
-        )
-
-    def _wire_sessions(self, config: Config) -> SessionManager:
-        return SessionManager(
-            engine=self._statements,
-            clock=self._clock,
-            defaults=session_defaults(config),
-            idle_timeout_s=config.duration("sql-gateway.session.idle-timeout").total_seconds(),
-            max_sessions=config.integer("sql-gateway.session.max-num"),
-        )
-
-    def _wire_executor(self, config: Config) -> StatementExecutor:
-        ports = StatementPorts(
-            engine=self._statements,
-            commands=self.manager,
-            runs=self.manager.requests,
-            clock=self._clock,
-            cluster_info=self._engine.cluster_info,
             catalogs=self._catalogs,
-        )
-        return StatementExecutor(ports, max_workers=config.integer("sql-gateway.worker.threads.max"))
-
-    def _wire_endpoints(self, versions: tuple[str, ...]) -> GatewayServices:
-        runs = self.manager.requests
-        return GatewayServices(
-            sessions=self._sessions,
-            executor=self._executor,
-            operations=OperationFinder(self._sessions, runs, self._engine.cluster_info),
-            runs=runs,
-            info=ProductInfo(version=__version__),
-            published=PublishedWorkflows(self._registry, self._scheduler.identifier),
-            tokens=self._tokens,
-            versions=versions,
+            sessions=SessionManager(
+                engine=self._statements,
+                clock=self._clock,
+                defaults=session_defaults(config),
+                idle_timeout_s=config.duration("sql-gateway.session.idle-timeout").total_seconds(),
+                max_sessions=config.integer("sql-gateway.session.max-num"),
+            ),
+            settings=manager_settings(config),
+            clock=self._clock,
+            refresh_threads=config.integer("materialized-table.refresh.max-concurrent"),
+            statement_threads=config.integer("sql-gateway.worker.threads.max"),
         )
 
     # -------------------------------------------------------------------------------------------------------- loops
@@ -212,7 +156,3 @@ def _look_after(what: str, done: str, failed: str, work: Callable[[], list[str]]
             log.info("%s", line, extra={"action": done})
     except MtError as error:
         log.warning("%s failed: %s", what, error, extra={"action": failed})
-
-
-def _new_id() -> str:
-    return str(uuid.uuid4())

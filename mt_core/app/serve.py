@@ -7,10 +7,11 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 
-from mt_core.app.gateway import Gateway, Watch
+from mt_core.app.gateway import Gateway
 from mt_core.app.home import Home
 from mt_core.app.logs import log_to
 from mt_core.app.memory import spare_what_stays
+from mt_core.app.wiring import Watch
 from mt_core.config import Config
 from mt_core.errors import MtError
 

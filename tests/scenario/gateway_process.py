@@ -7,30 +7,22 @@ import threading
 from collections.abc import Callable
 from uuid import uuid4
 
+from mt_core.app.wiring import Parts, Wiring
 from mt_core.gateway.application import build_app
 from mt_core.gateway.server import GatewayServer, listen
-from mt_core.gateway.services import GatewayServices, ProductInfo
 from mt_core.model.table import TableIdentifier
 from mt_core.registry.store import SqlRegistry
 from mt_core.rowset import Column, RowSet
-from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.ports import SessionContext, StatementResult
-from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
-from mt_core.tables.intents import Intents
-from mt_core.tables.ledger import Claimed, Ledger
-from mt_core.tables.manager import TableManager
+from mt_core.tables.ledger import Claimed
 from mt_core.tables.reconcile import reconcile
-from mt_core.tables.services import TableServices
 from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.shared_catalogs import SharedCatalogs
-from mt_core.tables.signal import Signal
-from mt_core.tables.workers import Workers
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_engine import FakeEngine
 from mt_core.testing.fake_statements import FakeStatementEngine
 from mt_core.workflow.operations import ModifyRefreshWorkflow
-from mt_core.workflow.scheduler import SchedulerContext
 from scheduler_plugins.memory.scheduler import MemoryScheduler
 
 STOP_S = 10.0
@@ -78,77 +70,41 @@ class Process:
         watch: Callable[[Claimed, str], None],
     ) -> None:
         settings = ManagerSettings(owner=str(uuid4()), warehouse="memory:/warehouse", intent_wait_s=INTENT_WAIT_S)
-        self.clock, self.engine = clock, engine
-        self.registry = SqlRegistry.open(registry_url, clock)
-        self.scheduler, self.signal = scheduler, Signal()
-        self.tables = TableServices(
-            registry=self.registry,
-            engine=engine,
-            scheduler=scheduler,
-            settings=settings,
-            clock=clock,
-            ledger=Ledger(self.registry, settings, _new_id),
-            intents=Intents(self.registry, settings, self.signal),
-            new_id=_new_id,
-            signal=self.signal,
-        )
-        self.workers = Workers(
-            ledger=self.tables.ledger,
-            engine=engine,
-            signal=self.signal,
-            count=WORKERS,
-            renew_every=settings.lease / 3,
-            watch=watch,
-        )
-        self._wire_gateway()
-
-    def _wire_gateway(self) -> None:
-        manager, statements = TableManager(self.tables), TableStatements(self.engine)
-        runs, cluster_info = manager.requests, self.engine.cluster_info
-        self.sessions = SessionManager(engine=statements, clock=self.clock)
+        self.registry, self.scheduler = SqlRegistry.open(registry_url, clock), scheduler
+        statements = TableStatements(engine)
         catalogs = SharedCatalogs(self.registry, reserved=("lake", "spark_catalog"))
         statements.shared_catalogs = catalogs.settings
-        ports = StatementPorts(
-            engine=statements,
-            commands=manager,
-            runs=runs,
-            clock=self.clock,
-            cluster_info=cluster_info,
+        parts = Parts(
+            registry=self.registry,
+            engine=engine,
+            statements=statements,
+            scheduler=scheduler,
             catalogs=catalogs,
+            sessions=SessionManager(engine=statements, clock=clock),
+            settings=settings,
+            clock=clock,
+            refresh_threads=WORKERS,
+            statement_threads=4,
         )
-        self.executor = StatementExecutor(ports, max_workers=4)
-        services = GatewayServices(
-            sessions=self.sessions,
-            executor=self.executor,
-            operations=OperationFinder(self.sessions, runs, cluster_info),
-            runs=runs,
-            info=ProductInfo(version="0.1.0"),
-        )
-        self.server = GatewayServer(build_app(services), listen("127.0.0.1", 0))
+        self.wiring = Wiring(parts, watch=watch)
+        self.tables, self.signal, self.sessions = self.wiring.tables, self.wiring.signal, self.wiring.sessions
+        self.server = GatewayServer(build_app(self.wiring.endpoints), listen("127.0.0.1", 0))
 
     def start(self) -> None:
         """Begin in the order of the application."""
         self.server.start()
         self.tables.ledger.recover()
-        options = {option.key: option.default or "" for option in self.scheduler.options}
-        self.scheduler.open(
-            SchedulerContext(
-                options=options,
-                definitions=self.registry.definitions,
-                clock=self.clock,
-                gateway_url=self.server.url,
-            )
-        )
+        self.scheduler.open(self.wiring.scheduler_context(self.server.url))
         reconcile(self.tables)
-        self.workers.start()
+        self.wiring.workers.start()
 
     def stop(self) -> None:
         """End in the order of the application."""
         self.scheduler.close()
         self.server.stop()
         self.sessions.close_all()
-        self.executor.close()
-        self.workers.stop(STOP_S)
+        self.wiring.executor.close()
+        self.wiring.workers.stop(STOP_S)
         self.registry.close()
 
     def kill(self) -> None:
@@ -157,14 +113,10 @@ class Process:
         # The server's last answers take a moment that nobody has to wait for.
         threading.Thread(target=self.server.stop, daemon=True).start()
         self.scheduler.close()
-        self.executor.close()
-        self.workers.stop(0.0)
+        self.wiring.executor.close()
+        self.wiring.workers.stop(0.0)
 
 
 def identifier_of(name: str) -> TableIdentifier:
     """Return the full name of a table in the namespace of every session."""
     return TableIdentifier("lake", "default", name)
-
-
-def _new_id() -> str:
-    return str(uuid4())

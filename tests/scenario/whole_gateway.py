@@ -81,7 +81,7 @@ class WholeGateway:
     def bury_zombies(self) -> None:
         """Wait until nothing of a killed process is at work any more."""
         for zombie in self._zombies:
-            zombie.workers.stop(WAIT_S)
+            zombie.wiring.workers.stop(WAIT_S)
 
     def restart(self) -> None:
         self.stop()

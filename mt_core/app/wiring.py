@@ -1,0 +1,106 @@
+"""The wiring: from registry, engines, scheduler and clock to all that answers requests; nothing runs yet."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from mt_core import __version__
+from mt_core.clock import Clock
+from mt_core.gateway.services import GatewayServices, ProductInfo
+from mt_core.sessions.executor import StatementExecutor, StatementPorts
+from mt_core.sessions.ports import StatementEngine
+from mt_core.sessions.refreshes import OperationFinder
+from mt_core.sessions.sessions import SessionManager
+from mt_core.tables.intents import Intents
+from mt_core.tables.ledger import Claimed, Ledger
+from mt_core.tables.manager import TableManager
+from mt_core.tables.ports import RefreshEngine, Registry
+from mt_core.tables.published import PublishedWorkflows
+from mt_core.tables.services import TableServices
+from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.shared_catalogs import SharedCatalogs
+from mt_core.tables.signal import Signal
+from mt_core.tables.workers import Workers
+from mt_core.workflow.scheduler import SchedulerContext, WorkflowScheduler
+
+Watch = Callable[[Claimed, str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a gateway is made of, and how many threads of it work at refreshes and at statements."""
+
+    registry: Registry
+    engine: RefreshEngine
+    statements: StatementEngine
+    scheduler: WorkflowScheduler
+    catalogs: SharedCatalogs
+    sessions: SessionManager
+    settings: ManagerSettings
+    clock: Clock
+    refresh_threads: int = 2
+    statement_threads: int = 32
+
+
+class Wiring:
+    """The services of one gateway, which know each other; `watch` is told each step of a refresh before it happens."""
+
+    def __init__(self, parts: Parts, *, watch: Watch | None = None) -> None:
+        self._parts = parts
+        self.sessions, self.signal = parts.sessions, Signal()
+        self.tables = TableServices(
+            registry=parts.registry,
+            engine=parts.engine,
+            scheduler=parts.scheduler,
+            settings=parts.settings,
+            clock=parts.clock,
+            ledger=Ledger(parts.registry, parts.settings, _new_id),
+            intents=Intents(parts.registry, parts.settings, self.signal),
+            new_id=_new_id,
+            signal=self.signal,
+        )
+        self.manager = TableManager(self.tables)
+        self.workers = Workers(
+            ledger=self.tables.ledger,
+            engine=parts.engine,
+            signal=self.signal,
+            count=parts.refresh_threads,
+            renew_every=parts.settings.lease / 3,
+            watch=watch,
+        )
+        ports = StatementPorts(
+            engine=parts.statements,
+            commands=self.manager,
+            runs=self.manager.requests,
+            clock=parts.clock,
+            cluster_info=parts.engine.cluster_info,
+            catalogs=parts.catalogs,
+        )
+        self.executor = StatementExecutor(ports, max_workers=parts.statement_threads)
+        self.endpoints = GatewayServices(
+            sessions=self.sessions,
+            executor=self.executor,
+            operations=OperationFinder(self.sessions, self.manager.requests, parts.engine.cluster_info),
+            runs=self.manager.requests,
+            info=ProductInfo(version=__version__),
+            published=PublishedWorkflows(parts.registry, parts.scheduler.identifier),
+        )
+
+    def scheduler_context(
+        self, gateway_url: str, *, options: Mapping[str, str] | None = None, token: str = ""
+    ) -> SchedulerContext:
+        """Return what the scheduler is opened with: its options have their defaults where *options* do not say more."""
+        defaults = {option.key: option.default or "" for option in self._parts.scheduler.options}
+        return SchedulerContext(
+            options={**defaults, **(options or {})},
+            definitions=self._parts.registry.definitions,
+            clock=self._parts.clock,
+            gateway_url=gateway_url,
+            token=token,
+        )
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())

@@ -17,6 +17,7 @@ help:            ## Show this list
 setup: $(STAMP)  ## Make .venv with the command `freshtable`, and fetch the Spark jars once
 
 $(STAMP): pyproject.toml
+	@echo "Installing Spark and what else the gateway needs into $(VENV); the first time takes a few minutes."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[gateway,postgres,demo,dev]'
 	$(BIN)/python -m mt_core.spark.jars
@@ -25,6 +26,7 @@ $(STAMP): pyproject.toml
 airflow: $(AIRFLOW_STAMP) ## Make .venv-airflow, an Airflow with our package, for the tests
 
 $(AIRFLOW_STAMP): $(AIRFLOW_CONSTRAINTS) dags/pyproject.toml
+	@echo "Installing Airflow into $(AIRFLOW_VENV), for the tests; the first time takes a few minutes."
 	$(PYTHON) -m venv $(AIRFLOW_VENV)
 	$(AIRFLOW_VENV)/bin/python -m pip install --quiet -c $(AIRFLOW_CONSTRAINTS) apache-airflow psycopg2-binary asyncpg pytest
 	$(AIRFLOW_VENV)/bin/python -m pip install --quiet --no-deps --editable ./dags

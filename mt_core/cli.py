@@ -20,8 +20,20 @@ app = typer.Typer(
 )
 
 
+def _tell_version(asked: bool) -> None:
+    from mt_core import __version__
+
+    if asked:
+        _say(f"freshtable {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_tell_version, is_eager=True)
+    ] = False,
+) -> None:
     """Materialized tables that keep themselves fresh, on Spark and Iceberg."""
 
 
@@ -44,15 +56,15 @@ def sql(
     from rich.console import Console
     from rich.markup import escape
 
-    from mt_core.client.http import GatewayClient
+    from mt_core.client.exact import ExactClient
     from mt_core.client.script import run_script
     from mt_core.client.table import Format
     from mt_core.errors import MtError
 
     messages = Console(stderr=True, highlight=False)
     try:
-        script = _script(statements, file)
-        with GatewayClient(gateway, token) as client:
+        script = read_script(statements, file)
+        with ExactClient(gateway, token) as client:
             run_script(client, script, Format(output), sys.stdout, messages)
     except MtError as error:
         messages.print(f"[red]Error:[/red] {escape(str(error))}", soft_wrap=True)
@@ -79,6 +91,8 @@ def gateway(
 
     try:
         loaded = load_config(config, os.environ, settings or (), home)
+        if sys.stderr.isatty():
+            typer.echo(f"Starting Spark, with the home folder {loaded.home} …", err=True)
         raise typer.Exit(serve(loaded, os.environ, _say, verbose=verbose))
     except MtError as error:
         typer.echo(f"Error: {error}", err=True)
@@ -89,7 +103,7 @@ def gateway(
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave the gateway running at the end.")] = False,
 ) -> None:
-    """Run the main job on real flights and check every answer; about a minute."""
+    """Run the main job on real flights and check every answer; about two minutes."""
     from rich.console import Console
 
     from mt_core.demo.run import run_demo
@@ -105,13 +119,15 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _script(statements: list[str] | None, file: Path | None) -> str:
+def read_script(statements: list[str] | None, file: Path | None) -> str:
     """Return the text to run; raises ConfigError when the file cannot be read."""
     from mt_core.errors import ConfigError
 
     if statements:
         return "\n;\n".join(statements)
     if file is None:
+        if sys.stdin.isatty():
+            typer.echo("Type statements, each with its `;`, then Ctrl-D. Or give them by -e or -f.", err=True)
         return sys.stdin.read()
     try:
         return file.read_text(encoding="utf-8")

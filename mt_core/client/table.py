@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from decimal import Decimal
 from enum import StrEnum
 from typing import IO, Any
 
@@ -13,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from mt_core.client.http import ResultPage
+from mt_core.client.values import numbers
 from mt_core.rowset import Column
 
 NUMBERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"}
@@ -32,13 +35,24 @@ class Format(StrEnum):
 
 def print_result(pages: Iterable[ResultPage], form: Format, out: IO[str]) -> None:
     """Print a result to *out*; a statement that has nothing to show prints OK in a table, and nothing otherwise."""
+    exact = map(_with_numbers, pages)
     match form:
         case Format.TABLE:
-            _print_table(list(pages), out)
+            _print_table(list(exact), out)
         case Format.CSV:
-            _print_csv(iter(pages), out)
+            _print_csv(exact, out)
         case Format.JSON:
-            _print_json(pages, out)
+            _print_json(exact, out)
+
+
+def _with_numbers(page: ResultPage) -> ResultPage:
+    """Return *page* with decimals that have the scale of their column: JSON has them without the zeros at the end."""
+    converts = [numbers(column.type) for column in page.columns]
+    rows = [
+        [None if value is None else convert(value) for convert, value in zip(converts, row, strict=True)]
+        for row in page.rows
+    ]
+    return replace(page, rows=rows)
 
 
 def _print_table(pages: list[ResultPage], out: IO[str]) -> None:
@@ -94,9 +108,24 @@ def _text(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case dict() | list():
-            return json.dumps(value, ensure_ascii=False)
+            return _json(value)
+        case Decimal():
+            return format(value, "f")
         case _:
             return str(value)
+
+
+def _json(value: Any) -> str:
+    """Return *value* as JSON, with all digits of its decimals."""
+    match value:
+        case Decimal():
+            return format(value, "f")
+        case dict():
+            return "{" + ", ".join(f"{_json(key)}: {_json(part)}" for key, part in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(_json, value)) + "]"
+        case _:
+            return json.dumps(value, ensure_ascii=False)
 
 
 def _print_csv(pages: Iterator[ResultPage], out: IO[str]) -> None:
@@ -115,4 +144,4 @@ def _print_json(pages: Iterable[ResultPage], out: IO[str]) -> None:
     for page in pages:
         names = [column.name for column in page.columns]
         for row in page.rows if page.has_content else ():
-            out.write(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) + "\n")
+            out.write(_json(dict(zip(names, row, strict=True))) + "\n")

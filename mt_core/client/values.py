@@ -111,6 +111,29 @@ def _part(body: Mapping[str, Any], zone: tzinfo | None) -> Convert:
     return convert if convert is _unchanged else lambda value: None if value is None else convert(value)
 
 
+def numbers(kind: LogicalType) -> Convert:
+    """Return what makes Decimals and floats of the numbers in a value, not None, of the type *kind*; all else stays JSON."""
+    match kind.root:
+        case "DECIMAL":
+            return _decimal(kind.extras["scale"])
+        case "FLOAT" | "DOUBLE":
+            # NaN and the infinities are texts in JSON, and are shown as they are.
+            return lambda value: value if isinstance(value, str) else float(value)
+        case "ARRAY":
+            return _list(_numbers_in(kind.extras["elementType"]))
+        case "MAP":
+            return _map(_numbers_in(kind.extras["valueType"]))
+        case "ROW":
+            return _row({field["name"]: _numbers_in(field["fieldType"]) for field in kind.extras["fields"]})
+        case _:
+            return _unchanged
+
+
+def _numbers_in(body: Mapping[str, Any]) -> Convert:
+    convert = numbers(LogicalType.from_json(body))
+    return convert if convert is _unchanged else lambda value: None if value is None else convert(value)
+
+
 def _unchanged(value: Any) -> Any:
     return value
 

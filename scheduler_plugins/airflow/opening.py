@@ -95,7 +95,8 @@ class Opening:
         if not any(provider.get("package_name") == PACKAGE for provider in providers):
             return _Lack(
                 text=f"does not have the package {PACKAGE}: install it where its api-server, scheduler, DAG processor, "
-                f"triggerer and workers run (pip install {PACKAGE}), configure its bundle and start them again",
+                "triggerer and workers run (from a checkout of Freshtable: pip install --no-deps ./dags), configure its bundle "
+                "and start them again; docs/airflow.md has each step",
                 fact=dag_id,
             )
         return _Lack(

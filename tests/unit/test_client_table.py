@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from decimal import Decimal
 from io import StringIO
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from mt_core.client.http import ResultPage
 from mt_core.client.table import Format, print_result
-from mt_core.rowset import INT, STRING_MAP, Column
+from mt_core.rowset import INT, STRING_MAP, Column, LogicalType
 
 COLUMNS = (Column(name="n", type=INT), Column(name="na,me"), Column(name="[m]", type=STRING_MAP))
 
@@ -69,3 +70,37 @@ def test_rows_of_too_many_columns_for_the_screen_are_printed_as_records() -> Non
     assert lines[1] == "a long column name 0   value 0"
     assert lines[20] == "a long column name 19  value 19"
     assert lines[21] == "1 row"
+
+
+AMOUNT = LogicalType(root="DECIMAL", extras={"precision": 38, "scale": 2})
+NUMBERS = (
+    Column(name="amount", type=AMOUNT),
+    Column(name="ratio", type=LogicalType(root="DOUBLE")),
+    Column(name="amounts", type=LogicalType(root="ARRAY", extras={"elementType": AMOUNT.to_json()})),
+)
+LONG = "12345678901234567890123456.12"
+
+
+@pytest.mark.parametrize(
+    ("form", "first", "second"),
+    [
+        (Format.CSV, f"{LONG},0.1,[1.50]", "10.00,NaN,"),
+        (
+            Format.JSON,
+            f'{{"amount": {LONG}, "ratio": 0.1, "amounts": [1.50]}}',
+            '{"amount": 10.00, "ratio": "NaN", "amounts": null}',
+        ),
+    ],
+)
+def test_decimals_are_printed_with_all_digits_and_their_scale(form: Format, first: str, second: str) -> None:
+    rows = [[Decimal(LONG), Decimal("0.1"), [Decimal("1.5")]], [Decimal("1E+1"), "NaN", None]]
+
+    shown = printed(form, page(*rows, columns=NUMBERS))
+
+    assert shown.splitlines()[-2:] == [first, second]
+
+
+def test_a_table_shows_decimals_with_all_digits_and_their_scale() -> None:
+    shown = printed(Format.TABLE, page([Decimal(LONG), 1, [1]], columns=NUMBERS))
+
+    assert f"│ {LONG} │   1.0 │ [1.00]  │" in shown

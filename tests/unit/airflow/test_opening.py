@@ -68,7 +68,7 @@ def test_a_package_that_is_not_installed_is_told_from_a_bundle_that_is_not_confi
     assert "has the package freshtable-airflow, but not the DAG mt__shard_00 of its bundle" in without_bundle
     assert '"classpath": "freshtable_airflow.bundle.GatewayDagBundle"' in without_bundle
     assert "does not have the package freshtable-airflow" in without_package
-    assert "pip install freshtable-airflow" in without_package
+    assert "pip install --no-deps ./dags" in without_package
 
 
 def test_a_bundle_with_another_prefix_is_not_found(world: AirflowWorld) -> None:

@@ -18,6 +18,7 @@ from mt_core.spark.driver import SparkDriver
 from mt_core.spark.results import StreamedRows
 from mt_core.spark.spool import Spools
 from mt_core.spark.statements import SparkStatements
+from tests.integration.gateway_process import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -75,6 +76,12 @@ def table_of(rows: StreamedRows, count: int = 10_000_000) -> pa.Table:
     return pa.ipc.open_stream(rows.arrow(0, count)).read_all()
 
 
+def servers(world: World) -> list[str]:
+    """Return the names of the threads of the JVM that hold rows for us to read."""
+    threads = world.driver.jvm.java.lang.Thread.getAllStackTraces().keySet()
+    return [str(thread.getName()) for thread in threads if str(thread.getName()).startswith("serve")]
+
+
 @pytest.mark.parametrize("partitions", [1, 3, 50])
 def test_rows_come_in_the_order_of_the_query(world: World, partitions: int) -> None:
     plain = table_of(world.run(f"SELECT id FROM range(0, 30000, 1, {partitions})"))
@@ -95,6 +102,35 @@ def test_many_small_partitions_take_few_jobs(world: World) -> None:
     cores = world.driver.session.sparkContext.defaultParallelism
 
     assert world.jobs_of("SELECT id FROM range(0, 1000, 1, 20)") <= 4 + 20 // cores
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT id, {late} AS late, 0 AS n FROM numbers LIMIT 50",
+        "SELECT id, {late} AS late, 0 AS n FROM numbers LIMIT 50 OFFSET 5",
+        "SELECT id, {late} AS late, TIMESTAMP_SECONDS(id) AS n FROM numbers LIMIT 50 OFFSET 5",
+        "SELECT id, {late} AS late, (SELECT MAX(id) FROM range(3)) AS n FROM numbers LIMIT 50",
+        "SELECT id, {late} AS late, (SELECT MAX(id) FROM range(3)) AS n FROM numbers WHERE id % 2 = 0 LIMIT 25",
+    ],
+)
+def test_a_limit_ends_the_query_when_enough_rows_are_there(world: World, select: str) -> None:
+    failing = "IF(id >= 300, STRING(1 / (id - 356)), '0')"
+
+    rows = world.run(select.format(late=failing).replace("numbers", "range(0, 400, 1, 40)"))
+    error = ended(rows)
+    found = [row[0] for row in rows.page(0, 1000)]
+
+    start, step = 5 if "OFFSET" in select else 0, 2 if "WHERE" in select else 1
+    assert (error, found) == (None, list(range(start, start + 50, step)))
+
+
+def test_a_limit_beyond_the_rows_brings_all_of_them(world: World) -> None:
+    rows = world.run("SELECT id, TIMESTAMP_SECONDS(id) AS at FROM range(0, 400, 1, 40) LIMIT 1000 OFFSET 390")
+
+    error = ended(rows)
+
+    assert (error, [row[0] for row in rows.page(0, 1000)]) == (None, list(range(390, 400)))
 
 
 def test_first_rows_are_there_while_the_query_goes_on(world: World) -> None:
@@ -152,6 +188,26 @@ def test_settings_of_the_session_hold_for_the_tasks_of_every_wave(world: World) 
     rows = world.run(query, **{"spark.sql.session.timeZone": "Asia/Tokyo"})
 
     assert {row[0] for row in rows.page(0, 100)} == {"Asia/Tokyo 00"}
+
+
+def test_the_sessions_arrow_settings_change_no_value(world: World) -> None:
+    large = {"spark.sql.execution.arrow.useLargeVarTypes": "true"}
+
+    rows = world.run("SELECT 'abc' AS a, X'01' AS b, ARRAY('x', NULL) AS c FROM range(3)", **large)
+
+    assert rows.page(0, 10) == [["abc", "AQ==", ["x", None]]] * 3
+
+
+def test_a_closed_result_leaves_nothing_in_the_jvm(spark_driver: SparkDriver, tmp_path: Path) -> None:
+    world = World(spark_driver, Spools(tmp_path / "results", max_memory=1_000_000, max_disk=1_000_000))
+    rows = world.run("SELECT id, REPEAT('x', 1000) AS text FROM range(0, 100000, 1, 1)")
+    wait_until(lambda: rows.stalled, "the query did not wait for its reader")
+    held = servers(world)
+
+    rows.close()
+
+    assert held
+    wait_until(lambda: not servers(world), "the JVM still holds rows")
 
 
 def test_a_lost_jvm_ends_the_result_but_not_what_has_come(world: World) -> None:

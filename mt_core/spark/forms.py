@@ -14,6 +14,7 @@ from pyspark.sql.functions import col
 from pyspark.sql.pandas.types import to_arrow_type
 
 from mt_core.spark.encoding import casts_for_arrow, casts_for_json, encoder
+from mt_core.spark.limits import below_limit
 from mt_core.spark.texts import json_rows, writer
 from mt_core.spark.types import result_columns
 
@@ -89,7 +90,7 @@ def arrow_frame(frame: DataFrame) -> DataFrame:
     names = [f"c{at}" for at in range(len(types))]
     shown = [_cast(name, casts) for name, casts in zip(names, steps, strict=True)]
     wall_clocks = [_cast(names[at], casts_for_json(types[at])).alias(f"w{at}") for at in twice]
-    return frame.toDF(*names).select(*shown, *wall_clocks)
+    return below_limit(frame, lambda rows: rows.toDF(*names).select(*shown, *wall_clocks))
 
 
 def _comes_twice(data_type: spark.DataType) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from mt_core.spark.waves import QueryJob, batches
 INLINE_BYTES = 4 * MEBIBYTE
 # Rows may be long; a page of them is not.
 PAGE_BYTES = 32 * MEBIBYTE
-Batches = Iterator[pa.RecordBatch | None]
+Batches = Generator[pa.RecordBatch | None]
 Ended = Callable[[MtError | None], None]
 
 
@@ -56,6 +56,7 @@ class StreamedRows:
         try:
             done = self._read(patient=False)
         except MtError as error:
+            self._source.close()
             self._end(error)
             self.close()
             raise
@@ -124,6 +125,8 @@ class StreamedRows:
         except MtError as cause:
             error = cause
         finally:
+            # Rows that nobody will read would stay in the JVM for as long as this result is known.
+            self._source.close()
             self._end(error)
 
     def _read(self, *, patient: bool) -> bool:

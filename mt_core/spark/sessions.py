@@ -16,6 +16,8 @@ from mt_core.sql.catalog_options import configured_catalogs
 
 ZONE_KEY = "table.local-time-zone"
 SPARK_ZONE_KEY = "spark.sql.session.timeZone"
+# How Spark hands rows over to us is agreed, and changes nothing that a client sees.
+_OURS = frozenset({"spark.sql.execution.arrow.useLargeVarTypes"})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,7 +68,7 @@ class SparkSessions:
 
 def spark_settings(properties: Mapping[str, str]) -> dict[str, str]:
     """Return what *properties* of a gateway session mean to Spark: its own keys, and the zone under its name."""
-    settings = {key: value for key, value in properties.items() if key.startswith("spark.")}
+    settings = {key: value for key, value in properties.items() if key.startswith("spark.") and key not in _OURS}
     if ZONE_KEY in properties:
         settings[SPARK_ZONE_KEY] = properties[ZONE_KEY]
     return settings

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 from pyspark.util import _create_local_socket
 
 from mt_core.errors import EngineError
 from mt_core.spark.driver import SparkDriver
+from mt_core.spark.limits import Window, limited_rows
 
 # What a wave should bring, so that neither the JVM nor a reader who is slow has more in hand.
 WAVE_BYTES = 64 * 2**20
 GROWTH = 4
-LARGEST = 32
+LARGEST = 256
 _LENGTH = 4
+# A wave must not be larger than what Spark lets one job bring.
+_TOO_MUCH = "spark.driver.maxResultSize"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,24 +34,26 @@ class QueryJob:
     description: str
 
 
-def batches(driver: SparkDriver, frame: DataFrame, schema: pa.Schema, job: QueryJob) -> Iterator[pa.RecordBatch | None]:
+def batches(
+    driver: SparkDriver, frame: DataFrame, schema: pa.Schema, job: QueryJob
+) -> Generator[pa.RecordBatch | None]:
     """Yield the rows of *frame*; None before a batch that takes one more job. Any thread may ask for the next one.
 
     The first is asked for inside `SparkDriver.run_tagged`, which says what is raised. A query with no more partitions
-    than Spark has cores is one job.
+    than Spark has cores is one job; one with a limit runs no more partitions than it takes to fill it.
     """
     waves = _Waves(driver, frame, job)
     while waves.left:
         with driver.translating():
             stream = waves.run()
         try:
-            while True:
+            while not waves.window.full:
                 with driver.translating():
                     message = stream.next()
                 if message is None:
                     break
                 waves.bytes += len(message)
-                yield pa.ipc.read_record_batch(pa.py_buffer(message), schema)
+                yield waves.window.cut(pa.ipc.read_record_batch(pa.py_buffer(message), schema))
         finally:
             stream.close()
         if waves.left:
@@ -55,27 +61,26 @@ def batches(driver: SparkDriver, frame: DataFrame, schema: pa.Schema, job: Query
 
 
 class _Waves:
-    """The partitions of a query, run some at a time; `bytes` is told by the reader."""
+    """The partitions of a query, run some at a time; `bytes` is told by the reader, who takes rows through `window`."""
 
     def __init__(self, driver: SparkDriver, frame: DataFrame, job: QueryJob) -> None:
         self._driver, self._frame, self._job = driver, frame, job
         self._partitions: Any = None
         self._count, self._done, self._size = 0, 0, 0
         self._settings: Any = None
-        self.bytes = 0
+        self.bytes, self.window = 0, Window()
 
     @property
     def left(self) -> bool:
-        """Whether there are partitions that have not run; true before the first job."""
-        return self._partitions is None or self._done < self._count
+        """Whether partitions have to run that have not yet; true before the first job."""
+        return self._partitions is None or (self._done < self._count and not self.window.full)
 
     def run(self) -> _Stream:
         """Run the next wave; the first one as part of the job that its caller has begun."""
         job, context = self._job, self._frame.sparkSession.sparkContext
         if self._partitions is None:
             with _sql_settings(context, self._session_settings()):
-                # Stages before the last one run here.
-                found = self._frame._jdf.toArrowBatchRdd()
+                found, self.window = limited_rows(self._frame)
                 self._partitions, self._count = found.toJavaRDD(), found.getNumPartitions()
                 return self._run(context)
         tagged = self._driver.run_tagged(job.job_id, job.pool, job.description)
@@ -83,14 +88,25 @@ class _Waves:
             return self._run(context)
 
     def _run(self, context: Any) -> _Stream:
+        size = min(self._next_size(context), self._count - self._done)
+        while True:
+            try:
+                served = self._serve(context, size)
+            except Py4JJavaError as error:
+                if size <= 1 or _TOO_MUCH not in str(error.java_exception.getMessage()):
+                    raise
+                # What came before was smaller. Nothing of this wave has been seen yet: it can be run again.
+                self._size = size = max(size // GROWTH, 1)
+                continue
+            self._done += size
+            return _Stream(served)
+
+    def _serve(self, context: Any, size: int) -> Any:
         jvm: Any = context._jvm
         numbers = jvm.java.util.ArrayList()
-        end = min(self._done + self._next_size(context), self._count)
-        for number in range(self._done, end):
+        for number in range(self._done, self._done + size):
             numbers.add(number)
-        served = jvm.PythonRDD.runJob(context._jsc.sc(), self._partitions, numbers)
-        self._done = end
-        return _Stream(served)
+        return jvm.PythonRDD.runJob(context._jsc.sc(), self._partitions, numbers)
 
     def _session_settings(self) -> Any:
         """Return the settings of the session as they were at the first wave: it may SET others meanwhile."""

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from queue import Queue
 
 import pyarrow as pa
@@ -38,7 +38,7 @@ class Query:
         self.stopped.set()
         self.tell(Canceled("Job was cancelled."))
 
-    def _batches(self) -> Iterator[pa.RecordBatch | None]:
+    def _batches(self) -> Generator[pa.RecordBatch | None]:
         while (each := self._told.get(timeout=WAIT_S)) != "end":
             if isinstance(each, MtError):
                 raise each

@@ -1,15 +1,19 @@
-"""A gateway whose Spark is a fake, in a process of its own; started by the benchmark `scheduler`.
+"""A gateway whose Spark is a fake, in a process of its own; started by the benchmarks `scheduler` and `airflow`.
 
-Everything else is as in production: HTTP server, manager, workers, registry on SQLite, reconciler, log, and the memory scheduler
-inside the same process.
+Everything else is as in production: HTTP server, manager, workers, registry on SQLite, reconciler, log, and the scheduler.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 import threading
 import time
 import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from mt_core.app.logs import log_to
@@ -20,6 +24,7 @@ from mt_core.gateway.application import build_app
 from mt_core.gateway.server import GatewayServer, listen
 from mt_core.registry.store import SqlRegistry
 from mt_core.sessions.sessions import SessionManager
+from mt_core.tables.ports import Write
 from mt_core.tables.reconcile import reconcile
 from mt_core.tables.services import storage_spec
 from mt_core.tables.settings import ManagerSettings
@@ -29,24 +34,40 @@ from mt_core.testing.fake_statements import FakeStatementEngine
 from mt_core.workflow.loader import load_scheduler
 
 SOURCE = "lake.default.orders"
-WORKERS = 2
 STATEMENT_THREADS = 64
 # The least that Spark needs for a write; without it the workers would do in Python what no real gateway does.
 WRITE_S = 0.1
-RECONCILE_EVERY_S = 30.0
 DRAIN_S = 2.0
+CHANGE_EVERY_S = 0.5
+# A line for each write of the fake engine, each of which would be the jobs of one refresh in Spark.
+WRITES = "writes.txt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What the gateway is started with. *new_data* gives the source new rows all the time, so that no refresh is skipped."""
+
+    scheduler: str = "memory"
+    options: Mapping[str, str] = field(default_factory=dict)
+    port: int = 0
+    token: str = ""
+    write_s: float = WRITE_S
+    workers: int = 2
+    reconcile_every_s: float = 30.0
+    new_data: bool = False
 
 
 class FakeSparkGateway:
     """Wired and started in the order of the application."""
 
-    def __init__(self, registry_url: str) -> None:
+    def __init__(self, folder: Path, setup: Setup) -> None:
+        self._setup, self._writes = setup, folder / WRITES
         self._clock, self._stopping = SystemClock(), threading.Event()
-        self._registry = SqlRegistry.open(registry_url)
+        self._registry = SqlRegistry.open(f"sqlite:///{folder}/registry.db")
         self._engine = FakeEngine()
-        self._engine.on_write = lambda _write: time.sleep(WRITE_S)
+        self._engine.on_write = self._write
         self._engine.create_source(SOURCE, [{"ds": "2026-03-01", "amount": 1}])
-        self._scheduler = load_scheduler("memory")()
+        self._scheduler = load_scheduler(setup.scheduler)()
         statements = FakeStatementEngine()
         self._wiring = Wiring(
             Parts(
@@ -56,14 +77,17 @@ class FakeSparkGateway:
                 scheduler=self._scheduler,
                 catalogs=SharedCatalogs(self._registry),
                 sessions=SessionManager(engine=statements, clock=self._clock),
-                settings=ManagerSettings(owner=str(uuid.uuid4())),
+                settings=ManagerSettings(
+                    owner=str(uuid.uuid4()), scheduler_type=setup.scheduler, initial_refresh=False
+                ),
                 clock=self._clock,
-                refresh_threads=WORKERS,
+                refresh_threads=setup.workers,
                 statement_threads=STATEMENT_THREADS,
             )
         )
         self._tables, self._workers = self._wiring.tables, self._wiring.workers
-        self._server = GatewayServer(build_app(self._wiring.endpoints), listen("127.0.0.1", 0))
+        endpoints = replace(self._wiring.endpoints, tokens=(setup.token,) if setup.token else ())
+        self._server = GatewayServer(build_app(endpoints), listen("127.0.0.1", setup.port))
 
     @property
     def url(self) -> str:
@@ -73,10 +97,13 @@ class FakeSparkGateway:
         self._server.start()
         self._tables.ledger.recover()
         self._make_storage()
-        self._scheduler.open(self._wiring.scheduler_context(self.url))
+        context = self._wiring.scheduler_context(self.url, options=self._setup.options, token=self._setup.token)
+        self._scheduler.open(context)
         reconcile(self._tables)
         self._workers.start()
         threading.Thread(target=self._reconcile, name="reconciler", daemon=True).start()
+        if self._setup.new_data:
+            threading.Thread(target=self._change, name="source", daemon=True).start()
 
     def stop(self) -> None:
         self._stopping.set()
@@ -93,14 +120,39 @@ class FakeSparkGateway:
             self._engine.create_storage(spec)
 
     def _reconcile(self) -> None:
-        while not self._stopping.wait(RECONCILE_EVERY_S):
+        while not self._stopping.wait(self._setup.reconcile_every_s):
             reconcile(self._tables)
 
+    def _change(self) -> None:
+        while not self._stopping.wait(CHANGE_EVERY_S):
+            self._engine.commit(SOURCE, [{"ds": "2026-03-01", "amount": time.time_ns()}])
 
-def main(folder: Path) -> None:
+    def _write(self, write: Write) -> None:
+        with self._writes.open("a") as writes:
+            writes.write(f"{write.table}\n")
+        time.sleep(self._setup.write_s)
+
+
+@contextmanager
+def started(folder: Path, setup: Setup) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run such a gateway in a process of its own for the block; yield its URL and the process."""
+    command = [sys.executable, "-m", __name__, str(folder), json.dumps(asdict(setup))]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        if not url:
+            raise ChildProcessError("The gateway with a fake engine did not start; what it said stands above.")
+        yield url, process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def main(folder: Path, setup: Setup) -> None:
     """Run on the registry in *folder* until standard input ends; tell the URL when started."""
     log_to(folder, verbose=False)
-    gateway = FakeSparkGateway(f"sqlite:///{folder}/registry.db")
+    gateway = FakeSparkGateway(folder, setup)
     gateway.start()
     spare_what_stays()
     sys.stdout.write(f"{gateway.url}\n")
@@ -110,4 +162,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve())
+    main(Path(sys.argv[1]).resolve(), Setup(**json.loads(sys.argv[2])))

@@ -1,4 +1,4 @@
-"""Ten thousand materialized tables in a registry, and when each of them is due."""
+"""Thousands of materialized tables in a registry, and when each of them is due."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from mt_core.registry.rows import definition_row, table_row
 from mt_core.registry.store import SqlRegistry
 from mt_core.tables.services import schedule_of
 from mt_core.workflow.definitions import WorkflowDefinition
+from scheduler_plugins.airflow.names import dag_id_of
 
 QUERY = "SELECT * FROM lake.default.orders"
 LONG_AGO = timedelta(days=2)
+QUIET = Freshness(90, "DAY")
+DAG_ID_PREFIX = "mt__"
 
 
 def due_at(instant: datetime) -> Freshness:
@@ -53,7 +56,17 @@ class Population:
 
     def create(self, instants: Sequence[datetime]) -> None:
         """Add a table for each of *instants*, at which it is due."""
-        tables = [_table(number, due_at(instant)) for number, instant in enumerate(instants)]
+        created = datetime.now(UTC) - LONG_AGO
+        tables = [
+            _table(number, due_at(instant), created=created, scheduler="memory")
+            for number, instant in enumerate(instants)
+        ]
+        self._insert("materialized_tables", map(table_row, tables))
+        self._insert("workflow_definitions", map(_workflow_row, tables))
+
+    def create_quiet(self, count: int) -> None:
+        """Add tables whose workflows are DAGs of an Airflow, and which are not due while anybody measures."""
+        tables = [_table(number, QUIET, created=datetime.now(UTC), scheduler="airflow") for number in range(count)]
         self._insert("materialized_tables", map(table_row, tables))
         self._insert("workflow_definitions", map(_workflow_row, tables))
 
@@ -96,8 +109,7 @@ def _text(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def _table(number: int, freshness: Freshness) -> MaterializedTable:
-    created = datetime.now(UTC) - LONG_AGO
+def _table(number: int, freshness: Freshness, *, created: datetime, scheduler: str) -> MaterializedTable:
     definition = TableDefinition(
         columns=(Column(name="ds", type="string"), Column(name="amount", type="int")),
         original_query=QUERY,
@@ -118,7 +130,7 @@ def _table(number: int, freshness: Freshness) -> MaterializedTable:
         status_at=created,
         location=f"memory:/warehouse/t{number:05}",
         covered_until=created,
-        scheduler="memory",
+        scheduler=scheduler,
     )
 
 
@@ -129,5 +141,6 @@ def _workflow_row(table: MaterializedTable) -> dict[str, Any]:
             identifier=str(table.identifier),
             description=f"Refresh materialized table {table.identifier} every {table.definition.freshness}",
             schedule=schedule_of(table),
+            name=dag_id_of(DAG_ID_PREFIX, str(table.identifier)) if table.scheduler == "airflow" else "",
         )
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -18,7 +17,7 @@ from tempfile import TemporaryDirectory
 import psutil
 
 from benchmarks import fake_gateway
-from benchmarks.fake_gateway import WRITE_S
+from benchmarks.fake_gateway import WRITE_S, Setup
 from benchmarks.population import Population, Run
 from benchmarks.report import Finding, Target
 from benchmarks.sampling import Samples, show, timed
@@ -209,21 +208,8 @@ def _sleep_until(instant: datetime) -> None:
 @contextmanager
 def _gateway(folder: Path) -> Iterator[Running]:
     begun = datetime.now(UTC)
-    process = subprocess.Popen(
-        [sys.executable, "-m", fake_gateway.__name__, str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        if not url:
-            raise ChildProcessError("The gateway with a fake engine did not start; what it said stands above.")
+    with fake_gateway.started(folder, Setup()) as (url, process):
         yield Running(url=url, process=process, begun=begun)
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def _wait_accepted(population: Population, since: datetime, count: int) -> None:

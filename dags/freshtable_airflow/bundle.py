@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,7 @@ class GatewayDagBundle(BaseDagBundle):
         self._choice = GatewayChoice(gateway=gateway, token=token, freshtable_conn_id=freshtable_conn_id)
         self._settings = DagSettings(dag_id_prefix=dag_id_prefix, freshtable_conn_id=freshtable_conn_id)
         self._cache = ShardCache(self.base_dir / "definitions")
-        self._written: dict[Path, float] = {}
+        self._written: dict[int, float] = {}
 
     @property
     def path(self) -> Path:
@@ -79,36 +78,34 @@ class GatewayDagBundle(BaseDagBundle):
 
     def _bring_up_to_date(self, numbers: Iterable[int]) -> None:
         pull_shards(self._choice, self._cache, numbers)
-        texts = {self._file(number): self._text(number) for number in numbers}
-        changed = {file: text for file, text in texts.items() if _read(file) != text}
+        texts = {number: self._text(number) for number in numbers}
+        changed = {number: text for number, text in texts.items() if _read(self._file(number)) != text}
         if not changed:
             return
         # A file that is written anew is parsed anew: one of several processes that notice the same change does it.
         with self.lock():
-            for file, text in changed.items():
-                if _read(file) != text:
-                    write_whole(file, text)
-                    self._written[file] = time.monotonic()
+            for number, text in changed.items():
+                if _read(self._file(number)) != text:
+                    write_whole(self._file(number), text)
+                    self._written[number] = time.monotonic()
 
     def _have_parsed_again(self) -> None:
-        """Touch what was written a little while ago, once.
+        """Touch, once, what was written a little while ago and has not been parsed since.
 
         Airflow drops a change, and the gateway's request to look, that meet a parse of the same file: the parse has read what
         was there before, and counts for later than the change. Without this the change would wait for the next full round.
         """
         settled = time.monotonic() - SETTLED_S
-        for file in [file for file, written in self._written.items() if written <= settled]:
-            del self._written[file]
-            file.touch()
+        for number in [number for number, written in self._written.items() if written <= settled]:
+            del self._written[number]
+            if not self._cache.is_parsed(number, self._cache.state(number)):
+                self._file(number).touch()
 
     def _file(self, number: int) -> Path:
         return self.path / f"{self._settings.dag_id_prefix}shard_{number:02d}.py"
 
     def _text(self, number: int) -> str:
-        # A problem is shown by the first anchor; it is not worth to parse all files for it.
-        shown = (self._cache.read(number).etag, self._cache.problem if number == 0 else "")
-        state = sha256(repr(shown).encode()).hexdigest()[:16]
-        return FILE.format(state=state, number=number, settings=self._settings)
+        return FILE.format(state=self._cache.state(number), number=number, settings=self._settings)
 
 
 def _read(file: Path) -> str:

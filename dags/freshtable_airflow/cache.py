@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 
 from freshtable_airflow.shard import SHARDS, Shard
@@ -40,6 +42,24 @@ class ShardCache:
                 return number
         return None
 
+    def state(self, number: int) -> str:
+        """Return a text that changes with whatever the file of a shard shows."""
+        # A problem is shown by the first anchor; it is not worth to parse all files for it.
+        shown = (self.read(number).etag, self.problem if number == 0 else "")
+        return sha256(repr(shown).encode()).hexdigest()[:16]
+
+    def note_parsed(self, number: int, state: str) -> None:
+        """Remember the state that a parse of the shard's file has read."""
+        # A parser that may not write here is no less able to parse: its file is parsed once more than it need be.
+        with suppress(OSError):
+            if not self.is_parsed(number, state):
+                write_whole(self._parsed(number), state)
+
+    def is_parsed(self, number: int, state: str) -> bool:
+        """Whether the last parse of the shard's file that was noted has read that state."""
+        path = self._parsed(number)
+        return path.exists() and path.read_text(encoding="utf-8") == state
+
     @property
     def problem(self) -> str:
         """Why the gateway could not be asked the last time, or ""."""
@@ -53,6 +73,9 @@ class ShardCache:
 
     def _path(self, number: int) -> Path:
         return self._folder / f"shard_{number:02d}.json"
+
+    def _parsed(self, number: int) -> Path:
+        return self._folder / f"parsed_{number:02d}.txt"
 
 
 def write_whole(path: Path, text: str) -> None:

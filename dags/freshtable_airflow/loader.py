@@ -65,8 +65,13 @@ def load_shard(namespace: dict[str, Any], cache: ShardCache, number: int, settin
 
 
 def load_file(namespace: dict[str, Any], file: str, number: int, settings: DagSettings) -> None:
-    """Do so for a file that the bundle wrote, whose shards are beside its folder."""
-    load_shard(namespace, ShardCache(Path(file).resolve().parents[1] / "definitions"), number, settings)
+    """Do so for a file that the bundle wrote, whose shards are beside its folder, and which it wants to know to be parsed."""
+    cache = ShardCache(Path(file).resolve().parents[1] / "definitions")
+    # What changes from here on may be read or not, and counts as not.
+    state = cache.state(number)
+    load_shard(namespace, cache, number, settings)
+    if get_parsing_context().dag_id is None:
+        cache.note_parsed(number, state)
 
 
 def _folder(choice: GatewayChoice) -> Path:

@@ -103,6 +103,21 @@ def test_a_changed_file_is_touched_once_more_as_airflow_may_have_missed_it(
     assert changed_files(found, between) == set()
 
 
+def test_a_changed_file_that_was_parsed_since_is_left_alone(
+    stub: StubGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub.definitions = [definition("lake.a")]
+    found = bundle(gateway=stub.url)
+    found.initialize()
+    dags_of(found)
+    before = times(found)
+    monkeypatch.setattr("freshtable_airflow.bundle.SETTLED_S", 0.0)
+
+    found.refresh()
+
+    assert changed_files(found, before) == set()
+
+
 def test_a_dropped_table_loses_its_dag(stub: StubGateway) -> None:
     stub.definitions = [definition("lake.a")]
     found = bundle(gateway=stub.url)

@@ -97,6 +97,10 @@ class AirflowStack:
             for task in worker.children(recursive=True):
                 task.kill()
 
+    def pid(self, name: str) -> int:
+        """Return the id of a component's process."""
+        return self._processes[name].pid
+
     def log(self, name: str) -> str:
         """Return what a component wrote, from its first start on."""
         return (self.settings.home / f"{name}.log").read_text(errors="replace")

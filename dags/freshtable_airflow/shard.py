@@ -13,7 +13,7 @@ from freshtable_airflow.address import GatewayAddress
 from freshtable_airflow.errors import GatewayRefused, GatewayUnavailable
 from freshtable_airflow.refusal import read_refusal
 
-SHARDS = 16
+SHARDS = 32
 VERSION = 1
 # The dag-processor does nothing else while it asks: better an old definition for once than a processor that stands still.
 TIMEOUT = httpx.Timeout(10.0, connect=3.0)

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 TOKEN = "token-of-the-stub"
-SHARDS = 16
+SHARDS = 32
 ENDED = ("FINISHED", "CANCELED", "ERROR")
 
 

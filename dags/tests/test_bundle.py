@@ -11,7 +11,7 @@ from stub_gateway import TOKEN, StubGateway, definition, shard_of
 from freshtable_airflow.bundle import GatewayDagBundle
 from freshtable_airflow.loader import load
 
-ANCHORS = {f"mt__shard_{number:02d}" for number in range(16)}
+ANCHORS = {f"mt__shard_{number:02d}" for number in range(32)}
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +83,7 @@ def test_what_has_not_changed_is_not_sent_again(stub: StubGateway) -> None:
     assert changed_files(found, before) == set()
     assert [
         bool(call.headers.get("If-None-Match", call.headers.get("if-none-match"))) for call in stub.calls[calls:]
-    ] == [True] * 16
+    ] == [True] * 32
 
 
 def test_a_changed_file_is_touched_once_more_as_airflow_may_have_missed_it(
@@ -99,7 +99,7 @@ def test_a_changed_file_is_touched_once_more_as_airflow_may_have_missed_it(
     touched, between = changed_files(found, before), times(found)
     found.refresh()
 
-    assert touched == {f"mt__shard_{number:02d}.py" for number in range(16)}
+    assert touched == {f"mt__shard_{number:02d}.py" for number in range(32)}
     assert changed_files(found, between) == set()
 
 
@@ -210,7 +210,7 @@ def test_the_anchors_have_the_prefix_of_the_configuration(stub: StubGateway) -> 
 
     found.initialize()
 
-    assert set(dags_of(found)) == {f"mt__team_shard_{number:02d}" for number in range(16)}
+    assert set(dags_of(found)) == {f"mt__team_shard_{number:02d}" for number in range(32)}
 
 
 def test_a_file_in_the_dags_folder_does_where_bundles_cannot_be_configured(stub: StubGateway) -> None:

@@ -14,7 +14,7 @@ from mt_core.model.freshness import Freshness
 from mt_core.workflow.operations import Schedule
 
 DEFINITION_VERSION = 1
-SHARDS = 16
+SHARDS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ def shown(airflow: AirflowStack, body: dict[str, object]) -> bool:
 
 
 def test_an_anchor_for_every_shard_is_there_from_the_start(airflow: AirflowStack) -> None:
-    wanted = {f"mt__shard_{number:02d}" for number in range(16)}
+    wanted = {f"mt__shard_{number:02d}" for number in range(32)}
 
     def anchors() -> set[str]:
         return {dag["dag_id"] for dag in airflow.rest.get("/dags", tags="freshtable", limit=100).get("dags", [])}

@@ -22,6 +22,7 @@ from mt_core.registry.store import SqlRegistry
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.registry_facts import NOON, a_definition, a_run, a_table
 from mt_core.testing.registry_steps import all_runs, all_tables, at_once, insert_runs, insert_tables
+from mt_core.workflow.definitions import shard_of
 
 THREE_GATEWAYS = 3
 
@@ -67,19 +68,23 @@ def test_the_migrations_make_the_tables_that_the_code_uses(url: str) -> None:
 
 
 def test_a_registry_of_the_first_release_is_migrated_with_what_it_holds(url: str) -> None:
-    table = a_table()
+    table, definition = a_table(), a_definition("w1")
     with closing(SqlRegistry.open(url)) as registry:
         insert_tables(registry, table)
+        registry.definitions.put(definition)
     engine = connect(url)
     with engine.begin() as connection:
         connection.execute(text("DROP TABLE catalogs"))
+        connection.execute(text("UPDATE workflow_definitions SET shard = 99"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     engine.dispose()
 
     with closing(SqlRegistry.open(url)) as registry, registry.transaction() as transaction:
         found = transaction.tables(), transaction.catalogs()
+    with closing(SqlRegistry.open(url)) as registry:
+        _, shard = registry.definitions.shard(shard_of("w1"))
 
-    assert found == ([table], [])
+    assert (*found, shard) == ([table], [], [definition])
 
 
 def test_several_gateways_give_one_run_for_one_request_key(gateways: list[SqlRegistry]) -> None:

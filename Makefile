@@ -54,7 +54,7 @@ test: setup airflow ## All tests but the slow ones, with a real Spark, a real Po
 test-slow: setup airflow ## The tests that take minutes: kill -9, many readers, many examples
 	$(BIN)/python -m pytest -q -m slow --timeout 900
 
-bench: setup     ## Measure, and print the tables of benchmarks/
+bench: setup airflow ## Measure, and print the tables of benchmarks/
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python -m benchmarks
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import (
+    airflow,
     full_refresh,
     gateway_calls,
     results_transfer,
@@ -31,6 +32,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Finding]]] = {
     "results_transfer": results_transfer.measure,
     "scheduler": scheduler.measure,
     "startup": startup.measure,
+    "airflow": airflow.measure,
 }
 
 

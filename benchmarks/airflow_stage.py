@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,16 +17,15 @@ from benchmarks import fake_gateway
 from benchmarks.fake_gateway import WRITES, Setup
 from benchmarks.population import DAG_ID_PREFIX, Population
 from mt_core.client.http import GatewayClient
+from mt_core.workflow.definitions import SHARDS
 from tests.airflow.settings import AirflowSettings
 from tests.airflow.stack import ROOT, AirflowStack, free_port, running_airflow
 
 TABLES = 1000
-SHARDS = 16
 PARALLELISM = 16
 TOKEN = "token-of-the-benchmark"
 ALL_SHOWN_S = 240
 PAGE = 100
-LOOK_EVERY_S = 0.5
 # No pass of the reconciler meets an Airflow that begins: it would only add to the noise.
 NEVER_S = 3600.0
 
@@ -58,7 +56,7 @@ class Stage:
 
     def __init__(self, airflow: AirflowStack, population: Population, folder: Path, url: str) -> None:
         self.airflow, self.population, self.url = airflow, population, url
-        self._folder = folder
+        self.token, self._folder = TOKEN, folder
         self.client = GatewayClient(url, TOKEN)
 
     def sql(self, statement: str, client: GatewayClient | None = None) -> list[Sequence[Any]]:

@@ -103,9 +103,7 @@ def test_a_changed_file_is_touched_once_more_as_airflow_may_have_missed_it(
     assert changed_files(found, between) == set()
 
 
-def test_a_changed_file_that_was_parsed_since_is_left_alone(
-    stub: StubGateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_file_that_was_parsed_since_is_left_alone(stub: StubGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     stub.definitions = [definition("lake.a")]
     found = bundle(gateway=stub.url)
     found.initialize()

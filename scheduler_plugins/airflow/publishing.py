@@ -17,11 +17,13 @@ from scheduler_plugins.airflow.names import anchor_of
 from scheduler_plugins.airflow.settings import PREFIX, PUBLISH_TIMEOUT, AirflowSettings
 
 POLL_S = 0.1
-LONGEST_POLL_S = 0.5
+LONGEST_POLL_S = 0.25
 PARSE_AGAIN_S = 5.0
 # Airflow's scheduler goes on with the old schedule if the DAG was written less than this before
 # ([core] min_serialized_dag_update_interval, 30 s unless it was set), so its file has to be read once more after that.
 FOLLOW_UP = timedelta(seconds=35)
+# Airflow parses one file after the other: whoever waits for a table does not wait for all files after a gateway's start.
+FOLLOW_UPS_AT_ONCE = 4
 _LONGEST_DOC = 600
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -82,9 +84,10 @@ class Publisher:
             self._follow_ups[shard_of(workflow_id)] = self._clock.now() + FOLLOW_UP
 
     def catch_up(self) -> None:
-        """Have those shards read again whose time has come."""
+        """Have those shards read again whose time has come, a few of them at each call."""
         with self._lock:
             due = [shard for shard, at in self._follow_ups.items() if at <= self._clock.now()]
+            due = sorted(due, key=self._follow_ups.__getitem__)[:FOLLOW_UPS_AT_ONCE]
             for shard in due:
                 del self._follow_ups[shard]
         for shard in due:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 
 import pytest
 
+from mt_core.workflow.definitions import shard_of
+from scheduler_plugins.airflow.scheduler import AirflowScheduler
 from tests.unit.airflow.airflow_world import AirflowWorld
 
 
@@ -104,3 +107,21 @@ def test_an_airflow_that_is_starting_is_waited_for(world: AirflowWorld) -> None:
     world.open()
 
     assert world.airflow.asked("mt__shard_00") == 6
+
+
+def test_after_a_start_files_are_read_again_a_few_at_a_time(world: AirflowWorld) -> None:
+    world.open()
+    handlers = [world.create(workflow_id=f"w{number}", identifier=f"lake.sales.t{number}") for number in range(6)]
+    world.scheduler.close()
+    world.scheduler = AirflowScheduler()
+    world.open()
+    world.clock.advance(timedelta(seconds=35))
+    world.airflow.requests.clear()
+
+    asked = []
+    for _ in range(3):
+        world.describe(handlers[0])
+        asked.append(world.airflow.asked("PUT /api/v2/parseDagFile"))
+
+    assert len({shard_of(handler.workflow_id) for handler in handlers}) == 6
+    assert asked == [4, 6, 6]

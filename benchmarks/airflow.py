@@ -1,0 +1,251 @@
+"""With a thousand tables in a real Airflow: how soon does it show a change, what does it cost, and is a tick on time?"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
+from benchmarks.airflow_stage import SHARDS, TABLES, Stage, stage
+from benchmarks.fake_gateway import Setup
+from benchmarks.population import DAG_ID_PREFIX, Run
+from benchmarks.report import Finding, Target
+from benchmarks.sampling import Samples, show, timed
+from mt_core.client.http import GatewayClient
+
+REFRESH_S = 3.0
+WORKERS = 16
+CREATES, ALTERS, DROPS, SHOWS = 20, 10, 10, 10
+TICKING, CLIENTS, TICKS_FOR_S = 20, 4, 120
+SHORTEST_S = 60
+REFRESHES = 200
+QUIET_S, PARSED_FILES = 60, 4
+# The interval that docs/airflow.md asks for: so often each file is parsed without a reason.
+ROUND_S = 300
+SOON_S, LONG_S = 60, 300
+LOOK_EVERY_S = 0.5
+CREATE_S, ALTER_S, BUSY, PER_FILE, STARTUP_S, TICK_S, SHOW_S = 2.0, 3.0, 0.05, 70, 0.1, 2.0, 1.0
+FREELY = "FRESHNESS = INTERVAL '{}' {} REFRESH_MODE = FULL AS SELECT * FROM lake.default.orders"
+RUNNING = {None, "queued", "scheduled", "running", "deferred", "up_for_retry", "restarting", "none"}
+
+
+def measure() -> Iterator[Finding]:
+    """Yield the tables of changes, of what a thousand tables cost, and of ticks and refreshes."""
+    with stage(Setup(write_s=REFRESH_S, workers=WORKERS, new_data=True)) as (both, shown_s):
+        yield _changes(both)
+        yield _cost(both, shown_s)
+        yield from _refreshes(both)
+
+
+# -------------------------------------------------------------------------------------------------------------- changes
+
+
+def _changes(both: Stage) -> Finding:
+    created = [_timed(both, f"c{n:02}", _create, _is_scheduled) for n in range(CREATES)]
+    altered = [_timed(both, f"c{n:02}", _alter, _is_altered) for n in range(ALTERS)]
+    dropped = [_timed(both, f"c{n:02}", _drop, lambda dag: not dag) for n in range(DROPS)]
+    shown = [timed(lambda: both.sql("SHOW MATERIALIZED TABLES")) for _ in range(SHOWS)]
+    rows = {
+        "CREATE MATERIALIZED TABLE": Samples(created),
+        "ALTER … SET FRESHNESS": Samples(altered),
+        "DROP MATERIALIZED TABLE": Samples(dropped),
+        f"SHOW MATERIALIZED TABLES, all {TABLES:,}, read back from Airflow": Samples(shown),
+    }
+    create, alter, _, read = rows.values()
+    return Finding(
+        title=f"Statements with {TABLES:,} tables present, until Airflow shows what they did",
+        columns=["", "p50 (min to max)", "p99"],
+        rows=[[name, each.shown(), show(each.percentile(99))] for name, each in rows.items()],
+        targets=[
+            _under("CREATE until visible and scheduled, p50", CREATE_S, create.median),
+            _under("a change of freshness visible, p50", ALTER_S, alter.median),
+            _under("SHOW MATERIALIZED TABLES, p50", SHOW_S, read.median),
+        ],
+        notes=[
+            "A statement returns when Airflow shows the change; Airflow was asked after each whether that is so. "
+            f"{CREATES} CREATE, {ALTERS} ALTER and {DROPS} DROP, one after the other. Nothing is filled: no refresh is waited for.",
+        ],
+    )
+
+
+def _timed(
+    both: Stage, name: str, work: Callable[[Stage, str], object], right: Callable[[dict[str, object]], bool]
+) -> float:
+    seconds = timed(lambda: work(both, name))
+    if not right(both.dag(name)):
+        raise AssertionError(f"Airflow does not show what was done to {name}: {both.dag(name)}")
+    return seconds
+
+
+def _create(both: Stage, name: str) -> None:
+    both.sql(f"CREATE MATERIALIZED TABLE lake.default.{name} {FREELY.format(90, 'DAY')}")
+
+
+def _alter(both: Stage, name: str) -> None:
+    both.sql(f"ALTER MATERIALIZED TABLE lake.default.{name} SET FRESHNESS = INTERVAL '91' DAY")
+
+
+def _drop(both: Stage, name: str) -> None:
+    both.sql(f"DROP MATERIALIZED TABLE lake.default.{name}")
+
+
+def _is_scheduled(dag: dict[str, object]) -> bool:
+    return bool(dag) and not dag["is_stale"] and bool(dag["next_dagrun_run_after"])
+
+
+def _is_altered(dag: dict[str, object]) -> bool:
+    return _is_scheduled(dag) and str(dag["timetable_summary"]).startswith("every 91 DAY")
+
+
+# ----------------------------------------------------------------------------------------------------------------- cost
+
+
+def _cost(both: Stage, shown_s: float) -> Finding:
+    before, parsed, begun = both.processor_s(), both.parsed(), time.monotonic()
+    time.sleep(QUIET_S)
+    lasted, busy_s = time.monotonic() - begun, both.processor_s() - before
+    parses = sum(parsed[name] != at for name, at in both.parsed().items())
+    parse_s = _parse_s(both, busy_s / lasted)
+    # How many parses a minute sees is chance: what they cost is put in for the share that a minute has of them.
+    load = max(0.0, busy_s - parses * parse_s) / lasted + SHARDS * parse_s / ROUND_S
+    in_files = both.in_files()
+    return Finding(
+        title=f"What {TABLES:,} tables cost Airflow's dag-processor",
+        columns=["", "value"],
+        rows=[
+            ["from the start of Airflow's processes until all DAGs were shown", show(shown_s)],
+            [f"processor time in {QUIET_S} s without changes, with {parses} parses", show(busy_s)],
+            ["processor time of a parse of one file", show(parse_s)],
+            [f"processor time in the long run, each file parsed every {ROUND_S} s", f"{100 * load:.1f} % of a core"],
+            ["DAGs in a file, fewest to most", f"{in_files[0]} to {in_files[-1]}"],
+        ],
+        targets=[
+            Target(asked=f"under {100 * BUSY:.0f} % of a core", measured=f"{100 * load:.1f} %", met=load < BUSY),
+            Target(
+                asked=f"at most {PER_FILE} DAGs in a file",
+                measured=f"{in_files[-1]}, in {len(in_files)} files",
+                met=in_files[-1] <= PER_FILE,
+            ),
+        ],
+        notes=["With the settings of docs/airflow.md. The processes that parse files are counted in."],
+    )
+
+
+def _parse_s(both: Stage, idle: float) -> float:
+    """Return the processor time of a parse, from some files that are asked for one after the other."""
+    before, begun = both.processor_s(), time.monotonic()
+    for name in list(both.parsed())[:PARSED_FILES]:
+        at = both.parsed().get(name)
+        both.airflow.rest.parse_file_of(name)
+        both.airflow.rest.wait(lambda name=name, at=at: both.parsed().get(name) != at, SOON_S)  # type: ignore[misc]
+    return (both.processor_s() - before - idle * (time.monotonic() - begun)) / PARSED_FILES
+
+
+# ------------------------------------------------------------------------------------------------------------ refreshes
+
+
+def _refreshes(both: Stage) -> Iterator[Finding]:
+    _create_ticking(both)
+    start = datetime.now(UTC)
+    time.sleep(TICKS_FOR_S)
+    runs = [run for run in both.population.runs(start) if run.point >= start]
+    yield _ticks(runs)
+    _drop_ticking(both)
+    _trigger(both, REFRESHES - len(runs))
+    yield _reliability(both)
+    yield _startup(both)
+
+
+def _create_ticking(both: Stage) -> None:
+    """Make the tables that tick, each with a period of its own, so that their ticks are spread."""
+
+    def create(number: int) -> None:
+        with GatewayClient(both.url, both.token) as client:
+            freely = FREELY.format(SHORTEST_S + number, "SECOND")
+            both.sql(f"CREATE MATERIALIZED TABLE lake.default.tick{number:02} {freely}", client)
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        list(pool.map(create, range(TICKING)))
+
+
+def _drop_ticking(both: Stage) -> None:
+    for number in range(TICKING):
+        both.airflow.rest.pause(f"{DAG_ID_PREFIX}lake.default.tick{number:02}", True)
+
+
+def _ticks(runs: Sequence[Run]) -> Finding:
+    late = Samples([run.lateness for run in runs])
+    return Finding(
+        title=f"Ticks of {TICKING} tables, each due about once a minute, for {TICKS_FOR_S} s",
+        columns=["", "value"],
+        rows=[
+            ["ticks", str(len(runs))],
+            ["from the tick to the refresh request, median", show(late.median)],
+            ["from the tick to the refresh request, p99", show(late.percentile(99))],
+            ["from the tick to the refresh request, worst", show(late.worst)],
+        ],
+        targets=[_under("tick to refresh request, p99", TICK_S, late.percentile(99))],
+        notes=[
+            f"Periods of {SHORTEST_S} to {SHORTEST_S + TICKING - 1} s spread the ticks. From the grid point to the instant at "
+            "which the gateway's ledger has the run: Airflow's scheduler, its executor, the start of the task's process, and "
+            f"ours. {os.cpu_count()} cores are shared by all.",
+        ],
+    )
+
+
+def _trigger(both: Stage, count: int) -> None:
+    """Run tables that have not run yet by hand, all at once."""
+    for number in range(count):
+        both.airflow.rest.trigger(f"{DAG_ID_PREFIX}lake.default.t{number:05}")
+    both.airflow.rest.wait(lambda: all(task.state not in RUNNING for task in both.tasks()), LONG_S)
+
+
+def _reliability(both: Stage) -> Finding:
+    tasks = both.tasks()
+    failed = [task for task in tasks if task.state != "success" or task.tries > 1]
+    starts = both.spark_starts()
+    return Finding(
+        title=f"Refreshes of {show(REFRESH_S)} each, by ticks and by hand",
+        columns=["", "value"],
+        rows=[
+            ["tasks", str(len(tasks))],
+            ["failed or tried again", str(len(failed))],
+            ["refreshes that Spark began", str(starts)],
+        ],
+        targets=[
+            Target(
+                asked=f"no spurious failure in {REFRESHES} refreshes",
+                measured=f"{len(failed)} of {len(tasks)} tasks failed or were tried again",
+                met=not failed and len(tasks) >= REFRESHES,
+            ),
+            Target(
+                asked="one Spark refresh a task",
+                measured=f"{starts} for {len(tasks)} tasks",
+                met=starts == len(tasks),
+            ),
+        ],
+        notes=[f"{WORKERS} workers of the gateway, whose fake of Spark takes {show(REFRESH_S)} for a refresh."],
+    )
+
+
+def _startup(both: Stage) -> Finding:
+    startups = both.startups()
+    parts = {
+        "our bundle, which asks the gateway for the shard": Samples([each.bundle_s for each in startups]),
+        "the file with the DAG": Samples([each.parse_s for each in startups]),
+        "both": Samples([each.total_s for each in startups]),
+    }
+    total = parts["both"].median
+    return Finding(
+        title="What bundle and DAG factory add to the start of a task",
+        columns=["", "p50 (min to max)", "p99"],
+        rows=[[name, each.shown(), show(each.percentile(99))] for name, each in parts.items()],
+        targets=[_under("bundle and factory, p50", STARTUP_S, total)],
+        notes=[f"As Airflow itself says in the logs of {len(startups)} tasks (bundle_prepare_ms, dag_file_parse_ms)."],
+    )
+
+
+def _under(what: str, limit_s: float, measured_s: float) -> Target:
+    return Target(asked=f"{what} under {show(limit_s)}", measured=show(measured_s), met=measured_s < limit_s)

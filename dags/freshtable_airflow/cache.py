@@ -25,12 +25,12 @@ class ShardCache:
         """Return a shard as it was stored, or an empty one; a file that cannot be read counts as none."""
         try:
             body = json.loads(self._path(number).read_text(encoding="utf-8"))
-            return Shard(etag=body["etag"], workflows=body["workflows"])
+            return Shard(etag=body["etag"], workflows=body["workflows"], state=body.get("state", ""))
         except (OSError, ValueError, KeyError, TypeError):
             return EMPTY
 
     def store(self, number: int, shard: Shard) -> None:
-        body = json.dumps({"etag": shard.etag, "workflows": list(shard.workflows)})
+        body = json.dumps({"etag": shard.etag, "state": shard.state, "workflows": list(shard.workflows)})
         write_whole(self._path(number), body)
 
     def shard_with(self, name: str) -> int | None:

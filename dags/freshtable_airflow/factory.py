@@ -61,16 +61,17 @@ def dag_of(body: Mapping[str, Any], settings: DagSettings) -> DAG:
     return dag
 
 
-def anchor_of(number: int, settings: DagSettings, problems: Sequence[str]) -> DAG:
+def anchor_of(number: int, settings: DagSettings, problems: Sequence[str], *, state: str = "") -> DAG:
     """Return the anchor of a shard: there from the start, so that the gateway finds the shard's file, and never run.
 
     It says which definitions of its shard are broken, and whether the gateway can be asked. Its timetable is one of ours, so
-    that an api-server without the plug-in cannot show it, and that is found out at once.
+    that an api-server without the plug-in cannot show it, and that is found out at once. By the *state* in its description the
+    gateway sees which of its changes Airflow has read: the time of a parse does not tell, as it may have begun before them.
     """
     found = "\n".join(f"- {problem}" for problem in problems)
     return DAG(
         f"{settings.dag_id_prefix}shard_{number:02d}",
-        description="Holds a place for materialized tables; it never runs.",
+        description=f"Holds a place for materialized tables; it never runs. State: {state or 'unknown'}",
         schedule=GridTimetable(1, "DAY"),
         catchup=False,
         is_paused_upon_creation=True,

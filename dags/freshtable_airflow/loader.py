@@ -51,7 +51,8 @@ def load_shard(namespace: dict[str, Any], cache: ShardCache, number: int, settin
     """Put the DAGs of a shard and its anchor into *namespace*; in a task, only the DAG that the task belongs to."""
     wanted = get_parsing_context().dag_id
     problems = [cache.problem] if cache.problem else []
-    for body in cache.read(number).workflows:
+    shard = cache.read(number)
+    for body in shard.workflows:
         name = str(body.get("name")) if isinstance(body, dict) else repr(body)
         if wanted not in (None, name):
             continue
@@ -59,7 +60,7 @@ def load_shard(namespace: dict[str, Any], cache: ShardCache, number: int, settin
             namespace[name] = dag_of(body, settings)
         except Exception as error:  # noqa: BLE001 (whatever is wrong with one definition, the others get their DAGs)
             problems.append(f"`{name}`: {type(error).__name__}: {error}")
-    anchor = anchor_of(number, settings, problems)
+    anchor = anchor_of(number, settings, problems, state=shard.state)
     if wanted in (None, anchor.dag_id):
         namespace[anchor.dag_id] = anchor
 

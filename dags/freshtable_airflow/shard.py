@@ -21,10 +21,11 @@ TIMEOUT = httpx.Timeout(10.0, connect=3.0)
 
 @dataclass(frozen=True)
 class Shard:
-    """The definitions of a shard as they were served, and the ETag that they have."""
+    """The definitions of a shard as they were served, and the ETag that they have; `state` is the gateway's own mark of them."""
 
     etag: str
     workflows: Sequence[Mapping[str, Any]]
+    state: str = ""
 
     @classmethod
     def of(cls, body: Any, etag: str, url: str) -> Shard:
@@ -36,7 +37,7 @@ class Shard:
                 f"{url} answers definitions of version {body.get('version')}; this freshtable-airflow reads version {VERSION}: "
                 "upgrade the package in Airflow and restart its components."
             )
-        return cls(etag=etag, workflows=body["workflows"])
+        return cls(etag=etag, workflows=body["workflows"], state=str(body.get("state") or ""))
 
 
 class ShardSource:

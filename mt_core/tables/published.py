@@ -45,8 +45,8 @@ class PublishedWorkflows:
         known = self._rendered.get(number)
         if known is not None and (known.version, known.details) == (version, details):
             return known.shard
-        _, found = self._registry.definitions.shard(number)
-        shard = published_shard(self.scheduler, number, self._render(found, details))
+        state, found = self._registry.definitions.shard(number)
+        shard = published_shard(self.scheduler, number, self._render(found, details), state=state)
         self._rendered[number] = _Rendered(version=version, details=details, shard=shard)
         return shard
 

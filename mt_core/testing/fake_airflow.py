@@ -18,7 +18,7 @@ import httpx
 from mt_core.clock import Clock
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.freshness import Grid, grid_of
-from mt_core.workflow.definitions import SHARDS, DefinitionStore, WorkflowDefinition
+from mt_core.workflow.definitions import SHARDS, DefinitionStore, WorkflowDefinition, shard_of
 from mt_core.workflow.publishing import schedule_json
 
 ALL_HEALTHY = {"metadatabase": "healthy", "scheduler": "healthy", "triggerer": "healthy", "dag_processor": "healthy"}
@@ -97,6 +97,8 @@ class FakeAirflow:
         self._tokens: dict[str, str] = {}
         self._expired: set[str] = set()
         self._parsed = dict.fromkeys(range(SHARDS), "0")
+        self._states: dict[int, str] = {}
+        self._under_way: dict[int, tuple[str, list[WorkflowDefinition]]] = {}
         self._pending: dict[int, datetime] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()
@@ -126,6 +128,11 @@ class FakeAirflow:
         with self._lock:
             self.dags[dag_id].is_paused = paused
             self._log(dag_id, user, paused)
+
+    def begin_parse(self, workflow_id: str) -> None:
+        """Begin to parse the shard of a workflow: it ends when that is asked for next, with what it has read by now."""
+        shard = shard_of(workflow_id)
+        self._under_way[shard] = self._shard(shard)
 
     def asked(self, part: str) -> int:
         """Return how many requests had *part* in "METHOD path"."""
@@ -181,6 +188,10 @@ class FakeAirflow:
     def request_parse(self, shard: int) -> bool:
         """Have a shard parsed; return False if that was asked for already."""
         with self._lock:
+            if shard in self._under_way:
+                # As Airflow does: a request that meets a parse of the same file is forgotten.
+                self._end_parse(shard, *self._under_way.pop(shard))
+                return True
             if shard in self._pending or self.parse_after is None:
                 return False
             self._pending[shard] = self.clock.now() + self.parse_after
@@ -192,9 +203,10 @@ class FakeAirflow:
         if self.definitions is None:
             return None
         dag_id = f"{self.prefix}shard_{shard:02d}"
-        names = [name for name in sorted(self.broken) if any(name == each.name for each in self._shard(shard))]
+        names = [name for name in sorted(self.broken) if any(name == each.name for each in self._shard(shard)[1])]
         return {
             "dag_id": dag_id,
+            "description": f"Never runs. State: {self._states.get(shard, 'unknown')}",
             "is_paused": False,
             "is_stale": False,
             "next_dagrun_run_after": None,
@@ -234,12 +246,15 @@ class FakeAirflow:
                 del self._pending[shard]
                 self._parse(shard)
 
-    def _shard(self, shard: int) -> list[WorkflowDefinition]:
-        return self.definitions.shard(shard)[1] if self.definitions is not None else []
+    def _shard(self, shard: int) -> tuple[str, list[WorkflowDefinition]]:
+        return self.definitions.shard(shard) if self.definitions is not None else ("", [])
 
     def _parse(self, shard: int) -> None:
-        self._parsed[shard] = str(next(self._numbers))
-        found = {each.name: each for each in self._shard(shard) if each.name and each.name not in self.broken}
+        self._end_parse(shard, *self._shard(shard))
+
+    def _end_parse(self, shard: int, state: str, definitions: list[WorkflowDefinition]) -> None:
+        self._parsed[shard], self._states[shard] = str(next(self._numbers)), state
+        found = {each.name: each for each in definitions if each.name and each.name not in self.broken}
         for name, definition in found.items():
             known = self.dags.get(name)
             if known is None:

@@ -232,8 +232,8 @@ class _Requests(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         parts = self.path.partition("?")[0].removeprefix("/v3/").split("/")
         if parts[:3] == ["workflows", "airflow", "shards"] and self.server.gateway.definitions is not None:
-            _, found = self.server.gateway.definitions.shard(int(parts[3]))
-            shard = published_shard("airflow", int(parts[3]), [workflow_json(each) for each in found])
+            state, found = self.server.gateway.definitions.shard(int(parts[3]))
+            shard = published_shard("airflow", int(parts[3]), [workflow_json(each) for each in found], state=state)
             same = self.headers.get("If-None-Match", "").strip('"') == shard.etag
             answer = GatewayAnswer(status=304 if same else 200, headers={"ETag": f'"{shard.etag}"'})
             self._send(answer, {} if same else shard.body)

@@ -47,13 +47,14 @@ def workflow_json(definition: WorkflowDefinition, *, text: str = "", details_url
     }
 
 
-def published_shard(scheduler: str, number: int, workflows: Sequence[dict[str, Any]]) -> PublishedShard:
-    """Return shard *number* of *scheduler* with these workflows."""
+def published_shard(scheduler: str, number: int, workflows: Sequence[dict[str, Any]], *, state: str) -> PublishedShard:
+    """Return shard *number* of *scheduler* with these workflows; *state* is the store's own ETag of it."""
     body = {
         "version": PUBLISHED_VERSION,
         "scheduler": scheduler,
         "shard": number,
         "shards": SHARDS,
+        "state": state,
         "workflows": list(workflows),
     }
     text = json.dumps(body, sort_keys=True)

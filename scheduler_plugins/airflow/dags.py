@@ -30,7 +30,10 @@ FEW_EVENTS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dag:
-    """A DAG; one that is *stale* is in no file any more. `summary` is the text of its timetable, `parsed` an opaque time."""
+    """A DAG; one that is *stale* is in no file any more. `summary` is the text of its timetable, `parsed` an opaque time.
+
+    `description` is empty where Airflow has none.
+    """
 
     dag_id: str
     is_paused: bool
@@ -38,6 +41,7 @@ class Dag:
     next_run: datetime | None
     summary: str
     parsed: str
+    description: str
     file_token: str
 
     @classmethod
@@ -50,6 +54,7 @@ class Dag:
             next_run=datetime.fromisoformat(next_run) if next_run else None,
             summary=body.get("timetable_summary") or "",
             parsed=body.get("last_parsed_time") or "",
+            description=body.get("description") or "",
             file_token=body.get("file_token") or "",
         )
 

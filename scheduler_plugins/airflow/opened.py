@@ -44,7 +44,7 @@ class Opened:
         clock: Clock = context.clock
         client = AirflowClient(settings, clock)
         dags = Dags(client)
-        publisher = Publisher(dags, settings, clock)
+        publisher = Publisher(dags, context.definitions, settings, clock)
         return cls(
             settings=settings,
             definitions=context.definitions,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -10,7 +11,7 @@ from typing import TypeVar
 
 from mt_core.clock import Clock
 from mt_core.errors import WorkflowError
-from mt_core.workflow.definitions import WorkflowDefinition, shard_of
+from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition, shard_of
 from mt_core.workflow.publishing import schedule_json
 from scheduler_plugins.airflow.dags import Dag, Dags
 from scheduler_plugins.airflow.names import anchor_of
@@ -25,6 +26,8 @@ FOLLOW_UP = timedelta(seconds=35)
 # Airflow parses one file after the other: whoever waits for a table does not wait for all files after a gateway's start.
 FOLLOW_UPS_AT_ONCE = 4
 _LONGEST_DOC = 600
+# What freshtable-airflow writes into the description of an anchor; older ones do not.
+_STATE = re.compile(r"State: (\w{16,})")
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
@@ -32,8 +35,8 @@ log = logging.getLogger(__name__)
 class Publisher:
     """Has Airflow read what the store has, shard by shard, and waits until it shows. Thread-safe."""
 
-    def __init__(self, dags: Dags, settings: AirflowSettings, clock: Clock) -> None:
-        self._dags, self._settings, self._clock = dags, settings, clock
+    def __init__(self, dags: Dags, definitions: DefinitionStore, settings: AirflowSettings, clock: Clock) -> None:
+        self._dags, self._definitions, self._settings, self._clock = dags, definitions, settings, clock
         self._lock = threading.Lock()
         self._follow_ups: dict[int, datetime] = {}
 
@@ -67,14 +70,19 @@ class Publisher:
         return self._parsed_until(self.anchor(definition.workflow_id), shown, lacking)
 
     def read_again(self, workflow_id: str, *, within_s: float | None = None) -> None:
-        """Return when Airflow has read the shard of the workflow after this call began; raises WorkflowError if it does not.
+        """Return when Airflow has read the shard of the workflow as it is now; raises WorkflowError if it does not.
 
-        *within_s* is how long that may take (None: as the settings say).
+        *within_s* is how long that may take (None: as the settings say). A parse that ends now may have begun before the last
+        change: Airflow then drops our request, and the parse is told from a good one by the state that the anchor shows.
         """
-        before = self.anchor(workflow_id)
+        before, states = self.anchor(workflow_id), set[str]()
 
         def read() -> bool | None:
-            return True if self.anchor(workflow_id).parsed != before.parsed else None
+            # Others change the shard as well: each state that it has from now on has what the caller did in it.
+            states.add(self._definitions.shard(shard_of(workflow_id))[0])
+            anchor = self.anchor(workflow_id)
+            state = _STATE.search(anchor.description)
+            return True if anchor.parsed != before.parsed and (state is None or state[1] in states) else None
 
         self._parsed_until(before, read, lambda: f"the file of {before.dag_id} has not been read again", within_s)
 

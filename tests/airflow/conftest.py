@@ -9,6 +9,7 @@ import pytest
 
 from dags.tests.stub_gateway import TOKEN, StubGateway
 from tests.airflow.compose import CONTAINERS_NAME_FOR_US, composed_airflow
+from tests.airflow.lake import Lake
 from tests.airflow.settings import AirflowSettings
 from tests.airflow.stack import AirflowStack, free_port, running_airflow
 
@@ -72,6 +73,27 @@ def gateway(gateway_port: int, stack_kind: str) -> Iterator[StubGateway]:
     host = "0.0.0.0" if stack_kind == "compose" else "127.0.0.1"
     with StubGateway(looks=None, host=host, port=gateway_port) as stub:
         yield stub
+
+
+@pytest.fixture(scope="module")
+def _lake(
+    airflow: AirflowStack, gateway_port: int, stack_kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lake]:
+    host = "0.0.0.0" if stack_kind == "compose" else "127.0.0.1"
+    lake = Lake(tmp_path_factory.mktemp("lake"), airflow, host=host, port=gateway_port, token=TOKEN)
+    try:
+        lake.start()
+        yield lake
+    finally:
+        lake.stop()
+
+
+@pytest.fixture
+def lake(_lake: Lake) -> Lake:
+    """A real gateway with Spark where Airflow looks for one; a test may kill it."""
+    if not _lake.running:
+        _lake.start()
+    return _lake
 
 
 def _docker_works() -> bool:

@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 USER, PASSWORD = "admin", "admin-password"
+# Whom a gateway is in Airflow: what people do there can be told from what it does.
+SERVICE_USER, SERVICE_PASSWORD = "freshtable", "freshtable-password"
+# The package that is tested is this checkout's, whichever one the virtual environment has.
+PACKAGE = Path(__file__).resolve().parents[2] / "dags"
 PREFIX = "mt__"
 BUNDLE = "materialized-tables"
 
@@ -62,9 +66,9 @@ class AirflowSettings:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "_AIRFLOW"))}
         # Modules would be compiled anew by every process.
         inherited.pop("PYTHONDONTWRITEBYTECODE", None)
-        inherited.pop("PYTHONPATH", None)
         return {
             **inherited,
+            "PYTHONPATH": str(PACKAGE),
             "PATH": f"{venv / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}",
             **ASKED_FOR,
             **SMALL,
@@ -77,13 +81,13 @@ class AirflowSettings:
     def prepare(self) -> None:
         """Make the home with the file of passwords."""
         self.home.mkdir(parents=True, exist_ok=True)
-        (self.home / "passwords.json").write_text(json.dumps({USER: PASSWORD}))
+        (self.home / "passwords.json").write_text(json.dumps({USER: PASSWORD, SERVICE_USER: SERVICE_PASSWORD}))
 
     def _places(self) -> dict[str, str]:
         return {
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.home / "dags"),
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin,{SERVICE_USER}:user",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.home / "passwords.json"),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
             "AIRFLOW__API__HOST": "127.0.0.1",

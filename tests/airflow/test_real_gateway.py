@@ -2,121 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from dags.tests.stub_gateway import TOKEN
-from mt_core.client import dbapi
+from tests.airflow.lake import SOON_S, Lake
+from tests.airflow.settings import SERVICE_USER
 from tests.airflow.stack import AirflowStack
-from tests.integration.started_gateway import started_gateway
+from tests.integration.gateway_process import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(300)]
 
-SOON_S = 90
 # A tick of a table that is to be fresh to a minute comes within that, and its task a little later.
 TICK_S = 60 + SOON_S
+# A pass of the gateway's reconciler begins every 30 s, and takes a moment.
+PASS_S = 45
+DAILY_PARTITIONS = "PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')"
 
 
-@pytest.fixture(scope="module")
-def sql(
-    airflow: AirflowStack, gateway_port: int, stack_kind: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dbapi.Cursor]:
-    """A session on a gateway that has Airflow refresh its tables; there is a table of orders."""
-    settings = (
-        f"sql-gateway.endpoint.rest.address={'0.0.0.0' if stack_kind == 'compose' else '127.0.0.1'}",
-        f"sql-gateway.endpoint.rest.port={gateway_port}",
-        f"sql-gateway.security.tokens={TOKEN}",
-        "table.local-time-zone=Europe/Berlin",
-        "materialized-table.refresh-mode.freshness-threshold=0 s",
-        "workflow-scheduler.type=airflow",
-        f"workflow-scheduler.airflow.endpoint={airflow.url}",
-        f"workflow-scheduler.airflow.user-name={airflow.user}",
-        f"workflow-scheduler.airflow.password={airflow.password}",
-        "spark.sql.shuffle.partitions=2",
-    )
-    home: Path = tmp_path_factory.mktemp("home")
-    with (
-        started_gateway(home, *settings) as url,
-        dbapi.connect(url, token=TOKEN) as connection,
-        connection.cursor() as cursor,
-    ):
-        cursor.execute("CREATE TABLE lake.default.orders (id BIGINT, ds STRING, amount BIGINT) USING iceberg")
-        days = ", ".join(f"({day}, '2026-09-{day:02d}', {day})" for day in range(1, 8))
-        cursor.execute(f"INSERT INTO lake.default.orders VALUES {days}")
-        yield cursor
+def test_a_tick_refreshes_and_its_task_log_ends_with_what_it_came_to(airflow: AirflowStack, lake: Lake) -> None:
+    dag_id = lake.paced("ticked", freshness="INTERVAL '1' MINUTE")
+    dag = airflow.rest.dag(dag_id)
+    lake.pace("ticked", 0)
+
+    airflow.rest.wait(lambda: lake.count("ticked") == 2, TICK_S)
+    airflow.rest.wait(lambda: airflow.rest.runs(dag_id)[0]["state"] == "success", SOON_S)
+
+    (run,) = [run for run in lake.refreshes("ticked") if run["status"] == "SUCCEEDED"]
+    (in_airflow,) = airflow.rest.runs(dag_id)[-1:]
+    log = airflow.rest.task_log(dag_id, in_airflow["dag_run_id"])
+    lake.drop("ticked")
+    assert dag["timetable_summary"].startswith("* * * * * (Europe/Berlin) since ")
+    assert (in_airflow["run_type"], run["kind"], run["attempt"]) == ("scheduled", "PERIODIC", 1)
+    last = f"FINISHED: decision refresh ({run['reason']}), 1 rows, snapshot {run['snapshot']}."
+    assert f"Refresh of lake.default.ticked {last}" in log
 
 
-def rows(sql: dbapi.Cursor, statement: str) -> list[tuple[object, ...]]:
-    sql.execute(statement)
-    return [tuple(row) for row in sql.fetchall()]
+def test_a_run_by_hand_refreshes_and_one_with_nothing_new_says_so(airflow: AirflowStack, lake: Lake) -> None:
+    lake.sql("CREATE TABLE lake.default.by_hand_source (id BIGINT) USING iceberg")
+    lake.sql("INSERT INTO lake.default.by_hand_source VALUES (1)")
+    dag_id = lake.create("by_hand", query="SELECT count(*) AS n FROM lake.default.by_hand_source")
+    lake.sql("INSERT INTO lake.default.by_hand_source VALUES (2)")
+
+    first = airflow.rest.trigger(dag_id)
+    airflow.rest.wait(lambda: airflow.rest.run(dag_id, first)["state"] == "success", SOON_S)
+    second = airflow.rest.trigger(dag_id)
+    airflow.rest.wait(lambda: airflow.rest.run(dag_id, second)["state"] == "success", SOON_S)
+
+    assert lake.count("by_hand") == 2
+    assert [run["status"] for run in lake.refreshes("by_hand")] == ["SUCCEEDED", "SKIPPED"]
+    assert "FINISHED: decision skip" in airflow.rest.task_log(dag_id, second)
 
 
-def test_a_created_table_is_a_dag_and_a_run_by_hand_refreshes_it(airflow: AirflowStack, sql: dbapi.Cursor) -> None:
-    sql.execute(
-        "CREATE MATERIALIZED TABLE lake.default.total FRESHNESS = INTERVAL '1' DAY "
-        "AS SELECT count(*) AS orders FROM lake.default.orders"
-    )
-    dag = airflow.rest.dag("mt__lake.default.total")
-    before = rows(sql, "SELECT orders FROM lake.default.total")
-    sql.execute("INSERT INTO lake.default.orders VALUES (100, '2026-10-01', 100)")
-
-    run_id = airflow.rest.trigger("mt__lake.default.total")
-    airflow.rest.wait(lambda: airflow.rest.run("mt__lake.default.total", run_id)["state"] == "success", SOON_S)
-
-    assert dag["timetable_summary"].startswith("0 0 * * * (Europe/Berlin) since ")
-    assert (before, rows(sql, "SELECT orders FROM lake.default.total")) == ([(7,)], [(8,)])
-    log = airflow.rest.task_log("mt__lake.default.total", run_id)
-    assert "Refresh of lake.default.total FINISHED: decision refresh" in log
-    assert "1 rows" in log
-
-
-def test_a_tick_of_airflows_scheduler_refreshes_the_table(airflow: AirflowStack, sql: dbapi.Cursor) -> None:
-    sql.execute(
-        "CREATE MATERIALIZED TABLE lake.default.ticked FRESHNESS = INTERVAL '1' MINUTE REFRESH_MODE = FULL "
-        "AS SELECT max(id) AS newest FROM lake.default.orders"
-    )
-    sql.execute("INSERT INTO lake.default.orders VALUES (200, '2026-10-02', 200)")
-
-    airflow.rest.wait(lambda: rows(sql, "SELECT newest FROM lake.default.ticked") == [(200,)], TICK_S)
-
-    runs = airflow.rest.runs("mt__lake.default.ticked")
-    assert {run["run_type"] for run in runs} == {"scheduled"}
-
-
-def test_a_backfill_in_airflow_refreshes_those_days_and_no_others(airflow: AirflowStack, sql: dbapi.Cursor) -> None:
-    sql.execute(
-        "CREATE MATERIALIZED TABLE lake.default.daily PARTITIONED BY (ds) "
-        "WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd') FRESHNESS = INTERVAL '1' DAY "
-        "AS SELECT ds, sum(amount) AS amount FROM lake.default.orders GROUP BY ds"
-    )
-    sql.execute(
-        "INSERT INTO lake.default.orders SELECT id, ds, 1000 FROM lake.default.orders WHERE ds LIKE '2026-09-%'"
-    )
+def test_a_backfill_refreshes_the_partitions_of_three_past_days_and_no_others(
+    airflow: AirflowStack, lake: Lake
+) -> None:
+    lake.sql("CREATE TABLE lake.default.daily_source (ds STRING, amount BIGINT) USING iceberg")
+    days = ", ".join(f"('2026-09-{day:02d}', 1)" for day in range(1, 8))
+    lake.sql(f"INSERT INTO lake.default.daily_source VALUES {days}")
+    query = "SELECT ds, sum(amount) AS amount FROM lake.default.daily_source GROUP BY ds"
+    dag_id = lake.create("daily", query=query, with_=DAILY_PARTITIONS)
+    lake.sql("INSERT INTO lake.default.daily_source SELECT ds, 1000 FROM lake.default.daily_source")
 
     # Their schedule times are the midnights at which the days of the 2nd to the 4th were over.
-    airflow.rest.backfill("mt__lake.default.daily", "2026-09-02T12:00:00Z", "2026-09-05T12:00:00Z")
-    airflow.rest.wait(
-        lambda: [run["state"] for run in airflow.rest.runs("mt__lake.default.daily")] == ["success"] * 3, 2 * SOON_S
-    )
+    airflow.rest.backfill(dag_id, "2026-09-02T12:00:00Z", "2026-09-05T12:00:00Z")
+    airflow.rest.wait(lambda: [run["state"] for run in airflow.rest.runs(dag_id)] == ["success"] * 3, 2 * SOON_S)
 
-    found = dict(rows(sql, "SELECT ds, amount FROM lake.default.daily WHERE ds LIKE '2026-09-%'"))
-    refreshed = sorted(ds for ds, amount in found.items() if int(str(amount)) > 1000)
-    assert refreshed == ["2026-09-02", "2026-09-03", "2026-09-04"]
+    found = dict(lake.values("SELECT ds, amount FROM lake.default.daily"))
+    assert sorted(ds for ds, amount in found.items() if amount == 1001) == ["2026-09-02", "2026-09-03", "2026-09-04"]
+    assert sorted(found.values()) == [1] * 4 + [1001] * 3
+    times = sorted(run["schedule time"] for run in lake.refreshes("daily"))
+    assert times == ["2026-09-03 00:00:00", "2026-09-04 00:00:00", "2026-09-05 00:00:00"]
 
 
-def test_a_pause_in_airflow_is_seen_in_sql_and_a_dropped_table_has_no_dag(
-    airflow: AirflowStack, sql: dbapi.Cursor
-) -> None:
-    sql.execute(
-        "CREATE MATERIALIZED TABLE lake.default.paused FRESHNESS = INTERVAL '1' DAY "
-        "AS SELECT count(*) AS orders FROM lake.default.orders"
-    )
-    airflow.rest.pause("mt__lake.default.paused", True)
+def test_a_pause_in_the_ui_is_seen_in_sql_at_once_and_in_the_registry_soon(airflow: AirflowStack, lake: Lake) -> None:
+    dag_id, other = (lake.create(name, query="SELECT 1 AS n") for name in ("paused", "paused_too"))
 
-    shown = str(rows(sql, "DESCRIBE EXTENDED lake.default.paused"))
-    sql.execute("DROP MATERIALIZED TABLE lake.default.paused")
+    airflow.rest.pause(other, True)
+    airflow.rest.pause(dag_id, True)
+    paused, shown = lake.facts("paused"), lake.listed("paused")
+    airflow.rest.pause(dag_id, False)
+    resumed, shown_again = lake.facts("paused"), lake.listed("paused")
 
-    assert "SUSPENDED" in shown
-    assert airflow.rest.dag("mt__lake.default.paused") == {}
+    assert paused["status"].startswith(f"SUSPENDED, by {airflow.user} at 20")
+    assert (shown["status"], shown["status by"]) == ("SUSPENDED", airflow.user)
+    assert resumed["status"].startswith(f"ACTIVATED, by {airflow.user} at 20")
+    assert (shown_again["status"], shown_again["status by"]) == ("ACTIVATED", airflow.user)
+    wait_until(lambda: lake.stored_status("paused_too") == "SUSPENDED", "the pause was not read back", PASS_S)
+
+
+def test_a_resume_in_sql_is_never_undone_by_a_late_look_at_airflow(airflow: AirflowStack, lake: Lake) -> None:
+    dag_id = lake.create("contended", query="SELECT 1 AS n")
+
+    found = []
+    for _ in range(8):
+        airflow.rest.pause(dag_id, True)
+        lake.sql("ALTER MATERIALIZED TABLE lake.default.contended RESUME")
+        found.append((lake.stored_status("contended"), airflow.rest.dag(dag_id)["is_paused"]))
+        found.append((lake.facts("contended")["status"].partition(",")[0], airflow.rest.dag(dag_id)["is_paused"]))
+
+    assert set(found) == {("ACTIVATED", False)}
+    assert SERVICE_USER not in lake.facts("contended")["status"]
+
+
+def test_a_dag_deleted_by_hand_comes_back_as_the_table_is(airflow: AirflowStack, lake: Lake) -> None:
+    suspended = lake.create("gone_suspended", query="SELECT 1 AS n")
+    active = lake.create("gone_active", query="SELECT 1 AS n")
+    lake.sql("ALTER MATERIALIZED TABLE lake.default.gone_suspended SUSPEND")
+
+    for dag_id in (suspended, active):
+        assert airflow.rest.ask("DELETE", f"/dags/{dag_id}").is_success
+
+    airflow.rest.wait(lambda: airflow.rest.dag(suspended) and airflow.rest.dag(active), PASS_S)
+    assert [airflow.rest.dag(dag_id)["is_paused"] for dag_id in (suspended, active)] == [True, False]
+    assert [lake.stored_status(name) for name in ("gone_suspended", "gone_active")] == ["SUSPENDED", "ACTIVATED"]

@@ -274,6 +274,29 @@ def test_a_drop_pauses_takes_back_waits_and_only_then_deletes(opened: AirflowWor
     assert (opened.airflow.dags, opened.definitions.all()) == ({}, [])
 
 
+def test_a_drop_that_meets_a_parse_from_before_it_waits_for_another(opened: AirflowWorld) -> None:
+    handler = opened.create()
+    opened.airflow.requests.clear()
+    opened.airflow.begin_parse(TABLE)
+
+    opened.delete(handler)
+
+    asked = [request.split()[0] for request in opened.airflow.requests if not request.startswith("GET")]
+    assert asked == ["PATCH", "PUT", "PUT", "DELETE"]
+    assert (opened.airflow.dags, opened.definitions.all()) == ({}, [])
+
+
+def test_a_create_and_a_new_schedule_that_meet_a_parse_from_before_them_wait_for_another(opened: AirflowWorld) -> None:
+    opened.airflow.begin_parse(TABLE)
+    handler = opened.create()
+    opened.airflow.begin_parse(TABLE)
+
+    opened.reschedule(handler, opened.every(5, "HOUR"))
+
+    assert opened.airflow.asked("PUT") == 4
+    assert opened.dag.summary.startswith("every 5 HOUR")
+
+
 def test_a_drop_fails_the_runs_that_have_not_ended_and_tries_again_while_tasks_run(opened: AirflowWorld) -> None:
     handler = opened.create()
     dag = opened.dag

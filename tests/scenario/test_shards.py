@@ -72,7 +72,8 @@ def test_a_shard_has_all_that_a_dag_needs(world: ManagerWorld, airflow: httpx.Cl
         "version": 1,
         "scheduler": "airflow",
         "shard": shard_of(table_id),
-        "shards": 16,
+        "shards": 32,
+        "state": world.registry.definitions.shard(shard_of(table_id))[0],
         "workflows": [
             {
                 "name": "mt__lake.default.daily",
@@ -145,7 +146,7 @@ def test_one_workflow_can_be_looked_up(world: ManagerWorld, airflow: httpx.Clien
     assert (missing.status_code, missing.headers["freshtable-error"]) == (404, "TABLE_NOT_FOUND")
 
 
-@pytest.mark.parametrize("number", ["16", "-1", "first", "99999999999999999999"])
+@pytest.mark.parametrize("number", ["32", "-1", "first", "99999999999999999999"])
 def test_a_shard_that_does_not_exist_is_refused(airflow: httpx.Client, number: str) -> None:
     answer = airflow.get(f"/v3/workflows/airflow/shards/{number}")
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import anyio
 import anyio.to_thread
+from anyio.lowlevel import RunVar
 from starlette.requests import Request
 
 from mt_core.rowset import RowSet
@@ -23,14 +24,16 @@ class Holds:
     """Runs what blocks. `hold` is for what waits for somebody else's work, `work` for anything that is soon done."""
 
     def __init__(self) -> None:
-        self._limiter: anyio.CapacityLimiter | None = None
+        # One for each event loop: it belongs to that, and there is none before the first request.
+        self._limiter = RunVar[anyio.CapacityLimiter]("held")
 
     async def hold(self, wait: Callable[[], T]) -> T:
         """Return what *wait* returns, which may take long."""
-        if self._limiter is None:
-            # It belongs to an event loop, and there is none before the first request.
-            self._limiter = anyio.CapacityLimiter(MOST_HELD)
-        return await anyio.to_thread.run_sync(wait, limiter=self._limiter)
+        limiter = self._limiter.get(None)
+        if limiter is None:
+            limiter = anyio.CapacityLimiter(MOST_HELD)
+            self._limiter.set(limiter)
+        return await anyio.to_thread.run_sync(wait, limiter=limiter)
 
     async def until_ended(self, operation: OperationView, request: Request) -> bool:
         """Wait until the operation is terminal, or the client has gone away; returns whether it is terminal."""

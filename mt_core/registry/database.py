@@ -9,11 +9,12 @@ from typing import Any
 from alembic import command
 from alembic.config import Config
 from alembic.util.exc import CommandError
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, column, create_engine, event, inspect, make_url, select, table
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from mt_core.errors import ConfigError
 from mt_core.registry.failures import translated
+from mt_core.registry.schema import NEWEST
 
 WAIT_S = 30
 IDLE_TIMEOUT_S = 60
@@ -22,6 +23,9 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 
 # PostgreSQL: whoever has this advisory lock may work on the registry of the database.
 ADVISORY_LOCK = 0x46524553_48544142
+
+# Where Alembic keeps the last migration that happened.
+_VERSIONS = table("alembic_version", column("version_num"))
 
 # Alembic keeps the migration under way in globals of its module.
 _migrating = threading.Lock()
@@ -122,6 +126,9 @@ def _postgres(url: URL) -> Engine:
 
 
 def _migrate(engine: Engine) -> None:
+    with engine.begin() as connection:
+        if _version(connection) == NEWEST:
+            return
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     with _migrating, engine.begin() as connection:
@@ -132,3 +139,10 @@ def _migrate(engine: Engine) -> None:
             raise ConfigError(
                 f"Registry {shown(engine.url)} was written by a newer release; install that release: {cause}."
             ) from cause
+
+
+def _version(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(_VERSIONS.name):
+        return None
+    found: str | None = connection.execute(select(_VERSIONS.c.version_num)).scalar_one_or_none()
+    return found

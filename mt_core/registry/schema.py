@@ -20,6 +20,9 @@ from mt_core.model.run import RunKind, RunStatus
 
 METADATA = MetaData()
 
+# The newest migration: a registry that has it is opened without a look at the others.
+NEWEST = "0003"
+
 # Compared byte by byte on both databases, so that instants and names sort alike.
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 SEQUENCE = BigInteger().with_variant(Integer, "sqlite")

@@ -60,6 +60,8 @@ class Ticker:
             timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
             limits=httpx.Limits(max_connections=max_in_flight, max_keepalive_connections=max_in_flight),
             trust_env=False,
+            # To load the certificates that https is checked against takes 20 ms; plain http needs none.
+            verify=not gateway_url.startswith("http://"),
         )
 
     def close(self) -> None:

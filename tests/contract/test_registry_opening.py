@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
 from mt_core.errors import ConfigError, RegistryError
 from mt_core.model.run import RefreshRun, RunStatus
-from mt_core.registry.database import connect
-from mt_core.registry.schema import METADATA
+from mt_core.registry.database import MIGRATIONS, connect
+from mt_core.registry.schema import METADATA, NEWEST
 from mt_core.registry.store import SqlRegistry
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.registry_facts import NOON, a_definition, a_run, a_table
@@ -150,6 +151,10 @@ def test_a_given_clock_takes_the_place_of_the_databases(url: str) -> None:
 
     assert before == (NOON, [])
     assert after == (NOON + timedelta(seconds=2), [run])
+
+
+def test_the_newest_migration_is_the_one_that_opening_looks_for() -> None:
+    assert ScriptDirectory(str(MIGRATIONS)).get_heads() == [NEWEST]
 
 
 def test_a_registry_of_a_newer_release_is_refused_and_left_as_it_is(url: str) -> None:

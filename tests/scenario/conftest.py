@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, cast
 
 import httpx
 import pytest
@@ -21,6 +20,7 @@ from mt_core.testing.fake_commands import FakeRuns, FakeTableCommands
 from mt_core.testing.fake_statements import FakeStatementEngine
 from mt_core.testing.memory_registry import MemoryRegistry
 from tests.scenario.running_gateway import CLUSTER, NOW, Gateway
+from tests.scenario.shared_app import app_of
 
 
 class Switch:
@@ -32,36 +32,9 @@ class Switch:
         await self.app(scope, receive, send)
 
 
-class Present:
-    """The services of the present test: building an application for each test takes too long."""
-
-    services: GatewayServices
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.services, name)
-
-
 @pytest.fixture(scope="session")
 def switch() -> Switch:
     return Switch()
-
-
-@pytest.fixture(scope="session")
-def present() -> Present:
-    return Present()
-
-
-@pytest.fixture(scope="session")
-def present_app(present: Present) -> ASGIApp:
-    """An application that asks for the services anew in each request, built with those of the first test."""
-    built: list[ASGIApp] = []
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if not built:
-            built.append(build_app(cast("GatewayServices", present)))
-        await built[0](scope, receive, send)
-
-    return app
 
 
 @pytest.fixture(scope="session")
@@ -73,17 +46,17 @@ def http(switch: Switch) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def gateway(switch: Switch, present: Present, present_app: ASGIApp, http: httpx.Client) -> Iterator[Gateway]:
+def gateway(switch: Switch, http: httpx.Client) -> Iterator[Gateway]:
     with _gateway(http, max_sessions=3) as made:
-        present.services, switch.app = made.services, present_app
+        switch.app = app_of(made.services)
         yield made
 
 
 @pytest.fixture
-def roomy_gateway(switch: Switch, present: Present, present_app: ASGIApp, http: httpx.Client) -> Iterator[Gateway]:
+def roomy_gateway(switch: Switch, http: httpx.Client) -> Iterator[Gateway]:
     """The same gateway with room for 1,000 sessions."""
     with _gateway(http, max_sessions=1000) as made:
-        present.services, switch.app = made.services, present_app
+        switch.app = app_of(made.services)
         yield made
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from uuid import uuid4
 
 from mt_core.app.wiring import Parts, Wiring
-from mt_core.gateway.application import build_app
 from mt_core.gateway.server import GatewayServer, listen
 from mt_core.model.table import TableIdentifier
 from mt_core.registry.store import SqlRegistry
@@ -24,6 +23,7 @@ from mt_core.testing.fake_engine import FakeEngine
 from mt_core.testing.fake_statements import FakeStatementEngine
 from mt_core.workflow.operations import ModifyRefreshWorkflow
 from scheduler_plugins.memory.scheduler import MemoryScheduler
+from tests.scenario.shared_app import app_of
 
 STOP_S = 10.0
 INTENT_WAIT_S = 0.5
@@ -88,7 +88,7 @@ class Process:
         )
         self.wiring = Wiring(parts, watch=watch)
         self.tables, self.signal, self.sessions = self.wiring.tables, self.wiring.signal, self.wiring.sessions
-        self.server = GatewayServer(build_app(self.wiring.endpoints), listen("127.0.0.1", 0))
+        self.server = GatewayServer(app_of(self.wiring.endpoints), listen("127.0.0.1", 0))
 
     def start(self) -> None:
         """Begin in the order of the application."""

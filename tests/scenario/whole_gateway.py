@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
@@ -15,6 +17,7 @@ import pytest
 from mt_core.client.http import GatewayClient, ResultPage
 from mt_core.errors import GatewayError
 from mt_core.model.run import OPEN
+from mt_core.registry.store import SqlRegistry
 from mt_core.tables.ledger import Claimed
 from mt_core.tables.ports import Write
 from mt_core.testing.fake_clock import FakeClock
@@ -44,6 +47,7 @@ class WholeGateway:
         self.clock, self.engine = FakeClock(START), FakeEngine()
         self.engine.create_source("lake.default.orders", ORDERS)
         self.engine.on_write = self._before_write
+        (folder / "registry.db").write_bytes(empty_registry())
         self._url = f"sqlite:///{folder}/registry.db"
         self._holds: dict[str, Hold] = {}
         self._freezer: tuple[str, Hold] | None = None
@@ -252,6 +256,15 @@ def root_cause(answer: httpx.Response) -> str:
 
 def _names(page: ResultPage) -> list[str]:
     return [column.name for column in page.columns]
+
+
+@cache
+def empty_registry() -> bytes:
+    """Return the file of a registry that nothing is in: to make one takes several times as long as to copy it."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "registry.db"
+        SqlRegistry.open(f"sqlite:///{file}").close()
+        return file.read_bytes()
 
 
 @pytest.fixture(name="whole")

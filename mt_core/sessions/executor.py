@@ -97,10 +97,10 @@ class StatementExecutor:
         if is_about_jobs(statement):
             # Out of turn: what it stops may have the turn.
             self._submit(lambda: self._perform_out_of_turn(task))
-        elif is_quick(statement, self._ports.engine) and session.take_turn_now():
+        elif is_quick(statement, self._ports.engine) and session.take_turn_now(operation):
             self._perform(task)
         else:
-            session.take_turn(lambda: self._perform(task), self._submit)
+            session.take_turn(operation, lambda: self._perform(task), self._submit)
         return operation
 
     def configure(self, session: Session, statement: str, *, timeout_ms: int = 0) -> None:
@@ -141,7 +141,7 @@ class StatementExecutor:
         try:
             pending = _guarded(task.operation, lambda: self._begin(task))
         finally:
-            task.session.give_back(self._submit)
+            task.session.give_back(task.operation, self._submit)
         if pending is not None:
             _guarded(task.operation, lambda: self._refreshes.wait(task.operation, pending))
 

@@ -31,11 +31,10 @@ class Session:
         self._defaults, self._overrides = dict(defaults), dict(properties)
         self._operations: dict[str, Operation] = {}
         self._lock = threading.RLock()
-        self._turns: deque[Turn] = deque()
+        self._turns: deque[tuple[str, Turn]] = deque()
         self._submit: Submit | None = None
-        self._taken = False
-        # The thread that has the turn; None also while its thread has not begun.
-        self._holder: int | None = None
+        # The handle of the operation that has the turn.
+        self._holder: str | None = None
         self._closed = False
         self.resources = SessionResources()
         # The statements taken into the open statement set, None without one; read and changed in the session's turn.
@@ -126,9 +125,9 @@ class Session:
         """
         with self._lock:
             operation = self._operations.pop(handle, None)
-            let_go = operation is not None and not self._closed and _changes(operation)
+            let_go = operation is not None and not self._closed and self._holder == handle and _changes(operation)
             if let_go:
-                self._taken, self._holder = False, None
+                self._holder = None
             stopped = let_go and self.properties.get(DML_SYNC, "").lower() == "true"
         if operation is None:
             return
@@ -146,42 +145,37 @@ class Session:
         for operation in self.operations:
             self.close_operation(operation.handle)
 
-    def take_turn(self, turn: Turn, submit: Submit) -> None:
-        """Hand *turn* to *submit* once all earlier turns have been given back: one at a time, in order."""
+    def take_turn(self, operation: Operation, turn: Turn, submit: Submit) -> None:
+        """Hand *turn*, of *operation*, to *submit* once all earlier turns have been given back: one at a time, in order."""
         with self._lock:
-            self._turns.append(turn)
+            self._turns.append((operation.handle, turn))
             self._submit = submit
         self._next(submit)
 
-    def take_turn_now(self) -> bool:
-        """Let this thread take the turn if nobody has it or waits for it; returns whether it was taken."""
+    def take_turn_now(self, operation: Operation) -> bool:
+        """Let *operation* take the turn if nobody has it or waits for it; returns whether it was taken."""
         with self._lock:
-            if self._taken or self._turns:
+            if self._holder is not None or self._turns:
                 return False
-            self._taken, self._holder = True, threading.get_ident()
+            self._holder = operation.handle
             return True
 
-    def give_back(self, submit: Submit) -> None:
-        """Let the next turn begin, unless the turn of this thread has been passed on already."""
+    def give_back(self, operation: Operation, submit: Submit) -> None:
+        """Let the next turn begin, unless that of *operation* has been passed on already."""
         with self._lock:
-            if self._holder != threading.get_ident():
+            if self._holder != operation.handle:
                 return
-            self._taken, self._holder = False, None
+            self._holder = None
         self._next(submit)
 
     def _next(self, submit: Submit) -> None:
         with self._lock:
-            if self._taken or not self._turns:
+            if self._holder is not None or not self._turns:
                 return
-            self._taken = True
-            turn = self._turns.popleft()
-        submit(lambda: self._begin(turn))
-
-    def _begin(self, turn: Turn) -> None:
-        self._holder = threading.get_ident()
-        turn()
+            self._holder, turn = self._turns.popleft()
+        submit(turn)
 
 
 def _changes(operation: Operation) -> bool:
-    """Return whether *operation* changes data right now, and therefore has the turn of its session."""
+    """Return whether *operation* changes data right now."""
     return operation.kind is OperationKind.JOB and operation.status is OperationStatus.RUNNING

@@ -125,15 +125,29 @@ def test_sessions_never_expire_with_a_timeout_of_zero(engine: FakeStatementEngin
 
 def test_turns_are_given_one_at_a_time_in_the_order_of_arrival(sessions: SessionManager) -> None:
     session, submitted, done = sessions.open(), list[Turn](), list[int]()
-    for number in range(3):
-        session.take_turn(lambda number=number: done.append(number), submitted.append)  # type: ignore[misc]
+    operations = [Operation(f"o{number}", "SELECT 1", NOW) for number in range(3)]
+    for number, operation in enumerate(operations):
+        session.take_turn(operation, lambda number=number: done.append(number), submitted.append)  # type: ignore[misc]
 
     waiting = len(submitted)
-    while submitted:
+    for operation in operations:
         submitted.pop()()
-        session.give_back(submitted.append)
+        session.give_back(operation, submitted.append)
 
-    assert (waiting, done) == (1, [0, 1, 2])
+    assert (waiting, done, submitted) == (1, [0, 1, 2], [])
+
+
+def test_a_turn_that_was_given_back_already_is_not_given_back_for_another(sessions: SessionManager) -> None:
+    session, submitted = sessions.open(), list[Turn]()
+    first, second, third = (Operation(f"o{number}", "SELECT 1", NOW) for number in range(3))
+    taken = session.take_turn_now(first), session.take_turn_now(second)
+    for operation in (second, third):
+        session.take_turn(operation, lambda: None, submitted.append)
+    session.give_back(first, submitted.append)
+
+    session.give_back(first, submitted.append)
+
+    assert (taken, len(submitted)) == ((True, False), 1)
 
 
 def test_secrets_are_masked_by_their_key() -> None:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from mt_core.clock import Clock
 from mt_core.workflow.definitions import WorkflowDefinition
+from scheduler_plugins.memory.missed import MissedTicks
 from scheduler_plugins.memory.outbox import Outbox, Tick
 from scheduler_plugins.memory.passing import Passing
 from scheduler_plugins.memory.ticker import Answer, Outcome, Ticker
@@ -37,6 +38,7 @@ class Delivery:
         self._workflows: dict[str, WorkflowDefinition] = {}
         self._schedule = Timer()
         self._outbox = Outbox()
+        self._missed = MissedTicks()
         self._threads = [threading.Thread(target=self._keep_time, name=f"{THREADS}-timer", daemon=True)]
         self._threads += [
             threading.Thread(target=self._keep_sending, name=f"{THREADS}-sender-{number}", daemon=True)
@@ -76,13 +78,19 @@ class Delivery:
         with self._changed:
             self._workflows.pop(workflow_id, None)
             self._schedule.drop(workflow_id)
-            self._outbox.drop(workflow_id)
+            self._drop_ticks(workflow_id)
 
-    def send(self, tick: Tick, *, not_before: datetime | None = None) -> None:
-        """Send a tick besides the scheduled ones, not earlier than *not_before* (None: at once)."""
+    def send(self, tick: Tick) -> None:
+        """Send a tick besides the scheduled ones."""
         with self._changed:
-            self._outbox.put(tick, not_before=not_before)
+            self._outbox.put(tick)
             self._changed.notify_all()
+            self._wake_timer()
+
+    def make_up(self, missed: Iterable[Tick], *, per_second: float) -> None:
+        """Send what was *missed*, so many ticks a second, and none while others wait to be sent."""
+        with self._changed:
+            self._missed.put(missed, per_second=per_second, now=self._clock.now())
             self._wake_timer()
 
     def look_up(self, workflow_ids: Iterable[str]) -> dict[str, tuple[WorkflowDefinition, datetime | None]]:
@@ -105,7 +113,11 @@ class Delivery:
 
     def _put(self, definition: WorkflowDefinition) -> None:
         self._workflows[definition.workflow_id] = definition
-        self._outbox.drop(definition.workflow_id)
+        self._drop_ticks(definition.workflow_id)
+
+    def _drop_ticks(self, workflow_id: str) -> None:
+        self._outbox.drop(workflow_id)
+        self._missed.drop(workflow_id)
 
     # ------------------------------------------------------------------------------------------------- the timer thread
 
@@ -129,8 +141,10 @@ class Delivery:
                 if points.passed is not None:
                     self._outbox.put(Tick(workflow_id=name, point=points.passed))
             self._outbox.release(now)
+            for tick in self._missed.take(now, room=not self._outbox.crowded):
+                self._outbox.put(tick)
             self._changed.notify_all()
-            instants = [self._schedule.next_instant(), self._outbox.next_instant()]
+            instants = [each.next_instant() for each in (self._schedule, self._outbox, self._missed)]
         known = [instant for instant in instants if instant is not None]
         return min(*known, now + _LOOK_AGAIN) if known else None
 

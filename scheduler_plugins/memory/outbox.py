@@ -35,17 +35,19 @@ class Outbox:
         """Whether nothing is ready or in flight (ticks that wait for their time do not count)."""
         return not self._ready and not self._in_flight
 
-    def put(self, tick: Tick, *, not_before: datetime | None = None) -> None:
-        """Add *tick* in place of an older one, to be taken from *not_before* on (None: at once)."""
+    @property
+    def crowded(self) -> bool:
+        """Whether a tick is ready that no sender has taken yet."""
+        return bool(self._ready)
+
+    def put(self, tick: Tick) -> None:
+        """Add *tick* in place of an older one, to be taken at once."""
         name = tick.workflow_id
         if any(known and known.point >= tick.point for known in (self._waiting.get(name), self._in_flight.get(name))):
             return
         self._waiting[name] = tick
         self._delayed.drop(name)
-        if not_before is not None:
-            self._ready.pop(name, None)
-            self._delayed.set(name, not_before)
-        elif name not in self._in_flight:
+        if name not in self._in_flight:
             self._ready[name] = None
 
     def drop(self, workflow_id: str) -> None:
@@ -61,8 +63,7 @@ class Outbox:
 
     def release(self, now: datetime) -> None:
         """Make the delayed ticks ready whose time has come."""
-        names = [name for name in self._delayed.pop_due(now) if name not in self._in_flight]
-        self._ready.update(dict.fromkeys(names))
+        self._ready.update(dict.fromkeys(self._delayed.pop_due(now)))
 
     def take(self) -> Tick | None:
         """Return the tick that is ready for longest, in flight from now on, or None."""
@@ -79,8 +80,7 @@ class Outbox:
             return
         del self._in_flight[name]
         if name in self._waiting:
-            if self._delayed.instant_of(name) is None:
-                self._ready[name] = None
+            self._ready[name] = None
         elif retry_at is not None:
             self._waiting[name] = replace(tick, attempt=tick.attempt + 1)
             self._delayed.set(name, retry_at)

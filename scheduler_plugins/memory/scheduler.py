@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, ClassVar, TypeGuard
 
 from mt_core.clock import Clock
@@ -184,8 +184,7 @@ def _load(
         _apply(delivery, definition, points.next)
         if not definition.paused and _is_missed(points.passed, ledger.get(definition.workflow_id)):
             missed.append(Tick(workflow_id=definition.workflow_id, point=points.passed))
-    for position, tick in enumerate(missed):
-        delivery.send(tick, not_before=now + timedelta(seconds=position / rate))
+    delivery.make_up(missed, per_second=rate)
 
 
 def _is_missed(passed: datetime | None, latest: datetime | None) -> TypeGuard[datetime]:

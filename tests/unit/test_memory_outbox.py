@@ -106,7 +106,8 @@ def test_a_newer_point_does_not_wait_for_the_retry_of_the_older(outbox: Outbox) 
 def test_a_dropped_tick_is_neither_taken_nor_tried_again(outbox: Outbox) -> None:
     outbox.put(tick(workflow_id="waiting"))
     outbox.drop("waiting")
-    outbox.put(tick(workflow_id="delayed"), not_before=NOON + SECOND)
+    outbox.put(tick(workflow_id="delayed"))
+    outbox.finish(taken(outbox), retry_at=NOON + SECOND)
     outbox.drop("delayed")
     outbox.put(tick(workflow_id="flying"))
     flying = taken(outbox)
@@ -116,26 +117,3 @@ def test_a_dropped_tick_is_neither_taken_nor_tried_again(outbox: Outbox) -> None
     outbox.release(NOON + SECOND)
 
     assert (outbox.take(), outbox.next_instant(), outbox.idle) == (None, None, True)
-
-
-def test_a_delayed_tick_of_a_workflow_in_flight_waits_for_both(outbox: Outbox) -> None:
-    outbox.put(tick(0))
-    first = taken(outbox)
-    outbox.put(tick(1), not_before=NOON + SECOND)
-
-    outbox.release(NOON + SECOND)
-    in_flight = outbox.take()
-    outbox.finish(first)
-
-    assert in_flight is None
-    assert outbox.take() == tick(1)
-
-
-def test_a_delayed_tick_stays_delayed_when_the_one_in_flight_ends(outbox: Outbox) -> None:
-    outbox.put(tick(0))
-    first = taken(outbox)
-    outbox.put(tick(1), not_before=NOON + SECOND)
-
-    outbox.finish(first)
-
-    assert (outbox.take(), outbox.next_instant()) == (None, NOON + SECOND)

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 from mt_core.model.freshness import Freshness
-from mt_core.workflow.operations import Schedule
+from mt_core.workflow.operations import CreatePeriodicRefreshWorkflow, Schedule
 
 DEFINITION_VERSION = 1
 SHARDS = 32
@@ -32,6 +32,22 @@ class WorkflowDefinition:
     dynamic_options: Mapping[str, str] = field(default_factory=dict)
     token: int = 0
     name: str = ""
+
+    @classmethod
+    def of(cls, workflow: CreatePeriodicRefreshWorkflow, *, name: str = "") -> WorkflowDefinition:
+        """Return the definition of a workflow that is to be created; *name* is what the scheduler calls it."""
+        return cls(
+            workflow_id=workflow.workflow_id,
+            identifier=workflow.identifier,
+            description=workflow.description,
+            schedule=workflow.schedule,
+            paused=workflow.paused,
+            init_config=workflow.init_config,
+            execution_config=workflow.execution_config,
+            dynamic_options=workflow.dynamic_options,
+            token=workflow.token,
+            name=name,
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {

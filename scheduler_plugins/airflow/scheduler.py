@@ -84,7 +84,7 @@ class AirflowScheduler(WorkflowScheduler):
             stored = opened.definitions.get(workflow.workflow_id)
             newer = stored is not None and stored.name and stored.token >= workflow.token
             name = (stored.name if stored else "") or dag_id_of(opened.settings.dag_id_prefix, workflow.identifier)
-            definition = stored if stored is not None and newer else _definition(workflow, name)
+            definition = stored if stored is not None and newer else WorkflowDefinition.of(workflow, name=name)
             with self._alone(name):
                 if _belongs_to_another(opened, name, workflow.workflow_id):
                     raise WorkflowError(
@@ -179,21 +179,6 @@ class AirflowScheduler(WorkflowScheduler):
         if opened is None:
             raise WorkflowError("The Airflow scheduler is not open; call open() first.")
         return opened
-
-
-def _definition(workflow: CreatePeriodicRefreshWorkflow, name: str) -> WorkflowDefinition:
-    return WorkflowDefinition(
-        workflow_id=workflow.workflow_id,
-        identifier=workflow.identifier,
-        description=workflow.description,
-        schedule=workflow.schedule,
-        paused=workflow.paused,
-        init_config=workflow.init_config,
-        execution_config=workflow.execution_config,
-        dynamic_options=workflow.dynamic_options,
-        token=workflow.token,
-        name=name,
-    )
 
 
 def _text(identifier: str, schedule: Schedule) -> str:

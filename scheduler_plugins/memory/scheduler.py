@@ -90,7 +90,7 @@ class MemoryScheduler(WorkflowScheduler):
     def create_refresh_workflow(self, workflow: CreatePeriodicRefreshWorkflow) -> RefreshHandler:
         with self._operation("created", workflow.workflow_id) as opened:
             stored = opened.definitions.get(workflow.workflow_id)
-            definition = _definition(workflow) if stored is None or stored.token < workflow.token else stored
+            definition = WorkflowDefinition.of(workflow) if stored is None or stored.token < workflow.token else stored
             points = Passing(opened.clock.now()).of(definition.schedule)
             if definition is not stored:
                 opened.definitions.put(definition)
@@ -197,20 +197,6 @@ def _apply(delivery: Delivery, definition: WorkflowDefinition, next_point: datet
         delivery.pause(definition)
     else:
         delivery.schedule(definition, next_point)
-
-
-def _definition(workflow: CreatePeriodicRefreshWorkflow) -> WorkflowDefinition:
-    return WorkflowDefinition(
-        workflow_id=workflow.workflow_id,
-        identifier=workflow.identifier,
-        description=workflow.description,
-        schedule=workflow.schedule,
-        paused=workflow.paused,
-        init_config=workflow.init_config,
-        execution_config=workflow.execution_config,
-        dynamic_options=workflow.dynamic_options,
-        token=workflow.token,
-    )
 
 
 def _description(definition: WorkflowDefinition, next_point: datetime | None) -> WorkflowDescription:

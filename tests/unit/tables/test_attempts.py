@@ -8,17 +8,15 @@ import pytest
 
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.tables.commands import RefreshRequest
-from mt_core.testing.manager_world import DAILY, ManagerWorld
+from mt_core.testing.manager_world import ManagerWorld
+from tests.unit.tables.daily_table import daily_world, statuses
 
 KEY = "table/dag/run/task/-1/0/2026-03-03T00:00:00"
 
 
 @pytest.fixture
 def world() -> ManagerWorld:
-    made = ManagerWorld()
-    made.sql(DAILY)
-    made.work()
-    made.pass_days(2)
+    made = daily_world()
     made.engine.commit("lake.default.orders", [{"ds": f"2026-03-0{day}", "amount": 4} for day in (1, 2)])
     return made
 
@@ -37,10 +35,6 @@ def ask(world: ManagerWorld, attempt: int, *, key: str = KEY, at: str = "2026-03
 
 def cancel(world: ManagerWorld, run: RefreshRun, attempt: int | None) -> RefreshRun:
     return world.manager.requests.cancel_run(run.run_id, attempt)
-
-
-def statuses(world: ManagerWorld) -> list[RunStatus]:
-    return [run.status for run in world.runs()[1:]]
 
 
 def test_a_retried_task_attaches_to_the_run_that_is_open(world: ManagerWorld) -> None:

@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 import pytest
 
 from mt_core.errors import OperationNotFound
 from mt_core.model.run import RefreshRun, RunStatus
-from mt_core.tables.commands import RefreshRequest
-from mt_core.testing.manager_world import DAILY, ManagerWorld
-
-ORDERS = "lake.default.orders"
+from mt_core.testing.manager_world import ManagerWorld
+from tests.unit.tables.daily_table import ORDERS, daily_world, manual, statuses
 
 
 @pytest.fixture
 def world() -> ManagerWorld:
-    made = ManagerWorld()
-    made.sql(DAILY)
-    made.work()
-    made.pass_days(2)
-    return made
-
-
-def manual(
-    world: ManagerWorld, partitions: Mapping[str, str] | None = None, *, key: str | None = None, **changes: object
-) -> RefreshRun:
-    request = RefreshRequest(
-        identifier_text="lake.default.daily", is_periodic=False, static_partitions=partitions or {}, request_key=key
-    )
-    return world.manager.requests.request_refresh(replace(request, **changes))
-
-
-def statuses(world: ManagerWorld) -> list[RunStatus]:
-    return [run.status for run in world.runs()[1:]]
+    return daily_world()
 
 
 def cancel(world: ManagerWorld, run: RefreshRun) -> RefreshRun:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -18,39 +17,22 @@ from mt_core.errors import (
     TableNotFound,
 )
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
-from mt_core.model.run import RefreshRun, RunKind, RunStatus
+from mt_core.model.run import RunKind, RunStatus
 from mt_core.tables.commands import RefreshRequest
 from mt_core.testing.manager_world import DAILY, ManagerWorld
+from tests.unit.tables.daily_table import ORDERS, daily_world, manual, statuses
 
-ORDERS = "lake.default.orders"
 MARCH_2 = datetime(2026, 3, 2, tzinfo=UTC)
 MARCH_3 = datetime(2026, 3, 3, tzinfo=UTC)
 
 
 @pytest.fixture
 def world() -> ManagerWorld:
-    made = ManagerWorld()
-    made.sql(DAILY)
-    made.work()
-    made.pass_days(2)
-    return made
-
-
-def manual(
-    world: ManagerWorld, partitions: Mapping[str, str] | None = None, *, key: str | None = None, **changes: object
-) -> RefreshRun:
-    request = RefreshRequest(
-        identifier_text="lake.default.daily", is_periodic=False, static_partitions=partitions or {}, request_key=key
-    )
-    return world.manager.requests.request_refresh(replace(request, **changes))
+    return daily_world()
 
 
 def ds(*values: str) -> Scope:
     return Scope.of(PartitionSpec.of({"ds": value}) for value in values)
-
-
-def statuses(world: ManagerWorld) -> list[RunStatus]:
-    return [run.status for run in world.runs()[1:]]
 
 
 # ---------------------------------------------------------------------------------------------------------------- keys

@@ -20,6 +20,8 @@ REFRESH_POOL = "refresh"
 BUSY_TIMEOUT_MS = 30_000
 DEFAULT_DRIVER_MEMORY = "2g"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+# How Spark hands rows over to us is agreed: the gateway's reader expects small offsets, whatever a user sets.
+LARGE_VALUES = "spark.sql.execution.arrow.useLargeVarTypes"
 
 _SQLITE = re.compile(r"jdbc:sqlite:(?:file:)?(?P<path>/[^?]*)")
 _SECRET = re.compile(SECRET_KEYS, re.IGNORECASE)
@@ -91,6 +93,7 @@ def spark_conf(settings: DriverSettings) -> dict[str, str]:
         **_catalog_conf(settings),
     }
     conf.update(settings.spark_conf)
+    conf[LARGE_VALUES] = "false"
     conf[JAVA_OPTIONS] = _java_options(settings)
     return conf
 

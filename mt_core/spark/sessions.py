@@ -10,14 +10,13 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import QueryFailed
 from mt_core.sessions.ports import SessionContext
+from mt_core.spark.conf import LARGE_VALUES
 from mt_core.spark.driver import SparkDriver
 from mt_core.spark.shared_catalogs import SharedCatalogs
 from mt_core.sql.catalog_options import configured_catalogs
 
 ZONE_KEY = "table.local-time-zone"
 SPARK_ZONE_KEY = "spark.sql.session.timeZone"
-# How Spark hands rows over to us is agreed, and changes nothing that a client sees.
-_OURS = frozenset({"spark.sql.execution.arrow.useLargeVarTypes"})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,7 +67,7 @@ class SparkSessions:
 
 def spark_settings(properties: Mapping[str, str]) -> dict[str, str]:
     """Return what *properties* of a gateway session mean to Spark: its own keys, and the zone under its name."""
-    settings = {key: value for key, value in properties.items() if key.startswith("spark.") and key not in _OURS}
+    settings = {key: value for key, value in properties.items() if key.startswith("spark.") and key != LARGE_VALUES}
     if ZONE_KEY in properties:
         settings[SPARK_ZONE_KEY] = properties[ZONE_KEY]
     return settings

@@ -133,6 +133,19 @@ def test_a_limit_beyond_the_rows_brings_all_of_them(world: World) -> None:
     assert (error, [row[0] for row in rows.page(0, 1000)]) == (None, list(range(390, 400)))
 
 
+def test_rows_that_begin_sparse_and_go_on_dense_are_no_more_than_spark_lets_a_job_bring(world: World) -> None:
+    conf, key = world.driver.session.sparkContext._jsc.sc().conf(), "spark.driver.maxResultSize"  # type: ignore[union-attr]
+    conf.set(key, "3m")
+
+    try:
+        rows = world.run("SELECT id, REPEAT(STRING(id), 100000) AS text FROM range(0, 80, 1, 80) WHERE id >= 40")
+        error = ended(rows)
+    finally:
+        conf.remove(key)
+
+    assert (error, [row[0] for row in rows.page(0, 100)]) == (None, list(range(40, 80)))
+
+
 def test_first_rows_are_there_while_the_query_goes_on(world: World) -> None:
     rows = world.run(QUERY.format(late=NAP))
 

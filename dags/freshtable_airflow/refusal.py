@@ -9,6 +9,11 @@ import httpx
 
 from freshtable_airflow.errors import FreshtableError, GatewayRefused, GatewayUnavailable, TableDropped
 
+UNAUTHORIZED = 401
+PASSWORD = (
+    "the password of the Airflow connection (freshtable_default, unless another was chosen) must be one of the gateway's "
+    "tokens. The gateway says: "
+)
 GONE = 410
 # Codes whose HTTP status is 500 on endpoints that Flink's clients use too; asking again does not help.
 FOR_GOOD = frozenset({"TABLE_NOT_FOUND", "OPERATION_NOT_FOUND", "REQUEST_INVALID", "UNSUPPORTED", "UNAUTHORIZED"})
@@ -35,7 +40,8 @@ class Refusal:
                 f"at the gateway; there is nothing left to refresh. The gateway says: {self.text}",
                 code=self.code,
             )
-        message = f"{what} was refused with {self.status}{f' {self.code}' if self.code else ''}: {self.text}"
+        way_out = PASSWORD if self.status == UNAUTHORIZED else ""
+        message = f"{what} was refused with {self.status}{f' {self.code}' if self.code else ''}: {way_out}{self.text}"
         if self.code in FOR_GOOD or (self.status < 500 and self.status not in COME_AGAIN and not self._session_lost):
             return GatewayRefused(message, code=self.code)
         return GatewayUnavailable(message)

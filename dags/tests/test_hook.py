@@ -66,6 +66,7 @@ def test_the_test_button_says_whether_the_gateway_takes_the_token(
 
     assert good == (True, f"The gateway at {stub.url} answers and takes the token.")
     assert not bad[0]
-    assert "401 UNAUTHORIZED: Unauthorized: this gateway asks for a token." in bad[1]
+    assert "401 UNAUTHORIZED: the password of the Airflow connection (freshtable_default" in bad[1]
+    assert "must be one of the gateway's tokens" in bad[1]
     assert stub.sessions == set()
     assert TOKEN not in str(bad)

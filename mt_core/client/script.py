@@ -43,7 +43,7 @@ def _shown_pages(client: GatewayClient, operation: str, messages: Console) -> It
         pages = client.pages(operation, bar.show)
         first = next(pages)
     for warning in first.warnings:
-        messages.print(f"[yellow]Warning:[/yellow] {escape(warning)}")
+        messages.print(f"[yellow]Warning:[/yellow] {escape(warning)}", soft_wrap=True)
     yield first
     yield from pages
 

@@ -14,7 +14,7 @@ from mt_core.gateway.errors import CODE_HEADER
 
 MESSAGE = (
     "Unauthorized: this gateway asks for a token. Send the header `Authorization: Bearer <token>` with one of "
-    "sql-gateway.security.tokens."
+    "sql-gateway.security.tokens; `freshtable sql` takes it from --token or FRESHTABLE_TOKEN."
 )
 
 

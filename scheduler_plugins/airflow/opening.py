@@ -130,8 +130,13 @@ class Opening:
 
     def _limping(self) -> str:
         ill = [name.replace("_", "-") for name, status in self._statuses().items() if status != "healthy"]
-        names = " and ".join(ill)
-        return f"Airflow at {self._client.endpoint} runs without a healthy {names}: DAGs may be late" if ill else ""
+        if not ill:
+            return ""
+        ways_out = " and ".join(f"`airflow {name}`" for name in ill)
+        return (
+            f"Airflow at {self._client.endpoint} runs without a healthy {' and '.join(ill)}: DAGs and refreshes may be late; "
+            f"see that {ways_out} runs"
+        )
 
     def _statuses(self) -> dict[str, str]:
         body = self._client.read(self._client.get("/monitor/health"))

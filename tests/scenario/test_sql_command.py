@@ -76,6 +76,7 @@ def test_a_token_is_sent(guarded_gateway: Gateway) -> None:
 
     assert (refused.exit_code, answered.exit_code, answered.stdout) == (1, 0, "a\n1\n")
     assert "Unauthorized: this gateway asks for a token" in refused.stderr
+    assert "`freshtable sql` takes it from --token or FRESHTABLE_TOKEN" in refused.stderr
 
 
 def test_a_gateway_that_is_away_and_a_file_that_is_missing_are_named(tmp_path: Path) -> None:

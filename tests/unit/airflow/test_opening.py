@@ -98,7 +98,10 @@ def test_a_component_that_is_ill_is_a_warning(world: AirflowWorld, caplog: pytes
     with caplog.at_level(logging.WARNING):
         world.open()
 
-    assert "runs without a healthy triggerer: DAGs may be late" in caplog.text
+    assert (
+        "runs without a healthy triggerer: DAGs and refreshes may be late; see that `airflow triggerer` runs"
+        in caplog.text
+    )
 
 
 def test_an_airflow_that_is_starting_is_waited_for(world: AirflowWorld) -> None:

@@ -18,7 +18,10 @@ BUSY = re.compile("Database error|Database is locked")
 
 
 class AirflowRest:
-    """Logs in when it is first needed. What failed because SQLite was busy is asked for again: it has changed nothing."""
+    """Logs in when it is first needed, and again when its token is too old.
+
+    What failed because SQLite was busy is asked for again: it has changed nothing.
+    """
 
     def __init__(self, url: str, user: str, password: str) -> None:
         self._client = httpx.Client(base_url=url, timeout=30, trust_env=False)
@@ -34,6 +37,9 @@ class AirflowRest:
             answer = self._client.request(
                 method, f"/api/v2{path}", json=body, params=query, headers={"Authorization": f"Bearer {self._login()}"}
             )
+            if answer.status_code == httpx.codes.UNAUTHORIZED:
+                self._token = ""
+                continue
             if answer.status_code < httpx.codes.INTERNAL_SERVER_ERROR or not BUSY.search(answer.text):
                 return answer
             time.sleep(LOOK_AGAIN_S)

@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 USER, PASSWORD = "admin", "admin-password"
 # Whom a gateway is in Airflow: what people do there can be told from what it does.
@@ -41,6 +42,14 @@ SECRETS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OtherGateway:
+    """A further gateway that an Airflow serves."""
+
+    url: str
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AirflowSettings:
     """Where an Airflow lives, which gateway it serves, and its database ("" for SQLite in its home)."""
 
@@ -52,6 +61,7 @@ class AirflowSettings:
     prefix: str = PREFIX
     refresh_interval_s: int = 30
     more: dict[str, str] = field(default_factory=dict)
+    others: tuple[OtherGateway, ...] = ()
 
     @property
     def database(self) -> Path:
@@ -99,14 +109,21 @@ class AirflowSettings:
 
     def gateway_environment(self) -> dict[str, str]:
         """Return the part of it that says which gateway is served."""
+        bundles = [self._bundle(BUNDLE, self.gateway_url, self.prefix, "freshtable_default")]
+        connections = {"AIRFLOW_CONN_FRESHTABLE_DEFAULT": self._connection(self.gateway_url)}
+        for other in self.others:
+            bundles.append(self._bundle(f"{BUNDLE}-{other.prefix}", other.url, other.prefix, other.prefix))
+            connections[f"AIRFLOW_CONN_{other.prefix.upper()}"] = self._connection(other.url)
+        return {"AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles)} | connections
+
+    def _bundle(self, name: str, url: str, prefix: str, connection: str) -> dict[str, Any]:
         kwargs = {
-            "gateway": self.gateway_url,
-            "dag_id_prefix": self.prefix,
+            "gateway": url,
+            "dag_id_prefix": prefix,
+            "freshtable_conn_id": connection,
             "refresh_interval": self.refresh_interval_s,
         }
-        bundle = {"name": BUNDLE, "classpath": "freshtable_airflow.bundle.GatewayDagBundle", "kwargs": kwargs}
-        connection = {"conn_type": "freshtable", "host": self.gateway_url, "password": self.token}
-        return {
-            "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle]),
-            "AIRFLOW_CONN_FRESHTABLE_DEFAULT": json.dumps(connection),
-        }
+        return {"name": name, "classpath": "freshtable_airflow.bundle.GatewayDagBundle", "kwargs": kwargs}
+
+    def _connection(self, url: str) -> str:
+        return json.dumps({"conn_type": "freshtable", "host": url, "password": self.token})

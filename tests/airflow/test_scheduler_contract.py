@@ -2,75 +2,79 @@
 
 from __future__ import annotations
 
-import threading
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
-from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from dags.tests.stub_gateway import TOKEN
-from mt_core.clock import Clock, SystemClock
-from mt_core.model.freshness import Freshness, grid_of
-from mt_core.testing.fake_gateway import FakeGateway, ReceivedTick
 from mt_core.testing.scheduler_contract import SchedulerContract
-from mt_core.workflow.handlers import RefreshHandler
-from mt_core.workflow.operations import DeleteRefreshWorkflow
-from mt_core.workflow.scheduler import WorkflowScheduler
-from scheduler_plugins.airflow.scheduler import AirflowScheduler
-from tests.airflow.stack import AirflowStack
+from tests.airflow import contract_lane
+from tests.airflow.contract_lane import Lane
+from tests.airflow.settings import AirflowSettings, OtherGateway
+from tests.airflow.stack import AirflowStack, free_port, running_airflow
 
-TICK_S = 120.0
+ROOT = Path(__file__).parents[2]
+LANES = 6
+LONGEST_S = 840.0
+BOOT_S = 180.0
 
 
-class OftenAirflowScheduler(AirflowScheduler):
-    """Takes a freshness of seconds too, so that the contract is done within the hour."""
-
-    shortest = timedelta(seconds=1)
+@pytest.fixture
+def lanes(tmp_path: Path, stack_kind: str) -> Iterator[list[Lane]]:
+    """Gateways-to-be that one Airflow serves."""
+    if stack_kind == "compose":
+        pytest.skip("an Airflow of this machine is what is tested")
+    ports = [free_port() for _ in range(LANES)]
+    others = tuple(OtherGateway(url=f"http://127.0.0.1:{port}", prefix=f"lane{n}__") for n, port in enumerate(ports))
+    settings = AirflowSettings(
+        home=tmp_path,
+        port=free_port(),
+        gateway_url=others[0].url,
+        token=TOKEN,
+        others=others,
+        more={"AIRFLOW__CORE__PARALLELISM": str(LANES)},
+    )
+    with running_airflow(settings) as airflow:
+        found = [
+            Lane(url=airflow.url, port=port, prefix=other.prefix) for port, other in zip(ports, others, strict=True)
+        ]
+        airflow.rest.wait(lambda: all(_is_served(airflow, lane) for lane in found), BOOT_S)
+        yield found
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-class TestAirflowSchedulerForReal(SchedulerContract):
-    period = Freshness(30, "SECOND")
-    jumps = False
-    token = TOKEN
+@pytest.mark.timeout(900)
+def test_the_airflow_scheduler_fulfils_the_contract(lanes: list[Lane]) -> None:
+    processes = [_start(lane, lanes.index(lane)) for lane in lanes]
+    try:
+        said = [process.communicate(timeout=LONGEST_S)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
 
-    @pytest.fixture
-    def scheduler_class(self) -> type[WorkflowScheduler]:
-        return OftenAirflowScheduler
+    assert [process.returncode for process in processes] == [0] * LANES, "\n".join(said)
 
-    @pytest.fixture
-    def options(self, airflow: AirflowStack) -> dict[str, str]:
-        return {"endpoint": airflow.url, "user-name": airflow.user, "password": airflow.password}
 
-    @pytest.fixture
-    def fake_gateway(self, gateway_port: int) -> Iterator[FakeGateway]:
-        gateway = FakeGateway(gateway_port)
-        gateway.start()
-        yield gateway
-        gateway.stop()
+def _is_served(airflow: AirflowStack, lane: Lane) -> bool:
+    return all(airflow.rest.dag(f"{lane.prefix}shard_{number:02d}") for number in range(16))
 
-    @pytest.fixture
-    def start_clock(self, airflow: AirflowStack) -> Clock:
-        clock = SystemClock()
-        half = timedelta(seconds=self.period.seconds) / 2
-        begin = grid_of(self.period, "UTC").after(clock.now() + half) - half
-        clock.wait_until(begin, threading.Event())
-        self.passed = timedelta(0)
-        return clock
 
-    def prepare(self) -> None:
-        self.gateway.definitions = self.definitions
-
-    def move_clock(self, delta: timedelta) -> None:
-        self.passed += delta
-        self.clock.wait_until(self.start + self.passed, threading.Event())
-
-    def wait_for_ticks(self, count: int) -> list[ReceivedTick]:
-        return self.gateway.wait_for_ticks(count, TICK_S)
-
-    def clean_up(self) -> None:
-        self.scheduler.open(self.context)
-        for definition in self.definitions.all():
-            handler = RefreshHandler(scheduler=AirflowScheduler.identifier, workflow_id=definition.workflow_id)
-            self.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
+def _start(lane: Lane, number: int) -> subprocess.Popen[str]:
+    """Begin with every so many-th test of the contract."""
+    names = [name for name in dir(SchedulerContract) if name.startswith("test_")][number::LANES]
+    tests = [
+        f"tests/airflow/contract_lane.py::{contract_lane.TestAirflowSchedulerForReal.__name__}::{name}"
+        for name in names
+    ]
+    return subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-q", "--durations=0", *tests],
+        cwd=ROOT,
+        env=os.environ | lane.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )

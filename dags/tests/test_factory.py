@@ -100,3 +100,19 @@ def test_a_task_has_its_own_dag_alone_built(tmp_path: Path, monkeypatch: pytest.
     dags = loaded(cache_of(tmp_path, definition("lake.a"), definition("lake.b")))
 
     assert set(dags) == {"mt__lake.b"}
+
+
+def test_an_anchor_shows_which_state_of_its_shard_was_read(tmp_path: Path) -> None:
+    served = Shard.of({"version": 1, "workflows": [], "state": "5f0c1d2e3f4a5b6c"}, "one", "http://gateway")
+    older = Shard.of({"version": 1, "workflows": []}, "two", "http://gateway")
+    cache = ShardCache(tmp_path)
+    cache.store(3, served)
+    first = loaded(cache)["mt__shard_03"].description
+    cache.store(3, older)
+
+    second = loaded(cache)["mt__shard_03"].description
+
+    assert first is not None
+    assert first.endswith("State: 5f0c1d2e3f4a5b6c")
+    assert second is not None
+    assert second.endswith("State: unknown")

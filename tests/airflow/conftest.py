@@ -76,9 +76,10 @@ def gateway(gateway_port: int, stack_kind: str) -> Iterator[StubGateway]:
 
 
 @pytest.fixture(scope="module")
-def _lake(
+def module_lake(
     airflow: AirflowStack, gateway_port: int, stack_kind: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lake]:
+    """What `lake` is, for fixtures that live as long."""
     host = "0.0.0.0" if stack_kind == "compose" else "127.0.0.1"
     lake = Lake(tmp_path_factory.mktemp("lake"), airflow, host=host, port=gateway_port, token=TOKEN)
     try:
@@ -89,11 +90,11 @@ def _lake(
 
 
 @pytest.fixture
-def lake(_lake: Lake) -> Lake:
+def lake(module_lake: Lake) -> Lake:
     """A real gateway with Spark where Airflow looks for one; a test may kill it."""
-    if not _lake.running:
-        _lake.start()
-    return _lake
+    if not module_lake.running:
+        module_lake.start()
+    return module_lake
 
 
 def _docker_works() -> bool:

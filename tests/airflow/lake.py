@@ -87,6 +87,12 @@ class Lake(GatewayUnderTest):
         wait_until(look, f"no refresh of {name} runs", SOON_S)
         return found[0]
 
+    def running_jobs(self) -> list[Row]:
+        """Return the jobs that Spark works on for refreshes."""
+        return [
+            job for job in self.sql("SHOW JOBS") if job["status"] == "RUNNING" and "SHOW JOBS" not in job["job name"]
+        ]
+
     def facts(self, name: str) -> dict[str, str]:
         """Return what DESCRIBE EXTENDED says of a table."""
         rows = self.sql(f"DESCRIBE EXTENDED lake.default.{name}")

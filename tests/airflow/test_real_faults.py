@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -115,16 +114,13 @@ def test_a_task_failed_by_hand_cancels_its_spark_job_and_a_cleared_one_refreshes
     dag_id, run_id = begin(airflow, lake, "by_hand", SHORT_S)
 
     airflow.rest.mark_task(dag_id, run_id, "failed")
-    began = time.monotonic()
     wait_until(lambda: statuses(lake, "by_hand") == ["CANCELED"], "the refresh was not cancelled")
-    took_s = time.monotonic() - began
     jobs, count = lake.running_jobs(), lake.count("by_hand")
     airflow.rest.clear_task(dag_id, run_id)
 
     succeeded(airflow, dag_id, run_id)
     assert statuses(lake, "by_hand") == ["CANCELED", "SUCCEEDED"]
     assert (jobs, count, lake.count("by_hand")) == ([], 1, 2)
-    assert took_s < SHORT_S
 
 
 def test_clearing_a_task_in_mid_refresh_ends_that_and_begins_another(airflow: AirflowStack, lake: Lake) -> None:

@@ -24,8 +24,8 @@ BOOT_S = 180.0
 
 
 @pytest.fixture
-def lanes(tmp_path: Path, stack_kind: str) -> Iterator[list[Lane]]:
-    """Gateways-to-be that one Airflow serves."""
+def lanes(tmp_path: Path, postgres_database: str, stack_kind: str) -> Iterator[list[Lane]]:
+    """Gateways-to-be that one Airflow serves; on SQLite they would wait for each other."""
     if stack_kind == "compose":
         pytest.skip("an Airflow of this machine is what is tested")
     ports = [free_port() for _ in range(LANES)]
@@ -35,6 +35,7 @@ def lanes(tmp_path: Path, stack_kind: str) -> Iterator[list[Lane]]:
         port=free_port(),
         gateway_url=others[0].url,
         token=TOKEN,
+        database_url=postgres_database.replace("postgresql://", "postgresql+psycopg2://"),
         others=others,
         more={"AIRFLOW__CORE__PARALLELISM": str(LANES)},
     )
@@ -47,6 +48,7 @@ def lanes(tmp_path: Path, stack_kind: str) -> Iterator[list[Lane]]:
 
 
 @pytest.mark.slow
+@pytest.mark.postgres
 @pytest.mark.timeout(900)
 def test_the_airflow_scheduler_fulfils_the_contract(lanes: list[Lane]) -> None:
     processes = [_start(lane, lanes.index(lane)) for lane in lanes]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 import psutil
@@ -18,8 +19,9 @@ from benchmarks.fake_gateway import WRITES, Setup
 from benchmarks.population import DAG_ID_PREFIX, Population
 from mt_core.client.http import GatewayClient
 from mt_core.workflow.definitions import SHARDS
-from tests.airflow.settings import AirflowSettings
+from tests.airflow.settings import PASSWORD, USER, AirflowSettings
 from tests.airflow.stack import ROOT, AirflowStack, free_port, running_airflow
+from tests.postgres import start_postgres
 
 TABLES = 1000
 PARALLELISM = 16
@@ -121,29 +123,43 @@ class Stage:
 @contextmanager
 def stage(setup: Setup) -> Iterator[tuple[Stage, float]]:
     """Yield both with all tables shown by Airflow, and how long after its start that was."""
-    with TemporaryDirectory(prefix="freshtable-bench-") as name:
-        folder, port = Path(name), free_port()
+    with ExitStack() as stack:
+        folder, port = Path(stack.enter_context(TemporaryDirectory(prefix="freshtable-bench-"))), free_port()
         population = Population(folder)
         population.create_quiet(TABLES)
-        settings = _settings(folder / "airflow", f"http://127.0.0.1:{port}")
-        options = {"endpoint": settings.url, "user-name": "admin", "password": "admin-password"}
+        settings = _settings(folder / "airflow", f"http://127.0.0.1:{port}", stack.enter_context(_database()))
+        options = {"endpoint": settings.url, "user-name": USER, "password": PASSWORD}
         setup = replace(setup, scheduler="airflow", options=options, port=port, token=TOKEN)
         with fake_gateway.started(folder, replace(setup, reconcile_every_s=NEVER_S)):
-            airflow_context = running_airflow(settings)
             begun = time.monotonic()
-            airflow = airflow_context.__enter__()
+            airflow = stack.enter_context(running_airflow(settings))
             _wait_shown(airflow, TABLES + SHARDS)
             shown_s = time.monotonic() - begun
-        try:
-            with fake_gateway.started(folder, setup) as (url, _):
-                yield Stage(airflow, population, folder, url), shown_s
-        finally:
-            airflow_context.__exit__(None, None, None)
+        url, _ = stack.enter_context(fake_gateway.started(folder, setup))
+        yield Stage(airflow, population, folder, url), shown_s
 
 
-def _settings(home: Path, gateway_url: str) -> AirflowSettings:
-    more = {"AIRFLOW__CORE__PARALLELISM": str(PARALLELISM), "PYTHONPATH": str(ROOT / "dags")}
-    return AirflowSettings(home=home, port=free_port(), gateway_url=gateway_url, token=TOKEN, more=more)
+@contextmanager
+def _database() -> Iterator[str]:
+    """Yield the URL of a PostgreSQL server of our own: SQLite locks out all but one of Airflow's processes."""
+    # Not inside another temporary folder, which is closed to the account that the server runs under.
+    folder = Path(mkdtemp(prefix="freshtable-bench-postgres-"))
+    try:
+        with start_postgres(folder) as url:
+            yield url.replace("postgresql://", "postgresql+psycopg2://")
+    finally:
+        shutil.rmtree(folder)
+
+
+def _settings(home: Path, gateway_url: str, database_url: str) -> AirflowSettings:
+    more = {
+        "AIRFLOW__CORE__PARALLELISM": str(PARALLELISM),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_MAX_OVERFLOW": "10",
+        "PYTHONPATH": str(ROOT / "dags"),
+    }
+    return AirflowSettings(
+        home=home, port=free_port(), gateway_url=gateway_url, token=TOKEN, database_url=database_url, more=more
+    )
 
 
 def _wait_shown(airflow: AirflowStack, count: int) -> None:

@@ -9,12 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from benchmarks.airflow_stage import SHARDS, TABLES, Stage, stage
+from benchmarks.airflow_stage import TABLES, Stage, stage
 from benchmarks.fake_gateway import Setup
 from benchmarks.population import DAG_ID_PREFIX, Run
 from benchmarks.report import Finding, Target
 from benchmarks.sampling import Samples, show, timed
 from mt_core.client.http import GatewayClient
+from mt_core.workflow.definitions import SHARDS
 
 REFRESH_S = 3.0
 WORKERS = 16

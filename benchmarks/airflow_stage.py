@@ -61,7 +61,7 @@ class Stage:
         self.token, self._folder = TOKEN, folder
         self.client = GatewayClient(url, TOKEN)
 
-    def sql(self, statement: str, client: GatewayClient | None = None) -> list[Sequence[Any]]:
+    def sql(self, statement: str, client: GatewayClient | None = None) -> Sequence[Sequence[Any]]:
         """Run a statement to its end and return its rows."""
         asking = client or self.client
         operation = asking.execute(statement)

@@ -24,7 +24,8 @@ PARSE_AGAIN_S = 5.0
 # ([core] min_serialized_dag_update_interval, 30 s unless it was set), so its file has to be read once more after that.
 FOLLOW_UP = timedelta(seconds=35)
 # Airflow parses one file after the other: whoever waits for a table does not wait for all files after a gateway's start.
-FOLLOW_UPS_AT_ONCE = 4
+FOLLOW_UPS_AT_ONCE = 2
+FOLLOW_UPS_EVERY = timedelta(seconds=10)
 _LONGEST_DOC = 600
 # What freshtable-airflow writes into the description of an anchor; older ones do not.
 _STATE = re.compile(r"State: (\w{16,})")
@@ -39,6 +40,7 @@ class Publisher:
         self._dags, self._definitions, self._settings, self._clock = dags, definitions, settings, clock
         self._lock = threading.Lock()
         self._follow_ups: dict[int, datetime] = {}
+        self._caught_up_at = clock.now() - FOLLOW_UPS_EVERY
 
     def anchor(self, workflow_id: str) -> Dag:
         """Return the anchor DAG of the workflow's shard; raises WorkflowError saying what Airflow lacks without it."""
@@ -92,10 +94,14 @@ class Publisher:
             self._follow_ups[shard_of(workflow_id)] = self._clock.now() + FOLLOW_UP
 
     def catch_up(self) -> None:
-        """Have those shards read again whose time has come, a few of them at each call."""
+        """Have those shards read again whose time has come, a few of them at a time."""
+        now = self._clock.now()
         with self._lock:
-            due = [shard for shard, at in self._follow_ups.items() if at <= self._clock.now()]
+            if now - self._caught_up_at < FOLLOW_UPS_EVERY:
+                return
+            due = [shard for shard, at in self._follow_ups.items() if at <= now]
             due = sorted(due, key=self._follow_ups.__getitem__)[:FOLLOW_UPS_AT_ONCE]
+            self._caught_up_at = now if due else self._caught_up_at
             for shard in due:
                 del self._follow_ups[shard]
         for shard in due:

@@ -122,9 +122,10 @@ def test_after_a_start_files_are_read_again_a_few_at_a_time(world: AirflowWorld)
     world.airflow.requests.clear()
 
     asked = []
-    for _ in range(3):
+    for seconds in (0, 0, 10, 10, 10):
+        world.clock.advance(timedelta(seconds=seconds))
         world.describe(handlers[0])
         asked.append(world.airflow.asked("PUT /api/v2/parseDagFile"))
 
     assert len({shard_of(handler.workflow_id) for handler in handlers}) == 6
-    assert asked == [4, 6, 6]
+    assert asked == [2, 2, 4, 6, 6]

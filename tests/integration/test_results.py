@@ -82,6 +82,13 @@ def servers(world: World) -> list[str]:
     return [str(thread.getName()) for thread in threads if str(thread.getName()).startswith("serve")]
 
 
+def waiting_tasks(world: World) -> bool:
+    """Return whether a thread of Spark's executor sleeps in a task."""
+    traces = world.driver.jvm.java.lang.Thread.getAllStackTraces()
+    tasks = [thread for thread in traces if str(thread.getName()).startswith("Executor task")]
+    return any(str(frame).endswith("Thread.sleep(Native Method)") for task in tasks for frame in traces[task][:1])
+
+
 @pytest.mark.parametrize("partitions", [1, 3, 50])
 def test_rows_come_in_the_order_of_the_query(world: World, partitions: int) -> None:
     plain = table_of(world.run(f"SELECT id FROM range(0, 30000, 1, {partitions})"))
@@ -177,6 +184,16 @@ def test_closing_ends_the_job_at_once(world: World) -> None:
     rows.close()
 
     assert isinstance(ended(rows), Canceled)
+    assert world.run("SELECT 1").page(0, 1) == [[1]]
+
+
+def test_closing_ends_tasks_that_wait_for_something_else(world: World) -> None:
+    rows = world.run(QUERY.format(late=SLEEP))
+    wait_until(lambda: waiting_tasks(world), "no late row was asked for")
+
+    rows.close()
+
+    wait_until(lambda: not waiting_tasks(world), "tasks of a closed result still run")
     assert world.run("SELECT 1").page(0, 1) == [[1]]
 
 

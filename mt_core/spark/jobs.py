@@ -65,7 +65,8 @@ class JobCancels:
 def tagged(context: SparkContext, job_id: str, pool: str, description: str) -> Iterator[None]:
     """Run what this thread starts on Spark as job *job_id*: a tag for progress, a group to cancel its future too."""
     context.addJobTag(job_id)
-    context.setJobGroup(job_id, description)
+    # A cancel interrupts tasks: one that waits for a database or a store would keep its core for as long as that takes.
+    context.setJobGroup(job_id, description, interruptOnCancel=True)
     context.setLocalProperty(_POOL, pool)
     try:
         yield

@@ -34,6 +34,8 @@ class StreamedRows:
         self._form, self._spool, self._source, self._stop = form, spool, source, stop
         self._changed = threading.Condition()
         self._running, self._stalled, self._closed = True, False, False
+        # Whether the next batch takes one more job; of the thread that reads.
+        self._between_jobs = False
         self._error: MtError | None = None
         self._callbacks: list[Ended] = []
 
@@ -132,23 +134,37 @@ class StreamedRows:
     def _read(self, *, patient: bool) -> bool:
         """Read to the end; unless *patient*, only what is at hand once there are rows. Returns whether that was all."""
         taken = 0
+        if self._between_jobs:
+            self._await_room()
         for batch in self._source:
+            self._between_jobs = batch is None
             if batch is not None:
                 self._append(batch)
                 taken += batch.nbytes
             if not patient and self._spool.rows and (batch is None or taken > INLINE_BYTES):
                 return False
+            if batch is None:
+                self._await_room()
         return True
 
-    def _append(self, batch: pa.RecordBatch) -> None:
+    def _await_room(self) -> None:
+        """Wait until there is room for the rows of one more job: those of one that has run are in the JVM until they are
+        read, and many results that wait there would leave it without memory."""
         with self._changed:
             self._stalled = self._spool.full
             self._changed.wait_for(lambda: not self._spool.full or not self._running)
             self._stalled = False
-            if not self._running:
-                raise self._error or Canceled("The query of the result was ended.")
+            self._check_running()
+
+    def _append(self, batch: pa.RecordBatch) -> None:
+        with self._changed:
+            self._check_running()
             self._spool.append(batch)
             self._changed.notify_all()
+
+    def _check_running(self) -> None:
+        if not self._running:
+            raise self._error or Canceled("The query of the result was ended.")
 
     def _end(self, error: MtError | None) -> bool:
         """Remember how the query ended, and return whether it had not before."""

@@ -24,7 +24,7 @@ def batch(*numbers: int) -> pa.RecordBatch:
 class Query:
     """A query whose batches, pauses (None), end and errors the test tells one after the other."""
 
-    def __init__(self, *told: pa.RecordBatch | MtError | None, spools: Spools | None = None) -> None:
+    def __init__(self, *told: pa.RecordBatch | MtError | str | None, spools: Spools | None = None) -> None:
         self._told: Queue[pa.RecordBatch | MtError | str | None] = Queue()
         self.tell(*told)
         self.stopped = threading.Event()
@@ -148,7 +148,7 @@ def test_what_ends_a_query_first_is_what_readers_are_told() -> None:
 
 
 def test_a_query_waits_for_its_reader_when_the_disk_it_may_use_is_full() -> None:
-    query = Query(batch(1), None, batch(2), batch(3), spools=Spools(max_memory=0, max_disk=1))
+    query = Query(batch(1), None, batch(2), None, batch(3), spools=Spools(max_memory=0, max_disk=1))
     query.rows.begin()
     stalled = threading.Event()
     watcher = threading.Thread(target=lambda: _watch(query.rows, stalled))
@@ -164,6 +164,17 @@ def test_a_query_waits_for_its_reader_when_the_disk_it_may_use_is_full() -> None
 
     assert (before, after, query.rows.page(2, 10)) == (1, 1, [[3]])
     assert (ended(query.rows), query.rows.stalled) == (None, False)
+    query.rows.close()
+
+
+def test_all_rows_of_a_job_that_has_run_are_taken_whatever_room_there_is() -> None:
+    query = Query(batch(1), None, batch(2), batch(3), "end", spools=Spools(max_memory=0, max_disk=1))
+    query.rows.begin()
+
+    query.rows.release(1)
+    error = ended(query.rows)
+
+    assert (error, query.rows.page(1, 10)) == (None, [[2], [3]])
     query.rows.close()
 
 

@@ -146,7 +146,7 @@ def test_one_workflow_can_be_looked_up(world: ManagerWorld, airflow: httpx.Clien
     assert (missing.status_code, missing.headers["freshtable-error"]) == (404, "TABLE_NOT_FOUND")
 
 
-@pytest.mark.parametrize("number", ["32", "-1", "first", "99999999999999999999"])
+@pytest.mark.parametrize("number", ["32", "-1", "first", "99999999999999999999", "0000000001"])
 def test_a_shard_that_does_not_exist_is_refused(airflow: httpx.Client, number: str) -> None:
     answer = airflow.get(f"/v3/workflows/airflow/shards/{number}")
 

@@ -14,6 +14,9 @@ from mt_core.gateway.schemas import OPERATION, REFRESH, REFRESH_ERRORS, describe
 from mt_core.gateway.services import GatewayServices
 from mt_core.tables.commands import RefreshRequest
 
+# What the registry's column for attempts can have.
+_DIGITS = 9
+
 
 def refresh_router(services: GatewayServices) -> APIRouter:
     """Return the refresh endpoint. Unlike all others it answers an error with the error's own HTTP status."""
@@ -65,6 +68,6 @@ def attempt_of(text: str | None) -> int | None:
     """Return the number in a Freshtable-Attempt header, None for none; raises RequestInvalid."""
     if not text:
         return None
-    if not text.isdecimal():
-        raise RequestInvalid(f"Freshtable-Attempt must be a number, not '{text}'.")
+    if not text.isdecimal() or len(text) > _DIGITS:
+        raise RequestInvalid(f"Freshtable-Attempt must be a number of at most {_DIGITS} digits, not '{text[:40]}'.")
     return int(text)

@@ -15,6 +15,7 @@ from mt_core.tables.published import PublishedWorkflows
 
 _NOT_MODIFIED = 304
 _NOT_FOUND = 404
+_DIGITS = 9
 
 
 def shards_router(services: GatewayServices) -> APIRouter:
@@ -65,9 +66,9 @@ def _details(request: Request, scheduler: str) -> str:
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise RequestInvalid(f'Cannot resolve path parameter (number) from value "{text}".')
-    return int(text[:9])
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+        raise RequestInvalid(f'Cannot resolve path parameter (number) from value "{text[:40]}".')
+    return int(text)
 
 
 def _has(header: str | None, etag: str) -> bool:

@@ -114,7 +114,12 @@ def test_an_error_nobody_expected_is_told_without_its_text_and_the_connection_st
 
 @pytest.mark.parametrize(
     ("body", "headers"),
-    [({"isPeriodic": "yes"}, {}), ({"staticPartitions": ["ds"]}, {}), ({}, {"Freshtable-Attempt": "x"}), ({}, {"Freshtable-Attempt": "9" * 5000})],
+    [
+        ({"isPeriodic": "yes"}, {}),
+        ({"staticPartitions": ["ds"]}, {}),
+        ({}, {"Freshtable-Attempt": "x"}),
+        ({}, {"Freshtable-Attempt": "9" * 5000}),
+    ],
 )
 def test_a_request_that_cannot_be_read_is_refused_before_anything_is_queued(
     gateway: Gateway, body: dict[str, object], headers: dict[str, str]

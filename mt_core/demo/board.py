@@ -36,7 +36,7 @@ class Board:
         table = Table(title="Materialized tables, kept fresh", caption=caption, expand=True)
         for column in ("table", "mode", "freshness", "schedule time", "stale for", "rows"):
             table.add_column(column, no_wrap=True)
-        table.add_column("last refresh", overflow="fold", min_width=21)
+        table.add_column("last refresh", overflow="fold", min_width=21, ratio=1)
         table.add_column("why", overflow="fold", ratio=1)
         states = {
             row["materialized table"]: row for row in ask(self._client, f"SHOW MATERIALIZED TABLES IN {NAMESPACE}")

@@ -30,7 +30,7 @@ def run_demo(console: Console, *, keep: bool) -> int:
     home = Path(tempfile.mkdtemp(prefix="freshtable-demo-"))
     gateway = GatewayProcess(home, SETTINGS)
     try:
-        console.print(f"Starting a gateway on {home} …")
+        console.print(f"Starting a gateway with Spark on {home} …")
         url = gateway.start()
         _tell(console, url)
     except MtError as error:
@@ -39,8 +39,10 @@ def run_demo(console: Console, *, keep: bool) -> int:
         gateway.stop()
         return 1
     if keep:
+        console.print(f'Connect with: freshtable sql --gateway {url} -e "SHOW MATERIALIZED TABLES IN lake.demo"')
         console.print(f"The gateway goes on (process {gateway.pid}); stop it with: kill {gateway.pid}")
         return 0
+    console.print("Stopping the gateway; `freshtable demo --keep` leaves it running, to be asked.")
     gateway.stop()
     shutil.rmtree(home, ignore_errors=True)
     return 0
@@ -53,12 +55,11 @@ def _tell(console: Console, url: str) -> None:
         for statement in sources(files):
             ask(client, statement)
         for table in TABLES:
-            console.print(table.create, style="bold", highlight=False)
+            console.print(f"\n{table.create}", style="bold", highlight=False)
             ask(client, table.create)
         _watch(console, client, url, files)
         for line in verify(client):
             console.print(f"[green]verified[/green] {line}")
-    console.print(f'Connect with: freshtable sql --gateway {url} -e "SHOW MATERIALIZED TABLES IN lake.demo"')
 
 
 def _watch(console: Console, client: GatewayClient, url: str, files: FlightFiles) -> None:
@@ -72,6 +73,9 @@ def _watch(console: Console, client: GatewayClient, url: str, files: FlightFiles
         )
         arrivals.check()
         _until(lambda: _redraw(live, board, "all days arrived") and is_settled(client), SETTLES_WITHIN_S)
+    if not console.is_terminal:
+        # Into a file the table is written without the end of its last line.
+        console.print()
 
 
 def _redraw(live: Live, board: Board, caption: str) -> bool:

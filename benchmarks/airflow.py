@@ -174,10 +174,11 @@ def _refreshes(both: Stage) -> Iterator[Finding]:
     time.sleep(TICKS_FOR_S)
     runs = [run for run in both.population.runs(start) if run.point >= start]
     yield _ticks(runs)
-    _drop_ticking(both)
+    # Before the crowd that comes next, in which each task waits for the others.
+    yield _startup(both)
+    _pause_ticking(both)
     _trigger(both, range(WARM_UP, REFRESHES - len(runs)))
     yield _reliability(both)
-    yield _startup(both)
 
 
 def _create_ticking(both: Stage) -> None:
@@ -192,7 +193,7 @@ def _create_ticking(both: Stage) -> None:
         list(pool.map(create, range(TICKING)))
 
 
-def _drop_ticking(both: Stage) -> None:
+def _pause_ticking(both: Stage) -> None:
     for number in range(TICKING):
         both.airflow.rest.pause(f"{DAG_ID_PREFIX}lake.default.tick{number:02}", True)
 

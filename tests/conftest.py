@@ -79,5 +79,10 @@ def started_driver(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytes
 @pytest.fixture
 def spark_driver(started_driver: SparkDriver) -> SparkDriver:
     """The driver, ready again if a test before has killed its JVM."""
-    assert started_driver.wait_ready(START_TIMEOUT_S)
+    from tests.integration.gateway_process import wait_until
+
+    # A JVM that has just died is READY until its end has been noticed.
+    wait_until(
+        lambda: started_driver.wait_ready(START_TIMEOUT_S) and started_driver.answers(), "no Spark", START_TIMEOUT_S
+    )
     return started_driver

@@ -240,7 +240,14 @@ def test_a_dropped_table_fails_the_task_for_good_and_says_so(stub: StubGateway) 
     assert stub.sessions == set()
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 409])
+def test_a_token_that_is_refused_fails_the_task_for_good_and_says_whose_it_is(stub: StubGateway) -> None:
+    stub.refusals = [refusal(401, "UNAUTHORIZED", "No.")]
+
+    with pytest.raises(AirflowFailException, match=r"401 UNAUTHORIZED: the password of the Airflow connection .* No\."):
+        operator().execute(context())
+
+
+@pytest.mark.parametrize("status", [400, 404, 409])
 def test_what_the_gateway_refuses_is_not_tried_again(stub: StubGateway, status: int) -> None:
     stub.refusals = [refusal(status, "REQUEST_INVALID", "No.")]
 

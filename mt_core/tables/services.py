@@ -60,12 +60,12 @@ def storage_spec(table: MaterializedTable) -> StorageSpec:
 
 def workflow_of(table: MaterializedTable, *, paused: bool, token: int) -> CreatePeriodicRefreshWorkflow:
     """Return the workflow that keeps *table* fresh."""
-    definition = table.definition
+    identifier, schedule = str(table.identifier), schedule_of(table)
     return CreatePeriodicRefreshWorkflow(
         workflow_id=table.table_id,
-        identifier=str(table.identifier),
-        description=f"Refresh materialized table {table.identifier} every {definition.freshness.words}",
-        schedule=schedule_of(table),
+        identifier=identifier,
+        description=schedule.description(identifier),
+        schedule=schedule,
         dynamic_options=table.dynamic_options,
         paused=paused,
         token=token,

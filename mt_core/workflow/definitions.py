@@ -10,6 +10,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
+from mt_core.errors import WorkflowError
 from mt_core.model.freshness import Freshness
 from mt_core.workflow.operations import CreatePeriodicRefreshWorkflow, Schedule
 
@@ -48,6 +49,14 @@ class WorkflowDefinition:
             token=workflow.token,
             name=name,
         )
+
+    def check_token(self, token: int, verb: str) -> None:
+        """Raise WorkflowError for an operation, said as "cannot be *verb*", that is older than the last change."""
+        if token < self.token:
+            raise WorkflowError(
+                f"Refresh workflow {self.workflow_id} ({self.identifier}) cannot be {verb}: outdated operation, its token "
+                f"{token} is older than {self.token}, that of the last change; read the table's status and decide again."
+            )
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -29,6 +29,14 @@ class RefreshHandler:
         }
         return json.dumps(body, sort_keys=True)
 
+    def check_scheduler(self, identifier: str) -> None:
+        """Raise WorkflowError if the workflow is not one of the scheduler *identifier*."""
+        if self.scheduler != identifier:
+            raise WorkflowError(
+                f"Refresh workflow {self.workflow_id} belongs to the scheduler {self.scheduler!r}, not to "
+                f"{identifier!r}; set workflow-scheduler.type to {self.scheduler!r} to work with it."
+            )
+
     @classmethod
     def deserialize(cls, text: str) -> RefreshHandler:
         """Raises WorkflowError for text that no version of ours wrote."""

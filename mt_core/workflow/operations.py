@@ -18,6 +18,10 @@ class Schedule:
     zone: str
     since: datetime
 
+    def description(self, identifier: str) -> str:
+        """Return in words what a workflow on this schedule does for the table *identifier*."""
+        return f"Refresh materialized table {identifier} every {self.freshness.words}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatePeriodicRefreshWorkflow:

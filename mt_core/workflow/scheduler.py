@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -12,6 +13,7 @@ from typing import ClassVar
 import pluggy
 
 from mt_core.clock import Clock
+from mt_core.errors import MtError, WorkflowError
 from mt_core.workflow.definitions import DefinitionStore
 from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import (
@@ -52,6 +54,17 @@ class SchedulerContext:
     clock: Clock
     gateway_url: str
     token: str = field(default="", repr=False)
+
+
+@contextmanager
+def workflow_errors(what: str) -> Iterator[None]:
+    """Turn the block's errors of other parts, such as the store's, into WorkflowError, which says *what* failed."""
+    try:
+        yield
+    except WorkflowError:
+        raise
+    except MtError as cause:
+        raise WorkflowError(f"{what}: {cause}") from cause
 
 
 class WorkflowState(StrEnum):

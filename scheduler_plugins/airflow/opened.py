@@ -58,18 +58,13 @@ class Opened:
 
     def current(self, handler: RefreshHandler, verb: str, token: int) -> WorkflowDefinition:
         """Return the stored definition; raises WorkflowError when it is missing, or newer than the operation."""
-        check_owner(handler)
+        handler.check_scheduler(IDENTIFIER)
         stored = self.definitions.get(handler.workflow_id)
         if stored is None or not stored.name:
             raise WorkflowError(
                 f"Refresh workflow {handler.workflow_id} cannot be {verb}: it is not published for Airflow; create it again."
             )
-        if token < stored.token:
-            raise WorkflowError(
-                f"Refresh workflow {handler.workflow_id} ({stored.identifier}) cannot be {verb}: outdated operation, its "
-                f"token {token} is older than {stored.token}, that of the last change; read the table's status and decide "
-                "again."
-            )
+        stored.check_token(token, verb)
         return stored
 
     def publish(self, definition: WorkflowDefinition, *, over: WorkflowDefinition | None) -> None:
@@ -155,12 +150,3 @@ def dag_id_in(handler: RefreshHandler, stored: WorkflowDefinition | None, prefix
     if known or TABLE not in handler.location:
         return known
     return dag_id_of(prefix, handler.location[TABLE])
-
-
-def check_owner(handler: RefreshHandler) -> None:
-    """Raise WorkflowError for a workflow of another scheduler."""
-    if handler.scheduler != IDENTIFIER:
-        raise WorkflowError(
-            f"Refresh workflow {handler.workflow_id} belongs to the scheduler {handler.scheduler!r}, not to "
-            f"{IDENTIFIER!r}; set workflow-scheduler.type to {handler.scheduler!r} to work with it."
-        )

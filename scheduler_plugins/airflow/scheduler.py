@@ -28,10 +28,11 @@ from mt_core.workflow.scheduler import (
     SchedulerOption,
     WorkflowDescription,
     WorkflowScheduler,
+    workflow_errors,
 )
 from scheduler_plugins.airflow.describing import MISSING, describe
 from scheduler_plugins.airflow.names import dag_id_of
-from scheduler_plugins.airflow.opened import Opened, check_owner, dag_id_in, handler_for
+from scheduler_plugins.airflow.opened import Opened, dag_id_in, handler_for
 from scheduler_plugins.airflow.settings import IDENTIFIER, OPTIONS, read_settings
 
 # Operations on one DAG id happen one after the other, also when a table was dropped and another has its name now.
@@ -111,7 +112,7 @@ class AirflowScheduler(WorkflowScheduler):
     def delete_refresh_workflow(self, workflow: DeleteRefreshWorkflow) -> None:
         workflow_id = workflow.handler.workflow_id
         with self._operation("deleted", workflow_id) as opened:
-            check_owner(workflow.handler)
+            workflow.handler.check_scheduler(IDENTIFIER)
             stored = opened.definitions.get(workflow_id)
             name = dag_id_in(workflow.handler, stored, opened.settings.dag_id_prefix)
             if not name:
@@ -127,7 +128,7 @@ class AirflowScheduler(WorkflowScheduler):
 
     def describe_refresh_workflows(self, handlers: Iterable[RefreshHandler]) -> Mapping[str, WorkflowDescription]:
         asked = list(handlers)
-        with _translated("The refresh workflows cannot be read back from Airflow"):
+        with workflow_errors("The refresh workflows cannot be read back from Airflow"):
             opened = self._require_open()
             opened.publisher.catch_up()
             return describe(opened, [handler for handler in asked if handler.scheduler == IDENTIFIER]) | {
@@ -154,7 +155,7 @@ class AirflowScheduler(WorkflowScheduler):
             stored = opened.current(workflow.handler, "re-scheduled", workflow.token)
             self._check_length(stored.identifier, workflow.schedule)
             changed = replace(
-                stored, schedule=workflow.schedule, description=_text(stored.identifier, workflow.schedule)
+                stored, schedule=workflow.schedule, description=workflow.schedule.description(stored.identifier)
             )
             with self._alone(stored.name):
                 opened.change(replace(changed, token=workflow.token), over=stored)
@@ -168,7 +169,7 @@ class AirflowScheduler(WorkflowScheduler):
 
     @contextmanager
     def _operation(self, verb: str, workflow_id: str) -> Iterator[Opened]:
-        with _translated(f"Refresh workflow {workflow_id} cannot be {verb}"):
+        with workflow_errors(f"Refresh workflow {workflow_id} cannot be {verb}"):
             yield self._require_open()
 
     def _alone(self, name: str) -> threading.Lock:
@@ -181,20 +182,6 @@ class AirflowScheduler(WorkflowScheduler):
         return opened
 
 
-def _text(identifier: str, schedule: Schedule) -> str:
-    return f"Refresh materialized table {identifier} every {schedule.freshness.words}"
-
-
 def _belongs_to_another(opened: Opened, name: str, workflow_id: str) -> bool:
     """Whether the DAG is that of another table, such as a newer one of the same name."""
     return any(found.name == name and found.workflow_id != workflow_id for found in opened.definitions.all())
-
-
-@contextmanager
-def _translated(what: str) -> Iterator[None]:
-    try:
-        yield
-    except WorkflowError:
-        raise
-    except MtError as cause:
-        raise WorkflowError(f"{what}: {cause}") from cause

@@ -28,6 +28,7 @@ from mt_core.workflow.scheduler import (
     WorkflowDescription,
     WorkflowScheduler,
     WorkflowState,
+    workflow_errors,
 )
 from scheduler_plugins.memory.delivery import Delivery
 from scheduler_plugins.memory.outbox import Tick
@@ -71,7 +72,7 @@ class MemoryScheduler(WorkflowScheduler):
     def open(self, context: SchedulerContext) -> None:
         senders = _number(context.options, MAX_IN_FLIGHT)
         rate = _number(context.options, CATCH_UP_RATE)
-        with self._lock, _translated("The memory scheduler cannot be opened"):
+        with self._lock, workflow_errors("The memory scheduler cannot be opened"):
             if self._opened is not None:
                 return
             definitions, ledger = context.definitions.all(), context.definitions.latest_schedule_times()
@@ -116,7 +117,7 @@ class MemoryScheduler(WorkflowScheduler):
 
     def delete_refresh_workflow(self, workflow: DeleteRefreshWorkflow) -> None:
         with self._operation("deleted", workflow.handler.workflow_id) as opened:
-            _check_owner(workflow.handler)
+            workflow.handler.check_scheduler(IDENTIFIER)
             opened.definitions.delete(workflow.handler.workflow_id)
             opened.delivery.forget(workflow.handler.workflow_id)
 
@@ -138,7 +139,7 @@ class MemoryScheduler(WorkflowScheduler):
     def _change(self, workflow: ModifyRefreshWorkflow, verb: str, **changes: Any) -> None:
         workflow_id = workflow.handler.workflow_id
         with self._operation(verb, workflow_id) as opened:
-            _check_owner(workflow.handler)
+            workflow.handler.check_scheduler(IDENTIFIER)
             stored = _current(opened.definitions, workflow_id, verb, workflow.token)
             definition = replace(stored, token=workflow.token, **changes)
             points = Passing(opened.clock.now()).of(definition.schedule)
@@ -152,7 +153,7 @@ class MemoryScheduler(WorkflowScheduler):
     @contextmanager
     def _operation(self, verb: str, workflow_id: str) -> Iterator[_Opened]:
         """One operation at a time, so that what is stored and what ticks cannot part."""
-        with self._lock, _translated(f"Refresh workflow {workflow_id} cannot be {verb}"):
+        with self._lock, workflow_errors(f"Refresh workflow {workflow_id} cannot be {verb}"):
             yield self._require_open()
 
     def _require_open(self) -> _Opened:
@@ -211,30 +212,8 @@ def _current(definitions: DefinitionStore, workflow_id: str, verb: str, token: i
         raise WorkflowError(
             f"Refresh workflow {workflow_id} cannot be {verb}: the memory scheduler does not have it; create it again."
         )
-    if token < stored.token:
-        raise WorkflowError(
-            f"Refresh workflow {workflow_id} ({stored.identifier}) cannot be {verb}: outdated operation, its token "
-            f"{token} is older than {stored.token}, that of the last change; read the table's status and decide again."
-        )
+    stored.check_token(token, verb)
     return stored
-
-
-def _check_owner(handler: RefreshHandler) -> None:
-    if handler.scheduler != IDENTIFIER:
-        raise WorkflowError(
-            f"Refresh workflow {handler.workflow_id} belongs to the scheduler {handler.scheduler!r}, not to "
-            f"{IDENTIFIER!r}; set workflow-scheduler.type to {handler.scheduler!r} to work with it."
-        )
-
-
-@contextmanager
-def _translated(what: str) -> Iterator[None]:
-    try:
-        yield
-    except WorkflowError:
-        raise
-    except MtError as cause:
-        raise WorkflowError(f"{what}: {cause}") from cause
 
 
 def _number(options: Mapping[str, str], option: SchedulerOption) -> int:

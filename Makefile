@@ -40,7 +40,7 @@ check: setup     ## Format, lint, types, import layers, fast tests (under a minu
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
 	PYTHONPATH=dags $(BIN)/lint-imports --cache-dir .import_linter_cache
-	$(BIN)/python -m pytest -q -m 'not spark and not postgres and not flink and not airflow and not slow'
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not spark and not postgres and not flink and not airflow and not slow'
 
 format: setup    ## Rewrite the sources in our format
 	$(BIN)/ruff format --quiet .

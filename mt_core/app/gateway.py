@@ -71,7 +71,6 @@ class Gateway:
         self._server = GatewayServer(build_app(endpoints), listen(address, port))
         self._check_every = config.duration("sql-gateway.session.check-interval")
         self._stopping = threading.Event()
-        self._threads: list[threading.Thread] = []
 
     @property
     def url(self) -> str:
@@ -138,9 +137,7 @@ class Gateway:
                 work()
 
         if every > timedelta(0):
-            thread = threading.Thread(target=run, name=name, daemon=True)
-            thread.start()
-            self._threads.append(thread)
+            threading.Thread(target=run, name=name, daemon=True).start()
 
     def _maintain(self) -> None:
         _look_after("maintenance", "maintained", "maintenance_failed", lambda: maintain(self._tables))

@@ -163,7 +163,14 @@ PUBLISHED_WORKFLOW = fields(
     }
 )
 PUBLISHED_SHARD = fields(
-    {"version": NUMBER, "scheduler": TEXT, "shard": NUMBER, "shards": NUMBER, "workflows": items(PUBLISHED_WORKFLOW)}
+    {
+        "version": NUMBER,
+        "scheduler": TEXT,
+        "shard": NUMBER,
+        "shards": NUMBER,
+        "state": TEXT,
+        "workflows": items(PUBLISHED_WORKFLOW),
+    }
 )
 SCRIPT = request(script=TEXT, scriptUri=TEXT, executionConfig=TEXTS)
 DEPLOYED = fields({"clusterID": TEXT})

@@ -32,18 +32,19 @@ def suspend(services: TableServices, identifier: TableIdentifier, *, by: str) ->
     table = services.intents.take(identifier, "SUSPEND", check=_can_suspend)
     try:
         _pause_workflow(services, table)
-    except WorkflowError:
-        # Whether the workflow is what it was nobody knows: the call may have had its effect, or may have it yet.
-        services.intents.clear(table, late=LONGEST_CALL)
-        raise
-    except MtError:
-        services.intents.clear(table)
+    except MtError as error:
+        _give_up(services, table, error)
         raise
     services.intents.change(
         table,
         lambda tx, now: replace(now.advance(RefreshStatus.SUSPENDED, by=by, at=tx.now()), intent=None),
     )
     return CommandOutcome()
+
+
+def _give_up(services: TableServices, table: MaterializedTable, error: MtError) -> None:
+    # After an error of the scheduler nobody knows what the workflow is: the call may have had its effect, or may have it yet.
+    services.intents.clear(table, late=LONGEST_CALL if isinstance(error, WorkflowError) else None)
 
 
 def _can_suspend(table: MaterializedTable) -> None:
@@ -77,12 +78,8 @@ def resume(
         rescheduled = _unpause_workflow(services, table, given or None)
         if table.status is RefreshStatus.ACTIVATED and not (repaired or rescheduled or given):
             raise IllegalStatus(f"Materialized table {identifier} has been resumed already: it is ACTIVATED.")
-    except WorkflowError:
-        # Whether the workflow is what it was nobody knows: the call may have had its effect, or may have it yet.
-        services.intents.clear(table, late=LONGEST_CALL)
-        raise
-    except MtError:
-        services.intents.clear(table)
+    except MtError as error:
+        _give_up(services, table, error)
         raise
     forget = catch_up == "none"
 

@@ -44,7 +44,7 @@ class Publisher:
 
     def anchor(self, workflow_id: str) -> Dag:
         """Return the anchor DAG of the workflow's shard; raises WorkflowError saying what Airflow lacks without it."""
-        dag_id = anchor_of(self._settings.dag_id_prefix, shard_of(workflow_id))
+        dag_id = self._anchor_id(shard_of(workflow_id))
         found = self._dags.get(dag_id)
         if found is None or found.is_stale:
             raise WorkflowError(
@@ -56,7 +56,7 @@ class Publisher:
 
     def is_installed(self, workflow_id: str) -> bool:
         """Whether Airflow reads the shard of the workflow at all."""
-        found = self._dags.get(anchor_of(self._settings.dag_id_prefix, shard_of(workflow_id)))
+        found = self._dags.get(self._anchor_id(shard_of(workflow_id)))
         return found is not None and not found.is_stale
 
     def show(self, definition: WorkflowDefinition) -> Dag:
@@ -111,8 +111,11 @@ class Publisher:
         """Have the shard of the workflow read soon, without waiting for it."""
         self._parse(shard_of(workflow_id))
 
+    def _anchor_id(self, shard: int) -> str:
+        return anchor_of(self._settings.dag_id_prefix, shard)
+
     def _parse(self, shard: int) -> None:
-        anchor = self._dags.get(anchor_of(self._settings.dag_id_prefix, shard))
+        anchor = self._dags.get(self._anchor_id(shard))
         if anchor is not None:
             self._dags.parse(anchor)
 
@@ -143,7 +146,7 @@ class Publisher:
         dag = self._dags.get(definition.name)
         if dag is not None and not dag.is_stale:
             return f"is still on the schedule '{dag.summary}'"
-        anchor = anchor_of(self._settings.dag_id_prefix, shard_of(definition.workflow_id))
+        anchor = self._anchor_id(shard_of(definition.workflow_id))
         doc = " ".join(self._dags.doc(anchor).split())
         return f"has not appeared ({anchor} says: {doc[:_LONGEST_DOC]})" if doc else "has not appeared"
 

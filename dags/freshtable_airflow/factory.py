@@ -12,7 +12,7 @@ from airflow.sdk import DAG, Asset
 
 from freshtable_airflow.definition import Workflow
 from freshtable_airflow.hook import DEFAULT_CONNECTION
-from freshtable_airflow.operator import RefreshMaterializedTableOperator
+from freshtable_airflow.operator import RefreshWorkflowOperator
 from freshtable_airflow.timetable import GridTimetable
 
 TABLE_TAG = "materialized-table"
@@ -84,8 +84,8 @@ def anchor_of(number: int, settings: DagSettings, problems: Sequence[str], *, st
     )
 
 
-def _refresh_task(workflow: Workflow, settings: DagSettings) -> RefreshMaterializedTableOperator:
-    return RefreshMaterializedTableOperator(
+def _refresh_task(workflow: Workflow, settings: DagSettings) -> RefreshWorkflowOperator:
+    return RefreshWorkflowOperator(
         task_id=TASK_ID,
         table=workflow.identifier,
         workflow_id=workflow.workflow_id,

@@ -192,3 +192,10 @@ class RefreshMaterializedTableOperator(BaseOperator):
         for outlet in self.outlets:
             context["outlet_events"][outlet].extra = dict(result)
         return result
+
+
+class RefreshWorkflowOperator(RefreshMaterializedTableOperator):
+    """The task of a table's own DAG. It renders nothing: what the gateway serves was written by people who have no right to
+    read connections and variables of Airflow, which templates can."""
+
+    template_fields = ()

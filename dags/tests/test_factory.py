@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import copy
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk import DAG, Asset
+from airflow.sdk.execution_time.context import ConnectionAccessor, VariableAccessor
 from airflow.serialization.serialized_objects import DagSerialization
+from jinja2.sandbox import SandboxedEnvironment
 from stub_gateway import definition
 
 from freshtable_airflow.cache import ShardCache
 from freshtable_airflow.factory import DagSettings, dag_of
 from freshtable_airflow.loader import load_shard
+from freshtable_airflow.operator import RefreshMaterializedTableOperator
 from freshtable_airflow.shard import Shard
 
 SETTINGS = DagSettings()
@@ -116,3 +121,59 @@ def test_an_anchor_shows_which_state_of_its_shard_was_read(tmp_path: Path) -> No
     assert first.endswith("State: 5f0c1d2e3f4a5b6c")
     assert second is not None
     assert second.endswith("State: unknown")
+
+
+LEAK = "{{ conn.warehouse.password }} {{ var.value.api_key }} {{ 6 * 7 }}"
+
+
+def rendered(task: Any) -> Any:
+    """Return the task as Airflow hands it to a worker: rendered with the macros, variables and connections of templates."""
+    context = {
+        "conn": ConnectionAccessor(),
+        "var": {"value": VariableAccessor(deserialize_json=False)},
+        "ds": "2026-11-01",
+    }
+    task.render_template_fields(context, SandboxedEnvironment())
+    return task
+
+
+@pytest.fixture
+def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_WAREHOUSE", json.dumps({"conn_type": "generic", "password": "S3CRET"}))
+    monkeypatch.setenv("AIRFLOW_VAR_API_KEY", "variable-secret")
+
+
+@pytest.mark.usefixtures("secrets")
+def test_what_a_user_of_the_gateway_writes_is_no_template_for_airflow() -> None:
+    served = definition(
+        f"lake.default.`{LEAK}`",
+        name="mt__leak",
+        zone="UTC",
+        init_config={LEAK: LEAK},
+        execution_config={LEAK: LEAK},
+        dynamic_options={f"write.snapshot-property.{LEAK}": LEAK},
+        definition=LEAK,
+        details_url=LEAK,
+        description=LEAK,
+    )
+    (task,) = dag_of(served, SETTINGS).tasks
+    before = {name: copy.deepcopy(value) for name, value in vars(task).items() if "config" in name or "options" in name}
+
+    rendered(task)
+
+    assert task.table == f"lake.default.`{LEAK}`"
+    assert task.details_url == LEAK
+    assert {name: value for name, value in vars(task).items() if name in before} == before
+    assert "S3CRET" not in repr(vars(task))
+    assert "variable-secret" not in repr(vars(task))
+
+
+@pytest.mark.usefixtures("secrets")
+def test_a_task_that_people_write_has_its_templates_rendered() -> None:
+    task = RefreshMaterializedTableOperator(
+        task_id="t", table="lake.{{ ds }}", dynamic_options={"k": "{{ conn.warehouse.password }}"}
+    )
+
+    rendered(task)
+
+    assert (task.table, task.dynamic_options) == ("lake.2026-11-01", {"k": "S3CRET"})

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from mt_core.secrets import MASK, is_secret, without_passwords
+
 _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
 _MAX_BYTES, _BACKUPS = 20_000_000, 5
 
@@ -21,12 +23,25 @@ class JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
-            **{key: value for key, value in record.__dict__.items() if key not in _STANDARD},
+            "message": without_passwords(record.getMessage()),
+            **{key: _shown(key, value) for key, value in record.__dict__.items() if key not in _STANDARD},
         }
         if record.exc_info:
-            event["exception"] = self.formatException(record.exc_info)
+            event["exception"] = without_passwords(self.formatException(record.exc_info))
         return json.dumps(event, default=str)
+
+
+class PlainLines(logging.Formatter):
+    """What people read on stderr."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return without_passwords(super().format(record))
+
+
+def _shown(key: str, value: object) -> object:
+    if is_secret(key):
+        return MASK
+    return without_passwords(value) if isinstance(value, str) else value
 
 
 def log_to(folder: Path, *, verbose: bool) -> None:
@@ -35,7 +50,7 @@ def log_to(folder: Path, *, verbose: bool) -> None:
     file.setFormatter(JsonLines())
     console = logging.StreamHandler(sys.stderr)
     console.setLevel(logging.INFO if verbose else logging.WARNING)
-    console.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    console.setFormatter(PlainLines("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[file, console], force=True)
     for noisy in ("py4j", "httpx", "alembic", "uvicorn.access"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

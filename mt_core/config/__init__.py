@@ -2,17 +2,15 @@
 
 from mt_core.config.reading import Config, load_config, machine_zone
 from mt_core.config.settings import SETTINGS, Kind, Setting, settings_markdown
-from mt_core.config.values import Secret, secret_url, value_of
+from mt_core.config.values import value_of
 
 __all__ = [
     "SETTINGS",
     "Config",
     "Kind",
-    "Secret",
     "Setting",
     "load_config",
     "machine_zone",
-    "secret_url",
     "settings_markdown",
     "value_of",
 ]

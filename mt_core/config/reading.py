@@ -12,8 +12,9 @@ from typing import Any
 import yaml
 
 from mt_core.config.settings import BY_KEY, ENVIRONMENT_PREFIX, SETTINGS, Kind, Setting
-from mt_core.config.values import Secret, Value, known_zone, masked, secret_url, shown, value_of
+from mt_core.config.values import Value, known_zone, shown, value_of
 from mt_core.errors import ConfigError
+from mt_core.secrets import Secret, masked, secret_url
 
 SPARK_PREFIX = "spark."
 SCHEDULER_PREFIX = "workflow-scheduler."
@@ -95,8 +96,7 @@ class Config:
     def rows(self) -> Iterator[tuple[str, str, str]]:
         """Yield key, value and source of every setting in force, secrets hidden, ordered by key."""
         texts = {key: shown(value) for key, value in self.values.items()}
-        texts |= {key: masked(key, text) for key, text in self.spark.items()}
-        texts |= {key: masked(key, given.text) for key, given in self.scheduler.items()}
+        texts |= masked(self.spark) | masked({key: given.text for key, given in self.scheduler.items()})
         for key in sorted(texts):
             yield key, texts[key], self.sources[key]
 

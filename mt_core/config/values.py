@@ -1,4 +1,4 @@
-"""Values of settings: what their texts mean, and secrets that do not show themselves."""
+"""Values of settings: what their texts mean, and how people see them."""
 
 from __future__ import annotations
 
@@ -9,44 +9,7 @@ from zoneinfo import ZoneInfo
 
 from mt_core.config.settings import Kind, Setting
 from mt_core.errors import ConfigError
-
-HIDDEN = "***"
-
-
-class Secret:
-    """A text that never shows itself: str() and repr() give `***`, or *shown*; `reveal()` gives the text."""
-
-    __slots__ = ("_shown", "_text")
-
-    def __init__(self, text: str, shown: str = HIDDEN) -> None:
-        self._text, self._shown = text, shown
-
-    def reveal(self) -> str:
-        return self._text
-
-    def __str__(self) -> str:
-        return self._shown
-
-    __repr__ = __str__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._text == self._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
-
-    def __bool__(self) -> bool:
-        return bool(self._text)
-
-
-_URL_PASSWORD = re.compile(r"(://[^:/?#@]*:).*(?=@)|((?:password|sslpassword)=)[^&]*")
-_SECRET_KEY = re.compile(r"secret|password|token|credential|access[.-]?key", re.IGNORECASE)
-
-
-def secret_url(url: str) -> Secret:
-    """Return *url* as a secret that shows all but its password."""
-    return Secret(url, _URL_PASSWORD.sub(lambda found: (found[1] or found[2]) + HIDDEN, url))
-
+from mt_core.secrets import MASK, Secret, secret_url
 
 Value = str | int | bool | timedelta | Secret | tuple[Secret, ...]
 _DURATION = re.compile(r"([0-9]{1,12})\s*([a-z]+)")
@@ -67,7 +30,7 @@ def value_of(setting: Setting, text: str, source: str) -> Value:
     """Return what *text* means for *setting*; raises ConfigError naming key, value, expected form and *source*."""
     value = _PARSERS[setting.kind](setting, text.strip())
     if value is None:
-        shown = HIDDEN if setting.secret else f"'{text}'"
+        shown = MASK if setting.secret else f"'{text}'"
         raise ConfigError(f"{setting.key}: {shown} ({source}) cannot be used; expected {_expected(setting)}.")
     return value
 
@@ -147,11 +110,6 @@ def _expected(setting: Setting) -> str:
             return "true or false"
         case _:
             return "a text that is not empty"
-
-
-def masked(key: str, text: str) -> str:
-    """Return the text of a setting that is not ours, hidden if it looks like a secret."""
-    return HIDDEN if _SECRET_KEY.search(key) else str(secret_url(text))
 
 
 def shown(value: Value) -> str:

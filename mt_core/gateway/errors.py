@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mt_core.errors import GatewayBusy, MtError, RequestInvalid
 from mt_core.gateway.answers import JsonAnswer
+from mt_core.secrets import without_passwords
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ def error_answer(error: MtError, status: int = 500, *, doing: str = "The request
 
 def bad_request(error: MtError) -> JsonAnswer:
     """Return *error* in the one-element form, with 400."""
-    text = f"RestHandlerException: Bad request, could not parse parameters: {error}\n{_cause(error)}"
+    text = f"RestHandlerException: Bad request, could not parse parameters: {_shown(error)}\n{_cause(error)}"
     return JsonAnswer({"errors": [text]}, 400, _headers(error, 400))
 
 
@@ -88,7 +89,11 @@ def _as_mt_error(error: Exception) -> MtError:
 
 
 def _cause(error: MtError) -> str:
-    return f"Caused by: {type(error).__name__}: {error!s}\n\tat {_origin(error)}"
+    return f"Caused by: {type(error).__name__}: {_shown(error)}\n\tat {_origin(error)}"
+
+
+def _shown(error: MtError) -> str:
+    return without_passwords(str(error))
 
 
 def _headers(error: MtError, status: int) -> dict[str, str]:

@@ -9,7 +9,7 @@ from mt_core.gateway.requests import JsonBody, SessionHandle
 from mt_core.gateway.schemas import NOTHING, OPEN_SESSION, SESSION, SESSION_CLOSED, SESSION_OPENED, described
 from mt_core.gateway.services import GatewayServices
 from mt_core.gateway.versions import ApiVersion
-from mt_core.sessions.secrets import masked
+from mt_core.secrets import masked
 
 
 def sessions_router(services: GatewayServices, version: ApiVersion) -> APIRouter:

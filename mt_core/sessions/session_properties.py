@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from mt_core.secrets import masked
 from mt_core.sessions import answers
 from mt_core.sessions.operation import OperationResult
 from mt_core.sessions.property_values import check_property
-from mt_core.sessions.secrets import masked
 from mt_core.sessions.session import Session
 from mt_core.sql.statements import SetProperty
 

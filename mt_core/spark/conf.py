@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from mt_core.sessions.secrets import SECRET_KEYS
+from mt_core.secrets import SECRET_KEYS, masked
 from mt_core.sql.catalog_options import configured_catalogs
 
 CATALOG = "lake"
@@ -24,7 +24,6 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 LARGE_VALUES = "spark.sql.execution.arrow.useLargeVarTypes"
 
 _SQLITE = re.compile(r"jdbc:sqlite:(?:file:)?(?P<path>/[^?]*)")
-_SECRET = re.compile(SECRET_KEYS, re.IGNORECASE)
 
 _POOLS = f"""<?xml version="1.0"?>
 <allocations>
@@ -105,7 +104,8 @@ def catalog_names(settings: DriverSettings) -> frozenset[str]:
 
 def launch_conf(conf: Mapping[str, str]) -> dict[str, str]:
     """Return the part of *conf* that the JVM must know before it starts; no secret shows on its command line."""
-    return {key: value for key, value in conf.items() if not key.startswith("spark.sql.") and not _SECRET.search(key)}
+    harmless = masked(conf)
+    return {key: value for key, value in conf.items() if not key.startswith("spark.sql.") and harmless[key] == value}
 
 
 def prepare_files(settings: DriverSettings) -> None:

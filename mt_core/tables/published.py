@@ -9,6 +9,7 @@ from typing import Any
 
 from mt_core.errors import RequestInvalid, TableNotFound
 from mt_core.model.table import MaterializedTable
+from mt_core.secrets import without_passwords
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.pages import PAGE
 from mt_core.tables.ports import Registry, Transaction
@@ -76,4 +77,5 @@ def _tables(tx: Transaction, *, table_ids: Iterable[str]) -> list[MaterializedTa
 
 
 def _statement(table: MaterializedTable | None) -> str:
-    return show_create(table, or_alter=False) if table is not None else ""
+    # Whoever reads this never runs it, so passwords in the query are hidden as well.
+    return without_passwords(show_create(table, or_alter=False)) if table is not None else ""

@@ -14,6 +14,7 @@ from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import DONE, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.rowset import BIGINT, BOOLEAN, INT, STRING, Column, RowSet
+from mt_core.secrets import masked
 from mt_core.sql.spark_types import in_flink
 from mt_core.sql.statements import ShowMaterializedTables
 from mt_core.tables.commands import CommandContext
@@ -28,7 +29,6 @@ from mt_core.tables.pages import on_each_page
 from mt_core.tables.ports import Transaction
 from mt_core.tables.requests import refuse_initializing
 from mt_core.tables.services import TableServices, query_of
-from mt_core.tables.show_create import masked
 
 LEDGER_LIMIT = 20
 _WILDCARDS = {"%": ".*", "_": "."}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from mt_core.model.table import Column, MaterializedTable, quoted
-
-_SECRET_WORDS = ("password", "secret", "token", "credential", "api-key", "apikey")
-MASK = "******"
+from mt_core.secrets import masked
 
 
 def show_create(table: MaterializedTable, *, or_alter: bool) -> str:
@@ -25,7 +23,7 @@ def _clauses(table: MaterializedTable, or_alter: bool) -> Iterator[str]:
     if definition.partition_keys:
         yield f"PARTITIONED BY ({', '.join(quoted(key) for key in definition.partition_keys)})"
     if definition.options:
-        yield "WITH (\n" + ",\n".join(_option(*item) for item in sorted(masked(definition.options).items())) + "\n)"
+        yield "WITH (\n" + ",\n".join(_option(*item) for item in masked(definition.options).items()) + "\n)"
     yield f"FRESHNESS = {definition.freshness}"
     yield f"REFRESH_MODE = {definition.refresh_mode}"
     yield f"AS {definition.expanded_query}"
@@ -52,10 +50,3 @@ def _option(key: str, value: str) -> str:
 def literal(text: str) -> str:
     """Return *text* as a SQL string literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def masked(options: Mapping[str, str]) -> dict[str, str]:
-    """Return *options* with the values of secret ones hidden."""
-    return {
-        key: MASK if any(word in key.lower() for word in _SECRET_WORDS) else value for key, value in options.items()
-    }

@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from mt_core.model.freshness import cron_of
+from mt_core.secrets import is_secret
 from mt_core.workflow.definitions import SHARDS, WorkflowDefinition
 from mt_core.workflow.operations import Schedule
 
@@ -41,10 +42,15 @@ def workflow_json(definition: WorkflowDefinition, *, text: str = "", details_url
         "description": definition.description,
         "schedule": schedule_json(definition.schedule),
         **{key: body[key] for key in ("freshness", "zone", "since", "paused")},
-        **{key: body[key] for key in ("init_config", "execution_config", "dynamic_options")},
+        # A refresh takes the secret options of its table from the registry: schedulers need not know them.
+        **{key: _without_secrets(body[key]) for key in ("init_config", "execution_config", "dynamic_options")},
         "definition": text,
         "details_url": details_url,
     }
+
+
+def _without_secrets(options: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in options.items() if not is_secret(key)}
 
 
 def published_shard(scheduler: str, number: int, workflows: Sequence[dict[str, Any]], *, state: str) -> PublishedShard:

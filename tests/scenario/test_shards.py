@@ -19,7 +19,7 @@ from mt_core.workflow.definitions import WorkflowDefinition, shard_of
 from mt_core.workflow.operations import Schedule
 from tests.scenario.running_gateway import Gateway, root_cause
 
-CREATE = """CREATE MATERIALIZED TABLE daily WITH ('write.password' = 'p4ss')
+CREATE = """CREATE MATERIALIZED TABLE daily COMMENT 'from jdbc:x://u:hunter2@h' WITH ('write.password' = 'p4ss')
 FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM orders"""
 
 
@@ -95,6 +95,16 @@ def test_a_shard_has_all_that_a_dag_needs(world: ManagerWorld, airflow: httpx.Cl
     assert "CREATE MATERIALIZED TABLE `lake`.`default`.`daily`" in text
     assert parse(text) is not None
     assert "p4ss" not in text
+
+
+def test_no_secret_of_a_table_is_published(world: ManagerWorld, airflow: httpx.Client) -> None:
+    path = publish(world, dynamic_options={"s3.access-key": "hunter2", "write.format.default": "orc"})
+
+    answer = airflow.get(path)
+
+    assert "COMMENT 'from jdbc:x://u:***@h'" in answer.json()["workflows"][0]["definition"]
+    assert "hunter2" not in answer.text
+    assert answer.json()["workflows"][0]["dynamic_options"] == {"write.format.default": "orc"}
 
 
 def test_a_schedule_that_cron_cannot_say_is_a_grid(world: ManagerWorld, airflow: httpx.Client) -> None:

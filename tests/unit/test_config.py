@@ -9,11 +9,9 @@ from mt_core.config import (
     SETTINGS,
     Config,
     Kind,
-    Secret,
     Setting,
     load_config,
     machine_zone,
-    secret_url,
     settings_markdown,
     value_of,
 )
@@ -349,38 +347,6 @@ def test_asking_for_another_type_is_a_mistake_of_ours() -> None:
 
 
 # --------------------------------------------------------------------------------------------------------------- secrets
-
-
-def test_a_secret_shows_itself_only_when_asked() -> None:
-    secret = Secret("hunter2")
-
-    assert (str(secret), repr(secret), f"{secret}", f"{secret!r}", secret.reveal()) == (
-        "***",
-        "***",
-        "***",
-        "***",
-        "hunter2",
-    )
-    assert (secret == Secret("hunter2"), secret == Secret("x"), secret == "hunter2") == (True, False, False)
-    assert (bool(secret), bool(Secret("")), len({secret, Secret("hunter2")})) == (True, False, 1)
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("postgresql://u:p@h:5432/db", "postgresql://u:***@h:5432/db"),
-        ("postgresql://u:p@ss:w@h/db", "postgresql://u:***@h/db"),
-        (
-            "postgresql://h/db?user=u&password=p&sslmode=require",
-            "postgresql://h/db?user=u&password=***&sslmode=require",
-        ),
-        ("postgresql://u@h/db", "postgresql://u@h/db"),
-        ("sqlite:////tmp/registry.db", "sqlite:////tmp/registry.db"),
-        ("", ""),
-    ],
-)
-def test_a_url_shows_all_but_its_password(url: str, shown: str) -> None:
-    assert (str(secret_url(url)), repr(secret_url(url)), secret_url(url).reveal()) == (shown, shown, url)
 
 
 def test_no_secret_is_in_the_rows_or_the_repr() -> None:

@@ -180,8 +180,10 @@ def test_describe_extended_works_while_scheduler_and_engine_are_away(world: Mana
 
 
 def test_describe_extended_masks_secrets(world: ManagerWorld) -> None:
-    world.sql(DAILY.replace("WITH (", "WITH ('my.password' = 'hunter2', "))
-    world.sql("ALTER MATERIALIZED TABLE daily RESUME WITH ('my.token' = 'hunter3')")
+    world.sql(DAILY.replace("WITH (", "WITH ('s3.access-key' = 'hunter2', "))
+    world.sql(
+        "ALTER MATERIALIZED TABLE daily RESUME WITH ('write.uri' = 'jdbc:x://u:hunter3@h', 'db.passwd' = 'hunter4')"
+    )
 
     assert "hunter" not in str(facts(world))
 

@@ -16,7 +16,7 @@ from mt_core.tables.commands import CommandContext
 from mt_core.tables.definition import define
 from mt_core.tables.ports import AnalysedQuery
 from mt_core.tables.settings import ManagerSettings
-from mt_core.tables.show_create import MASK, show_create
+from mt_core.tables.show_create import show_create
 from mt_core.testing.manager_world import DAILY, START, ManagerWorld
 
 DEFINITION = TableDefinition(
@@ -94,12 +94,14 @@ def test_any_text_survives_being_quoted(comment: str | None, value: str, key: st
 
 
 def test_the_values_of_secret_options_are_masked() -> None:
-    options = {"jdbc.password": "hunter2", "s3.SECRET-key": "hunter3", "access_token": "hunter4", "write.x": "y"}
+    secrets = ("jdbc.password", "s3.SECRET-key", "access_token", "write.s3.access-key", "x.account.key", "passphrase")
+    url = {"write.uri": "jdbc:postgresql://u:hunter2@h/db"}
+    options = {**dict.fromkeys(secrets, "hunter2"), **url, "write.x": "y"}
 
     shown = show_create(table_of(replace(DEFINITION, options=options)), or_alter=False)
 
     assert "hunter" not in shown
-    assert shown.count(MASK) == 3
+    assert shown.count("'***'") == len(secrets)
     assert "'write.x' = 'y'" in shown
 
 

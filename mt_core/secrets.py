@@ -1,0 +1,96 @@
+"""Secrets: which keys name one, and how texts are shown without them.
+
+Everything that shows a property, an option, a setting or a text from outside asks here, so that no two places can disagree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+MASK = "***"
+
+_OF_COLUMNS = r"write\..*\.column\.|partition\.fields\."
+# Such a last word says that the value is about a secret, and not the secret itself.
+_ABOUT = (
+    "providers?|enabled|disabled|files?|path|dir|location|type|class|format|algorithm|bit-?length|length|size|limit|count|"
+    "max|min|bytes|ms|seconds|at|ttl|expir(?:y|ation|es)|interval|timeout|ur[il]|endpoint|scopes?"
+)
+_SECRET_WORDS = "passw(?:or)?d|passphrase|passcode|pwd|secret|token(?!iz)|credential|authorization|signature|jaas"
+_SECRET_KEYS_OF = "access|account|private|api|shared|signing|master|subscription|sas|sse|client|(?:en|de)cryption"
+SECRET_KEYS = (
+    rf"^(?!(?:{_OF_COLUMNS}))(?!.*(?:[._-]|tokens?|secrets?|passwords?|credentials?)(?:{_ABOUT})$)"
+    rf".*(?:{_SECRET_WORDS}|(?:{_SECRET_KEYS_OF})[._-]?key(?![._-]?fields)|(?:^|[._-]|db|user)pass$|(?:^|[._-])sig$)"
+)
+"""The keys whose values are secret, as a regular expression of Python and of Java, to be used in any case of letters."""
+
+_SECRET = re.compile(SECRET_KEYS, re.IGNORECASE | re.DOTALL)
+# A port is not a password: `http://host:8080/x?mail=a@b`.
+_URL_PASSWORD = re.compile(r"(://[^:/?#@\s]*:)(?![0-9]+[/?#])[^\s'\"<>]{1,500}(?=@)")
+_ASSIGNMENT = re.compile(r"(?<![\w.-])([\w.-]+)(=)(\"[^\"]*\"|'[^']*'|[^&;,\s)'\"]+)")
+_HEADER = re.compile(r"(authorization['\"]?\s*[:=]\s*['\"]?(?:bearer|basic)\s+)[\w.~+/=-]+", re.IGNORECASE)
+
+
+class Secret:
+    """A text that never shows itself: str() and repr() give `***`, or *shown*; `reveal()` gives the text."""
+
+    __slots__ = ("_shown", "_text")
+
+    def __init__(self, text: str, shown: str = MASK) -> None:
+        self._text, self._shown = text, shown
+
+    def reveal(self) -> str:
+        return self._text
+
+    def __str__(self) -> str:
+        return self._shown
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+
+def secret_url(url: str) -> Secret:
+    """Return *url* as a secret that shows all but its password, which may have any character but a line break."""
+    return Secret(url, without_passwords(re.sub(r"(://[^:/?#@]*:).*(?=@)", rf"\g<1>{MASK}", url)))
+
+
+def is_secret(key: str) -> bool:
+    """Return whether the value of property *key* must not be shown."""
+    return _SECRET.search(key) is not None
+
+
+def shown(key: str, value: str) -> str:
+    """Return the value of property *key* as it may be shown: masked, or without the passwords in it."""
+    return MASK if value and is_secret(key) else without_passwords(value)
+
+
+def masked(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return *properties* sorted by key, as they may be shown."""
+    return {key: shown(key, value) for key, value in sorted(properties.items())}
+
+
+def without_passwords(text: str) -> str:
+    """Return *text* without passwords in URLs, values of `secret=value` and headers of authorization."""
+    text = _URL_PASSWORD.sub(rf"\g<1>{MASK}", text) if "://" in text else text
+    text = _ASSIGNMENT.sub(_shown_assignment, text) if "=" in text else text
+    return _HEADER.sub(rf"\g<1>{MASK}", text)
+
+
+def redacted(text: str, properties: Mapping[str, str]) -> str:
+    """Return *text*, which may quote from *properties*, with the values of the secret ones masked."""
+    for key, value in properties.items():
+        if value and is_secret(key):
+            text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", MASK, text)
+    return without_passwords(text)
+
+
+def _shown_assignment(found: re.Match[str]) -> str:
+    return f"{found[1]}={MASK}" if is_secret(found[1]) else found[0]

@@ -19,7 +19,7 @@ setup: $(STAMP)  ## Make .venv with the command `freshtable`, and fetch the Spar
 $(STAMP): pyproject.toml
 	@echo "Installing Spark and what else the gateway needs into $(VENV); the first time takes a few minutes."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[gateway,postgres,demo,dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[gateway,client,postgres,demo,dev]'
 	$(BIN)/python -m mt_core.spark.jars
 	@touch $@
 
@@ -40,6 +40,8 @@ check: setup     ## Format, lint, types, import layers, fast tests (under a minu
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
 	PYTHONPATH=dags $(BIN)/lint-imports --cache-dir .import_linter_cache
+	$(BIN)/deptry mt_core scheduler_plugins
+	cd dags && ../$(BIN)/deptry freshtable_airflow
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not spark and not postgres and not flink and not airflow and not slow'
 
 format: setup    ## Rewrite the sources in our format

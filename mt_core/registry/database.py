@@ -13,6 +13,7 @@ from sqlalchemy import URL, Connection, Engine, column, create_engine, event, in
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from mt_core.errors import ConfigError
+from mt_core.extras import installation
 from mt_core.registry.failures import translated
 from mt_core.registry.schema import NEWEST
 
@@ -104,9 +105,7 @@ def _postgres(url: URL) -> Engine:
             pool_pre_ping=True,
         )
     except (ModuleNotFoundError, NoSuchModuleError) as cause:
-        raise ConfigError(
-            f"Registry {shown(url)} needs psycopg; install it: pip install 'freshtable[postgres]'."
-        ) from cause
+        raise ConfigError(f"Registry {shown(url)} needs psycopg; {installation('postgres')}.") from cause
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: object) -> None:

@@ -1,11 +1,12 @@
 import json
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from croniter import croniter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,8 @@ INSTANTS = st.one_of(
 )
 
 
+# No change of the clock in the century of INSTANTS.
+STEADY_ZONES = ["UTC", "Asia/Kolkata", "America/Phoenix", "Africa/Lagos"]
 MINUTE = timedelta(minutes=1)
 
 
@@ -366,3 +369,15 @@ def test_a_wall_clock_leads_back_to_its_instant(zone: str, instant: datetime) ->
 )
 def test_the_cron_expression_of_a_freshness(amount: int, unit: str, cron: str | None) -> None:
     assert cron_of(Freshness(amount, unit)) == cron
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from([each for each in FRESHNESSES if cron_of(each)]), st.sampled_from(STEADY_ZONES), INSTANTS)
+def test_where_the_clock_never_changes_croniter_finds_the_points_of_the_grid_in_its_cron(
+    freshness: Freshness, zone: str, instant: datetime
+) -> None:
+    grid, expected = grid_of(freshness, zone), croniter(cron_of(freshness), instant.astimezone(ZoneInfo(zone)))
+
+    found = list(islice(grid.points(instant), 3))
+
+    assert found == [expected.get_next(datetime).astimezone(UTC) for _ in range(3)]

@@ -1,0 +1,57 @@
+"""The type objects, constructors and column descriptions of PEP 249."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, time
+
+from mt_core.rowset import Column
+
+Description = tuple[str, str, None, int | None, int | None, int | None, bool]
+
+
+class TypeObject:
+    """Equal to the type codes of a kind of columns, which are the names of their logical types."""
+
+    def __init__(self, *roots: str) -> None:
+        self._roots = frozenset(roots)
+
+    def __eq__(self, other: object) -> bool:
+        return other in self._roots if isinstance(other, str) else self is other
+
+    def __hash__(self) -> int:
+        return hash(self._roots)
+
+
+STRING = TypeObject("CHAR", "VARCHAR", "VARIANT")
+BINARY = TypeObject("BINARY", "VARBINARY")
+NUMBER = TypeObject("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+DATETIME = TypeObject(
+    "DATE",
+    "TIME_WITHOUT_TIME_ZONE",
+    "TIMESTAMP_WITHOUT_TIME_ZONE",
+    "TIMESTAMP_WITH_TIME_ZONE",
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE",
+)
+ROWID = TypeObject()
+
+Date, Time, Timestamp, Binary = date, time, datetime, bytes
+DateFromTicks, TimestampFromTicks = date.fromtimestamp, datetime.fromtimestamp
+
+
+def TimeFromTicks(ticks: float) -> time:  # noqa: N802 - the standard names it so
+    """Return the local time of day *ticks* seconds after the epoch."""
+    return datetime.fromtimestamp(ticks).time()  # noqa: DTZ006 - local time by the standard
+
+
+def description_of(column: Column) -> Description:
+    """Return what `Cursor.description` says of *column*."""
+    kind, extras = column.type, column.type.extras
+    return (
+        column.name,
+        kind.root,
+        None,
+        extras.get("length"),
+        extras.get("precision"),
+        extras.get("scale"),
+        kind.nullable,
+    )

@@ -1,0 +1,25 @@
+"""The extras of the package: what to install when an optional package is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mt_core.errors import ConfigError
+
+
+def installation(extra: str) -> str:
+    """Return the words that say how to install *extra*, from a checkout and from a wheel."""
+    return (
+        f"install the extra '{extra}': pip install '.[{extra}]' in a checkout of Freshtable, "
+        f"or pip install '<path of the wheel>[{extra}]'"
+    )
+
+
+@contextmanager
+def requiring(extra: str, what: str) -> Iterator[None]:
+    """Raise ConfigError when an import inside fails because the packages of *extra* are missing."""
+    try:
+        yield
+    except ModuleNotFoundError as cause:
+        raise ConfigError(f"{what} needs the package {cause.name}; {installation(extra)}.") from cause

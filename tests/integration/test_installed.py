@@ -1,0 +1,204 @@
+"""What a user installs works: the wheels, with each of their extras, in environments that have nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.gateway_process import FAST, launch, ready_url
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ("mt_core", "scheduler_plugins", "pyproject.toml", "README.md", "LICENSE")
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
+
+SETUP = """
+CREATE TABLE lake.default.orders (id BIGINT, city STRING, amount DECIMAL(10, 2), weight DOUBLE) USING iceberg;
+INSERT INTO lake.default.orders VALUES (1, 'Rome', 10.00, 0.5), (2, 'Oslo', 5.50, NULL), (3, NULL, 7.25, 1.5);
+CREATE MATERIALIZED TABLE lake.default.revenue FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL
+  AS SELECT city, count(*) AS orders, sum(amount) AS revenue FROM lake.default.orders GROUP BY city;
+INSERT INTO lake.default.orders VALUES (4, 'Oslo', 100.00, 2.5);
+ALTER MATERIALIZED TABLE lake.default.revenue REFRESH;
+"""
+DRIVER = """
+import sys
+from mt_core.client import dbapi
+
+with dbapi.connect(sys.argv[1]) as connection:
+    cursor = connection.cursor().execute("SELECT id, city, amount, weight FROM lake.default.orders ORDER BY id")
+    print(cursor.fetchall()[1])
+"""
+CLIENTS = """
+import sys
+import pandas
+import sqlalchemy
+from mt_core.client import dbapi
+
+engine = sqlalchemy.create_engine(sys.argv[1].replace("http", "freshtable") + "/lake/default")
+print(pandas.read_sql("SELECT city, orders FROM revenue WHERE city = 'Oslo'", engine).to_dict("records"))
+with dbapi.connect(sys.argv[1]) as connection:
+    cursor = connection.cursor()
+    print(cursor.execute("SELECT id FROM lake.default.orders").fetch_arrow().num_rows)
+    print(len(cursor.execute("SELECT id FROM lake.default.orders").fetch_df()))
+"""
+REGISTRY = """
+import sys
+from mt_core.registry.database import connect
+
+print(connect(sys.argv[1]).dialect.driver)
+"""
+FLIGHTS = """
+import sys
+from pathlib import Path
+from mt_core.demo.flights import write_files
+from mt_core.demo.run import run_demo
+
+print(write_files(Path(sys.argv[1])).path("flights").exists())
+"""
+PROVIDER = """
+import importlib, pkgutil
+from importlib.metadata import version
+import freshtable_airflow
+from airflow.providers_manager import ProvidersManager
+
+for module in pkgutil.iter_modules(freshtable_airflow.__path__):
+    importlib.import_module(f"freshtable_airflow.{module.name}")
+print(freshtable_airflow.__file__)
+print(ProvidersManager().providers["freshtable-airflow"].version == version("freshtable-airflow"))
+"""
+
+
+class Installation:
+    """An environment of its own into which the wheel of the checkout is installed, one extra after the other."""
+
+    def __init__(self, folder: Path, wheel: Path) -> None:
+        self._wheel, self.bin = wheel, folder / "bin"
+        # Nothing of the checkout, and nothing of this process, is to be found from here.
+        self.environ = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        run([sys.executable, "-m", "venv", folder], folder.parent, self.environ)
+
+    def install(self, *extras: str) -> None:
+        wanted = f"[{','.join(extras)}]" if extras else ""
+        self.run("python", "-m", "pip", "install", "--quiet", f"{self._wheel}{wanted}")
+
+    def run(self, command: str, *arguments: str | Path, code: int = 0) -> str:
+        return run([self.bin / command, *arguments], self.bin, self.environ, code)
+
+
+def run(command: list[str | Path], folder: Path, environ: dict[str, str], code: int = 0) -> str:
+    """Return what a command says on stdout, or on stderr when it is expected to fail."""
+    ended = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    return ended.stderr if code else ended.stdout
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the two wheels of this checkout, built from a copy: a build leaves files in its sources."""
+    folder = tmp_path_factory.mktemp("wheels")
+    main, dags = folder / "main", folder / "dags"
+    main.mkdir()
+    for name in SOURCES:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, main / name)
+    shutil.copytree(ROOT / "dags", dags)
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder]
+    run([*build, main, dags], folder, dict(os.environ))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installation(wheels: Path) -> Installation:
+    wheel = next(wheels.glob("freshtable-*.whl"))
+    return Installation(wheels / "environment", wheel)
+
+
+@pytest.fixture(scope="module")
+def gateway(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a gateway which runs with nothing but the extra `gateway`."""
+    home = tmp_path_factory.mktemp("home")
+    options = [part for setting in FAST for part in ("-D", setting)]
+    command = [str(installation.bin / "freshtable"), "gateway", "--home", str(home), *options]
+    installation.install("gateway")
+    process = launch(command, home / "stderr.txt", installation.environ)
+    try:
+        yield ready_url(process)
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def test_the_wheel_has_every_file_of_the_package(wheels: Path) -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files", "mt_core", "scheduler_plugins"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    wheel = next(wheels.glob("freshtable-*.whl"))
+
+    packed = run([sys.executable, "-m", "zipfile", "-l", wheel], wheels, dict(os.environ))
+
+    assert [name for name in tracked.stdout.split() if name not in packed] == []
+
+
+def test_the_base_alone_is_a_client_and_says_which_extra_a_gateway_needs(installation: Installation) -> None:
+    installation.install()
+
+    refused = installation.run("freshtable", "gateway", code=1)
+    unreachable = installation.run("freshtable", "sql", "--gateway", "http://127.0.0.1:9", "-e", "SELECT 1", code=1)
+
+    assert "pip install '.[gateway]'" in refused
+    assert "pip install '.[demo]'" in installation.run("freshtable", "demo", code=1)
+    assert "There is no gateway at http://127.0.0.1:9" in unreachable
+
+
+def test_statements_and_a_refresh_work_with_the_extra_gateway_alone(installation: Installation, gateway: str) -> None:
+    sql = ["freshtable", "sql", "--gateway", gateway, "--format", "csv"]
+
+    installation.run(*sql, "-e", SETUP)
+    rows = installation.run(*sql, "-e", "SELECT city, orders, revenue FROM lake.default.revenue ORDER BY city")
+
+    assert rows == "city,orders,revenue\n,1,7.25\nOslo,2,105.50\nRome,1,10.00\n"
+    assert installation.run("python", "-c", DRIVER, gateway) == "(2, 'Oslo', Decimal('5.50'), None)\n"
+
+
+@pytest.mark.postgres
+def test_a_registry_in_postgresql_opens_with_the_extra_postgres(
+    installation: Installation, gateway: str, postgres_database: str
+) -> None:
+    refused = installation.run("python", "-c", REGISTRY, postgres_database, code=1)
+
+    installation.install("gateway", "postgres")
+
+    assert "pip install '.[postgres]'" in refused
+    assert installation.run("python", "-c", REGISTRY, postgres_database) == "psycopg\n"
+
+
+def test_pandas_sqlalchemy_and_arrow_read_rows_with_the_extra_client(installation: Installation, gateway: str) -> None:
+    installation.install("client")
+
+    shown = installation.run("python", "-c", CLIENTS, gateway)
+
+    assert shown == "[{'city': 'Oslo', 'orders': 2}]\n4\n4\n"
+
+
+def test_the_demo_has_its_flights_with_the_extra_demo(installation: Installation, tmp_path: Path) -> None:
+    installation.install("demo")
+
+    assert installation.run("python", "-c", FLIGHTS, tmp_path) == "True\n"
+
+
+@pytest.mark.airflow
+def test_the_provider_of_the_airflow_wheel_is_found_by_airflow(wheels: Path, tmp_path: Path) -> None:
+    wheel, python = next(wheels.glob("freshtable_airflow-*.whl")), ROOT / ".venv-airflow" / "bin" / "python"
+    # Before the packages of Airflow's environment, which has the checkout's own in editable mode.
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "AIRFLOW_HOME": str(tmp_path / "home")}
+    target = ["--no-deps", "--target", tmp_path / "site", wheel]
+    run([python, "-m", "pip", "install", "--quiet", *target], tmp_path, environ)
+
+    shown = run([python, "-c", PROVIDER], tmp_path, environ)
+
+    assert shown.splitlines()[-2:] == [str(tmp_path / "site" / "freshtable_airflow" / "__init__.py"), "True"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-import threading
+import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 from mt_core.app.home import Home
 from mt_core.app.settings import (
@@ -19,9 +21,9 @@ from mt_core.app.settings import (
     spools,
 )
 from mt_core.app.wiring import Parts, Watch, Wiring
+from mt_core.background import BackgroundLoop
 from mt_core.clock import SystemClock
 from mt_core.config import Config
-from mt_core.errors import MtError
 from mt_core.gateway.application import build_app
 from mt_core.gateway.server import GatewayServer, listen
 from mt_core.registry.store import SqlRegistry
@@ -33,14 +35,16 @@ from mt_core.spark.java import check_java
 from mt_core.spark.statements import SparkStatements
 from mt_core.tables.maintenance import maintain
 from mt_core.tables.reconcile import reconcile
+from mt_core.tables.services import TableServices
 from mt_core.tables.shared_catalogs import SharedCatalogs
 from mt_core.workflow.loader import load_scheduler
 
 log = logging.getLogger(__name__)
-RECONCILE_EVERY_S = 30.0
+RECONCILE_EVERY = timedelta(seconds=30)
 MAINTAIN_EVERY = timedelta(hours=1)
 DRAIN_S = 30.0
 SPARK_START_S = 300.0
+PASS_END_S = 30.0
 
 
 class Gateway:
@@ -50,6 +54,7 @@ class Gateway:
         check_exposure(config)
         check_java(environ)
         self._home, self._clock = home, SystemClock()
+        self._loops: list[BackgroundLoop] = []
         self._registry = SqlRegistry.open(config.registry_url.reveal())
         self._driver = SparkDriver(driver_settings(config, home.paths.logs, environ))
         self._driver.on_launch(lambda pid: self._home.note(url=self.url, jvm_pid=pid))
@@ -63,14 +68,12 @@ class Gateway:
         self._tokens = tuple(token.reveal() for token in config.tokens)
         self._wiring = Wiring(self._parts(config), watch=watch)
         self.manager, self._tables = self._wiring.manager, self._wiring.tables
-        endpoints = replace(self._wiring.endpoints, tokens=self._tokens, versions=api_versions(config))
-        address, port = (
-            config.text("sql-gateway.endpoint.rest.address"),
-            config.integer("sql-gateway.endpoint.rest.port"),
+        self._server = self._listening(config)
+        self._expiry = self._loop(
+            "sessions", config.duration("sql-gateway.session.check-interval"), self._wiring.sessions.expire_idle
         )
-        self._server = GatewayServer(build_app(endpoints), listen(address, port))
-        self._check_every = config.duration("sql-gateway.session.check-interval")
-        self._stopping = threading.Event()
+        self._reconciler = self._loop("reconciler", RECONCILE_EVERY, partial(self._upkeep, reconcile, "reconciled"))
+        self._maintenance = self._loop("maintenance", MAINTAIN_EVERY, partial(self._upkeep, maintain, "maintained"))
 
     @property
     def url(self) -> str:
@@ -84,28 +87,32 @@ class Gateway:
         self._scheduler.open(self._wiring.scheduler_context(self.url, options=self._scheduler_options, token=token))
         self._tables.ledger.recover()
         self._catalogs.load()
-        self._loop("sessions", self._check_every, self._wiring.sessions.expire_idle)
+        self._expiry.start()
 
     def wait_ready(self) -> None:
         """Block until Spark runs, then settle what the last process left, and let the workers begin."""
         while not self._driver.wait_ready(SPARK_START_S):
             log.warning("spark is not ready yet", extra={"action": "spark_late"})
-        self._reconcile()
+        self._reconciler.attempt()
         self._wiring.workers.start()
-        self._loop("reconciler", timedelta(seconds=RECONCILE_EVERY_S), self._reconcile)
-        self._loop("maintenance", MAINTAIN_EVERY, self._maintain)
+        self._reconciler.start()
+        self._maintenance.start()
 
     def stop(self) -> None:
         """Take no new work, let publishes under way finish, release everything; harmless at any stage of the start."""
-        self._stopping.set()
-        self._scheduler.close()
-        self._wiring.sessions.close_all()
-        self._wiring.executor.close()
-        self._server.stop()
-        self._wiring.workers.stop(DRAIN_S)
-        self._driver.stop()
-        self._registry.close()
-        self._home.note(url=None, jvm_pid=None)
+        for loop in self._loops:
+            loop.end()
+        # Each step is taken, whatever became of the one before it; an error is raised at the end.
+        with ExitStack() as steps:
+            steps.callback(self._home.note, url=None, jvm_pid=None)
+            steps.callback(self._registry.close)
+            steps.callback(self._join)
+            steps.callback(self._driver.stop)
+            steps.callback(self._wiring.workers.stop, DRAIN_S)
+            steps.callback(self._server.stop)
+            steps.callback(self._wiring.executor.close)
+            steps.callback(self._wiring.sessions.close_all)
+            steps.callback(self._scheduler.close)
 
     # ------------------------------------------------------------------------------------------------------- parts
 
@@ -129,27 +136,29 @@ class Gateway:
             statement_threads=config.integer("sql-gateway.worker.threads.max"),
         )
 
+    def _listening(self, config: Config) -> GatewayServer:
+        endpoints = replace(self._wiring.endpoints, tokens=self._tokens, versions=api_versions(config))
+        address = config.text("sql-gateway.endpoint.rest.address")
+        return GatewayServer(build_app(endpoints), listen(address, config.integer("sql-gateway.endpoint.rest.port")))
+
     # -------------------------------------------------------------------------------------------------------- loops
 
-    def _loop(self, name: str, every: timedelta, work: Callable[[], object]) -> None:
-        def run() -> None:
-            while not self._stopping.wait(every.total_seconds()):
-                work()
+    def _loop(self, name: str, every: timedelta, work: Callable[[], object]) -> BackgroundLoop:
+        """Return a loop that ends with the gateway; one without a period never begins."""
+        loop = BackgroundLoop(name, work, clock=self._clock, every=every)
+        self._loops.append(loop)
+        if not every:
+            loop.end()
+        return loop
 
-        if every > timedelta(0):
-            threading.Thread(target=run, name=name, daemon=True).start()
+    def _join(self) -> None:
+        """Wait until no pass is at work any more: the registry is not closed under one."""
+        deadline = time.monotonic() + PASS_END_S
+        for loop in self._loops:
+            if not loop.join(max(0.0, deadline - time.monotonic())):
+                log.warning("%s is still at work", loop.name, extra={"action": "pass_left", "work": loop.name})
 
-    def _maintain(self) -> None:
-        _look_after("maintenance", "maintained", "maintenance_failed", lambda: maintain(self._tables))
-
-    def _reconcile(self) -> None:
-        _look_after("reconciling", "reconciled", "reconcile_failed", lambda: reconcile(self._tables))
-
-
-def _look_after(what: str, done: str, failed: str, work: Callable[[], list[str]]) -> None:
-    """Log what *work* did as events *done*, or that it *failed*: the next round tries again."""
-    try:
-        for line in work():
+    def _upkeep(self, pass_over: Callable[[TableServices], list[str]], done: str) -> None:
+        """Do one pass over the tables, and log what it did as events *done*; the next one tries again what failed."""
+        for line in pass_over(self._tables):
             log.info("%s", line, extra={"action": done})
-    except MtError as error:
-        log.warning("%s failed: %s", what, error, extra={"action": failed})

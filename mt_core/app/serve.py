@@ -12,10 +12,41 @@ from mt_core.app.home import Home
 from mt_core.app.logs import log_to
 from mt_core.app.memory import spare_what_stays
 from mt_core.app.wiring import Watch
+from mt_core.background import start_thread
 from mt_core.config import Config
 from mt_core.errors import MtError
 
 log = logging.getLogger(__name__)
+
+
+class _End:
+    """The end of a gateway: that it was asked for, or the error that made it necessary."""
+
+    def __init__(self) -> None:
+        self.came = threading.Event()
+        self._reason: Exception | None = None
+
+    def fail(self, error: Exception) -> None:
+        """End the gateway because of *error*; one that ends already breaks off its start, which is nobody's error."""
+        if self.came.is_set():
+            return
+        if not isinstance(error, MtError):
+            log.error("the gateway failed", exc_info=error, extra={"action": "gateway_failed"})
+        self._reason = error
+        self.came.set()
+
+    def raise_reason(self) -> None:
+        """Raise the error that ended the gateway, if one did."""
+        match self._reason:
+            case None:
+                return
+            case MtError():
+                raise self._reason
+            case unexpected:
+                raise MtError(
+                    f"The gateway failed: {type(unexpected).__name__}: {unexpected}; gateway.log in the home "
+                    "folder has the details."
+                ) from unexpected
 
 
 def serve(
@@ -27,9 +58,9 @@ def serve(
     watch: Watch | None = None,
 ) -> int:
     """Run a gateway until SIGTERM or SIGINT; *say* gets the one line with its URL once it is ready. Returns the exit code."""
-    stop = threading.Event()
+    end = _End()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: stop.set())
+        signal.signal(number, lambda _number, _frame: end.came.set())
     home = Home(config.home)
     home.take()
     try:
@@ -37,33 +68,19 @@ def serve(
         gateway = Gateway(config, home, environ, watch=watch)
         try:
             gateway.start()
-            failed = _say_when_ready(gateway, say, stop)
-            stop.wait()
-            # Taken before the stop: a start that is broken off by it has failed as well, and that is nobody's error.
-            reasons = failed[:1]
+            start_thread("start", lambda: _say_when_ready(gateway, say), end.fail)
+            end.came.wait()
         finally:
             gateway.stop()
-        for reason in reasons:
-            raise reason
+        end.raise_reason()
     finally:
         home.release()
     return 0
 
 
-def _say_when_ready(gateway: Gateway, say: Callable[[str], None], stop: threading.Event) -> list[MtError]:
-    """Wait for Spark in a thread of its own, so that a signal is heard meanwhile; return where its failure is put."""
-    failed: list[MtError] = []
-
-    def wait() -> None:
-        try:
-            gateway.wait_ready()
-        except MtError as error:
-            failed.append(error)
-            stop.set()
-        else:
-            spare_what_stays()
-            log.info("gateway ready", extra={"action": "gateway_ready", "url": gateway.url})
-            say(f"Freshtable gateway ready at {gateway.url}")
-
-    threading.Thread(target=wait, name="start", daemon=True).start()
-    return failed
+def _say_when_ready(gateway: Gateway, say: Callable[[str], None]) -> None:
+    """Wait for Spark, in a thread of its own, so that a signal is heard meanwhile."""
+    gateway.wait_ready()
+    spare_what_stays()
+    log.info("gateway ready", extra={"action": "gateway_ready", "url": gateway.url})
+    say(f"Freshtable gateway ready at {gateway.url}")

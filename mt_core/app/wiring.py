@@ -62,14 +62,7 @@ class Wiring:
             signal=self.signal,
         )
         self.manager = TableManager(self.tables)
-        self.workers = Workers(
-            ledger=self.tables.ledger,
-            engine=parts.engine,
-            signal=self.signal,
-            count=parts.refresh_threads,
-            renew_every=parts.settings.lease / 3,
-            watch=watch,
-        )
+        self.workers = Workers(self.tables, count=parts.refresh_threads, watch=watch)
         ports = StatementPorts(
             engine=parts.statements,
             commands=self.manager,

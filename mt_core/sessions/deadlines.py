@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from mt_core.background import BackgroundLoop
 from mt_core.clock import Clock
 from mt_core.config.settings import BY_KEY
 from mt_core.config.values import value_of
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 _NEVER = timedelta(0)
 _LONGEST_MS = 36_500 * 86_400_000
 _SWEEP_ABOVE = 1024
+_END_S = 10.0
 
 
 def limit_of(properties: Mapping[str, str], requested_ms: int) -> timedelta:
@@ -58,7 +60,7 @@ class Deadlines:
         self._numbers = itertools.count()
         self._waiting: list[_Waiting] = []
         self._sweep_above = _SWEEP_ABOVE
-        self._thread: threading.Thread | None = None
+        self._loop: BackgroundLoop | None = None
         self._closed = False
 
     def watch(self, operation: Operation, limit: timedelta) -> None:
@@ -68,17 +70,19 @@ class Deadlines:
                 self._waiting, (operation.created_at + limit, next(self._numbers), limit, weakref.ref(operation))
             )
             self._sweep()
-            if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._loop, name="deadlines", daemon=True)
-                self._thread.start()
+            if self._loop is None and not self._closed:
+                self._loop = BackgroundLoop("deadlines", self._end_late, clock=self._clock)
+                self._loop.start()
         self._changed.set()
 
     def close(self) -> None:
         """End the thread; operations have no deadline any more."""
-        self._closed = True
-        self._changed.set()
-        if self._thread is not None:
-            self._thread.join()
+        with self._lock:
+            self._closed, loop = True, self._loop
+        if loop is not None:
+            loop.end()
+            self._changed.set()
+            loop.join(_END_S)
 
     def _sweep(self) -> None:
         """Forget operations that ended long before their deadlines, now and then."""
@@ -88,26 +92,27 @@ class Deadlines:
         heapq.heapify(self._waiting)
         self._sweep_above = max(_SWEEP_ABOVE, 2 * len(self._waiting))
 
-    def _loop(self) -> None:
-        while not self._closed:
-            self._clock.wait_until(self._next(), self._changed)
-            self._changed.clear()
-            for operation, limit in self._due():
-                _time_out(operation, limit)
+    def _end_late(self) -> None:
+        self._clock.wait_until(self._next(), self._changed)
+        self._changed.clear()
+        # One at a time: should one raise, the others are still there.
+        while (late := self._late()) is not None:
+            _time_out(*late)
 
     def _next(self) -> datetime | None:
         with self._lock:
             return self._waiting[0][0] if self._waiting else None
 
-    def _due(self) -> list[tuple[Operation, timedelta]]:
-        now, due = self._clock.now(), []
+    def _late(self) -> tuple[Operation, timedelta] | None:
+        """Take out an operation whose deadline has passed; None if there is none."""
+        now = self._clock.now()
         with self._lock:
             while self._waiting and self._waiting[0][0] <= now:
                 _, _, limit, found = heapq.heappop(self._waiting)
                 operation = found()
                 if operation is not None:
-                    due.append((operation, limit))
-        return due
+                    return operation, limit
+        return None
 
 
 def _is_open(operation: Operation | None) -> bool:

@@ -7,7 +7,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 
+from mt_core.background import attempt
 from mt_core.clock import Clock
 from mt_core.errors import IllegalStatus, OperationNotFound, SessionNotFound
 from mt_core.sessions.operation import Operation, OperationKind, OperationStatus
@@ -139,11 +141,11 @@ class Session:
             self._next(self._submit)
 
     def close(self) -> None:
-        """Close all operations, and take in no more."""
+        """Close all operations, and take in no more; an error with one, of which the log tells, leaves none open."""
         with self._lock:
             self._closed = True
         for operation in self.operations:
-            self.close_operation(operation.handle)
+            attempt("closing an operation", partial(self.close_operation, operation.handle))
 
     def take_turn(self, operation: Operation, turn: Turn, submit: Submit) -> None:
         """Hand *turn*, of *operation*, to *submit* once all earlier turns have been given back: one at a time, in order."""

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 
+from mt_core.background import attempt
 from mt_core.clock import Clock
 from mt_core.errors import SessionLimit, SessionNotFound
 from mt_core.sessions.ports import StatementEngine
@@ -69,8 +70,10 @@ class SessionManager:
             session = self._sessions.pop(handle, None)
         if session is None:
             raise SessionNotFound(_missing(handle))
-        session.close()
-        self._engine.close_session(handle)
+        try:
+            session.close()
+        finally:
+            self._engine.close_session(handle)
 
     def close_all(self) -> None:
         """Close every session."""
@@ -87,13 +90,18 @@ class SessionManager:
         with self._lock:
             idle = [handle for handle, session in self._sessions.items() if session.idle_s(now) >= self._idle_timeout_s]
         for handle in idle:
-            self._close_if_open(handle)
-            log.info("session expired", extra={"action": "session_expired", "session": handle})
+            if self._close_if_open(handle):
+                log.info("session expired", extra={"action": "session_expired", "session": handle})
         return idle
 
-    def _close_if_open(self, handle: str) -> None:
-        with suppress(SessionNotFound):
-            self.close(handle)
+    def _close_if_open(self, handle: str) -> bool:
+        """Close a session if it is still open; an error, of which the log tells, keeps no other session from being closed."""
+
+        def close() -> None:
+            with suppress(SessionNotFound):
+                self.close(handle)
+
+        return attempt("closing a session", close)
 
 
 def _missing(handle: str) -> str:

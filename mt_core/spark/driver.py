@@ -7,10 +7,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mt_core.background import BackgroundLoop, attempt
+from mt_core.clock import SystemClock
 from mt_core.errors import Canceled, CommitUnknown, ConfigError, EngineUnavailable, MtError, QueryFailed
 from mt_core.spark import jobs
 from mt_core.spark.conf import DriverSettings
@@ -52,7 +55,7 @@ class SparkDriver:
         self._lost_callbacks: list[Callable[[int], None]] = []
         self._launch_callbacks: list[Callable[[int], None]] = []
         self._cancels = jobs.JobCancels()
-        self._thread = threading.Thread(target=self._supervise, name="spark-driver", daemon=True)
+        self._supervisor = BackgroundLoop("spark-driver", self._supervise, clock=SystemClock())
 
     # ------------------------------------------------------------------------------------------------------------ life
 
@@ -63,7 +66,7 @@ class SparkDriver:
             if self._state is not DriverState.NEW:
                 return
             self._state = DriverState.STARTING
-        self._thread.start()
+        self._supervisor.start()
 
     def wait_ready(self, timeout_s: float) -> bool:
         """Wait until sessions can be made; raises EngineUnavailable with the cause if they never will."""
@@ -78,14 +81,14 @@ class SparkDriver:
     def stop(self) -> None:
         """Stop Spark and end the JVM; stopping twice is harmless. A JVM still starting ends with this process at last."""
         self._stopping.set()
+        self._supervisor.end()
         with self._changed:
             incarnation, self._incarnation = self._incarnation, None
             self._state = DriverState.STOPPED
             self._changed.notify_all()
         if incarnation is not None:
             incarnation.stop()
-        if self._thread.is_alive():
-            self._thread.join(STOP_TIMEOUT_S)
+        self._supervisor.join(STOP_TIMEOUT_S)
 
     def on_lost(self, callback: Callable[[int], None]) -> None:
         """Call *callback* with the generation that was lost, each time the JVM dies, in the driver's own thread."""
@@ -232,14 +235,15 @@ class SparkDriver:
         return EngineUnavailable(LOST)
 
     def _supervise(self) -> None:
-        while not self._stopping.is_set():
-            incarnation = self._launch()
-            if incarnation is None:
-                if self._state is DriverState.FAILED or self._stopping.wait(RETRY_S):
-                    return
-                continue
+        """Start a JVM and see it end, or wait for the next try; the supervisor does so again and again."""
+        incarnation = self._launch()
+        if incarnation is not None:
             incarnation.process.wait()
             self._lose(incarnation)
+        elif self._state is DriverState.FAILED:
+            self._supervisor.end()
+        else:
+            self._stopping.wait(RETRY_S)
 
     def _launch(self) -> Incarnation | None:
         try:
@@ -263,7 +267,7 @@ class SparkDriver:
 
     def _adopt(self, incarnation: Incarnation) -> Incarnation | None:
         for callback in self._launch_callbacks:
-            callback(incarnation.process.pid)
+            attempt("telling of a new JVM", partial(callback, incarnation.process.pid))
         with self._changed:
             adopted = not self._stopping.is_set()
             if adopted:
@@ -284,5 +288,5 @@ class SparkDriver:
             self._changed.notify_all()
         log.warning("spark was lost", extra={"action": "spark_lost", "pid": incarnation.process.pid})
         for callback in self._lost_callbacks:
-            callback(incarnation.generation)
+            attempt("telling of a lost JVM", partial(callback, incarnation.generation))
         incarnation.discard()

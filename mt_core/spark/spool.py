@@ -139,9 +139,11 @@ class Spool:
     def close(self) -> None:
         """Forget everything."""
         self.release(self.rows)
-        if self._segment is not None:
-            self._segment.file.close()
-            self._segment = None
+        segment, self._segment = self._segment, None
+        if segment is not None:
+            # What a full disk had no room for is written once more here, in vain, and nobody wants it.
+            with suppress(OSError):
+                segment.file.close()
 
     def _parts(self, start: int, end: int) -> Iterator[tuple[_Chunk, int, int]]:
         """Yield the chunks that hold rows *start* to *end*, with the first row wanted of each and how many."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import partial
 
+from mt_core.background import attempt
 from mt_core.errors import IllegalStatus, MtError, StorageMissing, TableBusy
 from mt_core.model.run import OPEN
 from mt_core.model.table import MaterializedTable, RefreshStatus
@@ -22,14 +24,18 @@ def maintain(services: TableServices) -> list[str]:
     """Look after every table that has something to expire and nothing to do; return what was done, in words."""
     done: list[str] = []
     for table in on_each_page(services.registry, _idle):
-        try:
-            if _maintain(services, table):
-                done.append(f"expired old snapshots of {table.identifier}")
-        except (IllegalStatus, StorageMissing, TableBusy):
-            continue
-        except MtError as error:
-            log.warning("maintenance of %s failed: %s", table.identifier, error, extra={"action": "maintenance_failed"})
+        attempt(f"maintenance of {table.identifier}", partial(_look_after, services, table, done))
     return done
+
+
+def _look_after(services: TableServices, table: MaterializedTable, done: list[str]) -> None:
+    try:
+        if _maintain(services, table):
+            done.append(f"expired old snapshots of {table.identifier}")
+    except (IllegalStatus, StorageMissing, TableBusy):
+        return
+    except MtError as error:
+        log.warning("maintenance of %s failed: %s", table.identifier, error, extra={"action": "maintenance_failed"})
 
 
 def _idle(tx: Transaction, tables: Iterable[MaterializedTable]) -> list[MaterializedTable]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
+from mt_core.background import attempt
 from mt_core.errors import MtError
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.create import undo_create
@@ -58,12 +59,18 @@ def reconcile(services: TableServices) -> list[str]:
 
 
 def _attempt(done: list[str], text: str, work: Callable[[], object]) -> None:
-    try:
-        work()
-    except MtError as error:
-        log.warning("%s failed: %s", text or "reconciling workflows", error, extra={"action": "reconcile_failed"})
-    else:
-        done.append(text)
+    what = text or "reconciling workflows"
+
+    def step() -> None:
+        try:
+            work()
+        except MtError as error:
+            log.warning("%s failed: %s", what, error, extra={"action": "reconcile_failed"})
+        else:
+            done.append(text)
+
+    # A scheduler's plug-in may raise anything, and must not keep the pass from the other steps.
+    attempt(what, step)
 
 
 def _look(services: TableServices) -> _Found:

@@ -3,56 +3,52 @@
 from __future__ import annotations
 
 import logging
-import threading
+import time
 from collections.abc import Callable
-from datetime import timedelta
 
+from mt_core.background import BackgroundLoop
 from mt_core.model.run import RunStatus
 from mt_core.tables.attempt import Attempt
-from mt_core.tables.ledger import Claimed, Ledger
-from mt_core.tables.ports import RefreshEngine
-from mt_core.tables.signal import Signal
+from mt_core.tables.ledger import Claimed
+from mt_core.tables.services import TableServices
 
 log = logging.getLogger(__name__)
 _IDLE_S = 60.0
+RENEWALS_PER_LEASE = 3
 
 
 class Workers:
     """`count` threads for runs and one for leases. `watch` is told the name of every step before it happens."""
 
     def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        engine: RefreshEngine,
-        signal: Signal,
-        count: int,
-        renew_every: timedelta,
-        watch: Callable[[Claimed, str], None] | None = None,
+        self, services: TableServices, *, count: int, watch: Callable[[Claimed, str], None] | None = None
     ) -> None:
-        self._ledger, self._engine, self._signal = ledger, engine, signal
-        self._renew_every = renew_every
+        self._ledger, self._engine, self._signal = services.ledger, services.engine, services.signal
         self._watch = watch or _unwatched
-        self._stopping = threading.Event()
         self._active: dict[str, Claimed] = {}
-        names = [f"refresh-{number}" for number in range(count)]
-        self._threads = [threading.Thread(target=self._run, name=name, daemon=True) for name in names]
-        self._threads.append(threading.Thread(target=self._renew, name="refresh-leases", daemon=True))
+        self._workers = [
+            BackgroundLoop(f"refresh-{number}", self._work, clock=services.clock) for number in range(count)
+        ]
+        self._renewal = BackgroundLoop(
+            "refresh-leases", self._renew, clock=services.clock, every=services.settings.lease / RENEWALS_PER_LEASE
+        )
 
     def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
+        for loop in (*self._workers, self._renewal):
+            loop.start()
 
     def stop(self, timeout_s: float) -> None:
         """Take no new run, let running ones finish for *timeout_s*; what is left over is found again at the next start.
 
-        Harmless when they were never started.
+        Harmless when they were never started. Leases are renewed until the last run has ended.
         """
-        self._stopping.set()
-        self._signal.set()
-        for thread in self._threads:
-            if thread.ident is not None:
-                thread.join(timeout_s / len(self._threads))
+        deadline = time.monotonic() + timeout_s
+        for loops in (self._workers, [self._renewal]):
+            for loop in loops:
+                loop.end()
+            self._signal.set()
+            for loop in loops:
+                loop.join(max(0.0, deadline - time.monotonic()))
 
     def run_next(self) -> bool:
         """Claim one run and carry it out in this thread; False if there was none."""
@@ -68,27 +64,19 @@ class Workers:
         self._log_end(claimed)
         return True
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._signal.wait(lambda: self._stopping.is_set() or self._safely("refresh", self.run_next), _IDLE_S)
+    def _work(self) -> None:
+        """Carry out one run, or wait for one: until the ledger changes, or the workers stop."""
+        self._signal.wait(lambda: self._stopping or self.run_next(), _IDLE_S)
+
+    @property
+    def _stopping(self) -> bool:
+        return any(loop.ending for loop in self._workers)
 
     def _renew(self) -> None:
-        while not self._stopping.wait(self._renew_every.total_seconds()):
-            self._safely("lease renewal", self._renew_once)
-
-    def _renew_once(self) -> bool:
         for claimed in list(self._active.values()):
             self._ledger.renew_lease(claimed)
         if self._ledger.recover():
             self._signal.set()
-        return True
-
-    def _safely(self, what: str, work: Callable[[], bool]) -> bool:
-        try:
-            return work()
-        except Exception:
-            log.exception("%s failed", what, extra={"action": "worker_failed"})
-            return False
 
     def _log_end(self, claimed: Claimed) -> None:
         run = self._ledger.shown(claimed.run.run_id)

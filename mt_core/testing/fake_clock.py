@@ -51,6 +51,11 @@ class FakeClock(Clock):
         with self._changed:
             return self._changed.wait_for(lambda: self._is_settled(threads), timeout_s)
 
+    def wait_asleep(self, thread: str, timeout_s: float = 5.0) -> bool:
+        """Wait until a thread of that name waits for an instant; return whether it was so in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: any(each.name == thread for each in self._asleep), timeout_s)
+
     def _is_due(self, instant: datetime | None, event: threading.Event) -> bool:
         return event.is_set() or (instant is not None and instant <= self._now)
 

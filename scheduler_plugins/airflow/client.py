@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ssl
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -31,6 +31,7 @@ _GATEWAY_ERRORS = frozenset({502, 503, 504})
 _LONGEST_DETAIL = 500
 
 Answer = httpx.Response
+T = TypeVar("T")
 
 
 class AirflowClient:
@@ -81,15 +82,16 @@ class AirflowClient:
                 "The Airflow scheduler was closed while it waited for Airflow; start the gateway again."
             )
 
-    def read(self, answer: Answer) -> Any:
-        """Return the JSON of an answer; raises WorkflowError where something else than Airflow answered."""
+    def read(self, answer: Answer, shape: Callable[[Any], T]) -> T:
+        """Return what *shape* makes of an answer's JSON; raises WorkflowError where something else than Airflow answered."""
         try:
-            return answer.json()
+            body = answer.json()
         except ValueError as cause:
-            raise WorkflowError(
-                f"{self.endpoint} answered {answer.request.url.path} with something else than JSON; see that "
-                f"{PREFIX}endpoint is Airflow's api-server itself."
-            ) from cause
+            raise self._foreign(answer, "something else than JSON") from cause
+        try:
+            return shape(body)
+        except (LookupError, TypeError, ValueError, AttributeError) as cause:
+            raise self._foreign(answer, f"JSON of another shape ({type(cause).__name__}: {cause})") from cause
 
     # ----------------------------------------------------------------------------------------------------------- login
 
@@ -117,7 +119,7 @@ class AirflowClient:
             raise httpx.TransportError(f"the login was answered {answer.status_code}", request=answer.request)
         if answer.status_code != CREATED:
             raise self._refused(answer, "POST /auth/token")
-        return str(self.read(answer)["access_token"])
+        return self.read(answer, lambda body: str(body["access_token"]))
 
     # ---------------------------------------------------------------------------------------------------------- errors
 
@@ -125,6 +127,12 @@ class AirflowClient:
         return WorkflowError(
             f"Airflow at {self.endpoint} cannot be reached ({type(cause).__name__}: {cause}); see that its api-server runs "
             f"there, or correct {PREFIX}endpoint."
+        )
+
+    def _foreign(self, answer: Answer, what: str) -> WorkflowError:
+        return WorkflowError(
+            f"{self.endpoint} answered {answer.request.url.path} with {what}; see that {PREFIX}endpoint is Airflow's "
+            "api-server itself."
         )
 
     def _refused(self, answer: Answer, what: str) -> WorkflowError:

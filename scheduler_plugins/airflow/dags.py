@@ -81,12 +81,13 @@ class Dags:
                 f"Airflow at {self.client.endpoint} cannot show DAG {dag_id} (500 {answer.text[:200]}); if that stays so, its "
                 "api-server does not have our timetables: install freshtable-airflow where it runs, and start it again."
             ) from RuntimeError(f"500 for {_path(dag_id)}")
-        return Dag.from_json(self.client.read(answer)) if answer.status_code == OK else None
+        return self.client.read(answer, Dag.from_json) if answer.status_code == OK else None
 
     def doc(self, dag_id: str) -> str:
         """Return the documentation of a DAG, empty when there is none."""
         answer = self.client.get(f"{_path(dag_id)}/details", accept=(OK, NOT_FOUND, SERVER_ERROR))
-        return str(self.client.read(answer).get("doc_md") or "") if answer.status_code == OK else ""
+        found = answer.status_code == OK
+        return self.client.read(answer, lambda body: str(body.get("doc_md") or "")) if found else ""
 
     def pause(self, dag_id: str, *, paused: bool) -> bool:
         """Pause or resume a DAG; return whether it is there."""
@@ -106,9 +107,8 @@ class Dags:
         """Fail the runs of a DAG that have not ended, which cancels what they do."""
         params = {"state": ACTIVE_RUNS, "limit": PAGE}
         answer = self.client.get(f"{_path(dag_id)}/dagRuns", params, accept=(OK, NOT_FOUND))
-        runs = self.client.read(answer)["dag_runs"] if answer.status_code == OK else []
-        for run in runs:
-            path = f"{_path(dag_id)}/dagRuns/{quote(run['dag_run_id'], safe='')}"
+        for run_id in self.client.read(answer, _run_ids) if answer.status_code == OK else []:
+            path = f"{_path(dag_id)}/dagRuns/{quote(run_id, safe='')}"
             # A run that has just ended, or that the scheduler is writing, is looked at again by the caller.
             accept = (OK, NOT_FOUND, CONFLICT, SERVER_ERROR)
             self.client.call("PATCH", path, accept=accept, json={"state": "failed"})
@@ -126,7 +126,7 @@ class Dags:
     def count(self, prefix: str) -> int:
         """Return how many DAGs `all` would return."""
         answer = self.client.get("/dags", {"dag_id_prefix_pattern": prefix, "limit": 1})
-        return int(self.client.read(answer)["total_entries"])
+        return self.client.read(answer, _total)
 
     def latest_pauses(self, dag_ids: Sequence[str]) -> dict[str, PauseEvent]:
         """Return the newest entry of the event log about pausing each DAG, if there is one and it may be read.
@@ -138,31 +138,45 @@ class Dags:
         else:
             events = [event for dag_id in dag_ids for event in self._events({"dag_id": dag_id, "limit": 1})]
         found: dict[str, PauseEvent] = {}
-        for event in events:
-            read = _pause_event(event)
-            if event["dag_id"] in dag_ids and read is not None:
-                found.setdefault(event["dag_id"], read)
+        for dag_id, event in events:
+            if dag_id in dag_ids and event is not None:
+                found.setdefault(dag_id, event)
         return found
 
-    def _events(self, wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _events(self, wanted: Mapping[str, Any]) -> list[tuple[str, PauseEvent | None]]:
         params = {**wanted, "included_events": "patch_dag", "order_by": "-when"}
         answer = self.client.get("/eventLogs", params, accept=(OK, FORBIDDEN))
-        events: list[dict[str, Any]] = self.client.read(answer)["event_logs"] if answer.status_code == OK else []
-        return events
+        return self.client.read(answer, _pause_events) if answer.status_code == OK else []
 
     def _pages(self, wanted: Mapping[str, Any]) -> Iterator[Dag]:
         offset = 0
         while True:
             params = {**wanted, "order_by": "dag_id", "limit": PAGE, "offset": offset}
-            body = self.client.read(self.client.get("/dags", params))
-            yield from (Dag.from_json(dag) for dag in body["dags"])
-            offset += len(body["dags"])
-            if not body["dags"] or offset >= body["total_entries"]:
+            found, total = self.client.read(self.client.get("/dags", params), _page)
+            yield from found
+            offset += len(found)
+            if not found or offset >= total:
                 return
 
 
 def _path(dag_id: str) -> str:
     return f"/dags/{quote(dag_id, safe='')}"
+
+
+def _page(body: Mapping[str, Any]) -> tuple[list[Dag], int]:
+    return [Dag.from_json(dag) for dag in body["dags"]], _total(body)
+
+
+def _total(body: Mapping[str, Any]) -> int:
+    return int(body["total_entries"])
+
+
+def _run_ids(body: Mapping[str, Any]) -> list[str]:
+    return [str(run["dag_run_id"]) for run in body["dag_runs"]]
+
+
+def _pause_events(body: Mapping[str, Any]) -> list[tuple[str, PauseEvent | None]]:
+    return [(str(event["dag_id"]), _pause_event(event)) for event in body["event_logs"]]
 
 
 def _pause_event(event: Mapping[str, Any]) -> PauseEvent | None:

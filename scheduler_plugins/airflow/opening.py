@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -59,8 +60,9 @@ class Opening:
 
     def _version(self) -> _Lack | None:
         answer = self._client.get("/version", accept=(OK, NOT_FOUND))
-        text = str(self._client.read(answer).get("version", "")) if answer.status_code == OK else "without /api/v2"
-        numbers = tuple(int(part) for part in re.findall(r"\d+", text)[:2]) if answer.status_code == OK else (0,)
+        found = answer.status_code == OK
+        text = self._client.read(answer, lambda body: str(body.get("version", ""))) if found else "without /api/v2"
+        numbers = tuple(int(part) for part in re.findall(r"\d+", text)[:2]) if found else (0,)
         if numbers >= LOWEST_VERSION:
             return None
         needed = ".".join(str(number) for number in LOWEST_VERSION)
@@ -79,8 +81,7 @@ class Opening:
                 "api-server runs, and start it again",
                 fact=f"500 for /dags/{dag_id}",
             )
-        dag = self._client.read(answer) if answer.status_code == OK else {"is_stale": True}
-        if not dag["is_stale"]:
+        if answer.status_code == OK and not self._client.read(answer, lambda dag: bool(dag["is_stale"])):
             return None
         if answer.status_code == OK:
             return _Lack(
@@ -92,7 +93,7 @@ class Opening:
 
     def _missing(self, dag_id: str) -> _Lack:
         providers = self._providers()
-        if not any(provider.get("package_name") == PACKAGE for provider in providers):
+        if PACKAGE not in providers:
             return _Lack(
                 text=f"does not have the package {PACKAGE}: install it where its api-server, scheduler, DAG processor, "
                 "triggerer and workers run (from a checkout of Freshtable: pip install --no-deps ./dags), configure its bundle "
@@ -108,17 +109,17 @@ class Opening:
             fact=dag_id,
         )
 
-    def _providers(self) -> list[dict[str, Any]]:
-        """Return the installed providers; without the right to see them, ours alone, as if it were installed."""
-        found: list[dict[str, Any]] = []
+    def _providers(self) -> list[str]:
+        """Return the packages of the installed providers; without the right to see them, ours, as if it were installed."""
+        found: list[str] = []
         while True:
             params = {"limit": 100, "offset": len(found)}
             answer = self._client.get("/providers", params, accept=(OK, FORBIDDEN))
             if answer.status_code == FORBIDDEN:
-                return [{"package_name": PACKAGE}]
-            body = self._client.read(answer)
-            found += body["providers"]
-            if not body["providers"] or len(found) >= body["total_entries"]:
+                return [PACKAGE]
+            page, total = self._client.read(answer, _page_of_providers)
+            found += page
+            if not page or len(found) >= total:
                 return found
 
     def _health(self) -> _Lack | None:
@@ -139,5 +140,12 @@ class Opening:
         )
 
     def _statuses(self) -> dict[str, str]:
-        body = self._client.read(self._client.get("/monitor/health"))
-        return {name: (body.get(name) or {}).get("status") or "" for name in COMPONENTS}
+        return self._client.read(self._client.get("/monitor/health"), _statuses)
+
+
+def _page_of_providers(body: Mapping[str, Any]) -> tuple[list[str], int]:
+    return [str(provider.get("package_name")) for provider in body["providers"]], int(body["total_entries"])
+
+
+def _statuses(body: Mapping[str, Any]) -> dict[str, str]:
+    return {name: (body.get(name) or {}).get("status") or "" for name in COMPONENTS}

@@ -114,6 +114,26 @@ def test_a_session_expires_when_idle_but_not_when_used_or_at_work(sessions: Sess
     assert sessions.expire_idle() == [busy.handle]
 
 
+def test_a_session_that_cannot_be_closed_keeps_no_other_from_expiring(
+    clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    class FullDisk(FakeStatementEngine):
+        def close_session(self, session_id: str) -> None:
+            super().close_session(session_id)
+            if len(self.closed_sessions) == 1:
+                raise OSError("No space left on device")
+
+    engine = FullDisk()
+    sessions = SessionManager(engine=engine, clock=clock, idle_timeout_s=600)
+    handles = [sessions.open().handle, sessions.open().handle]
+    clock.advance(timedelta(seconds=600))
+
+    sessions.expire_idle()
+
+    assert (len(sessions), engine.closed_sessions) == (0, handles)
+    assert "No space left on device" in caplog.text
+
+
 def test_sessions_never_expire_with_a_timeout_of_zero(engine: FakeStatementEngine, clock: FakeClock) -> None:
     sessions = SessionManager(engine=engine, clock=clock, idle_timeout_s=0)
     sessions.open()

@@ -123,3 +123,15 @@ def test_rows_that_cannot_be_written_are_an_error_that_says_where(filled: Fill, 
 
     with pytest.raises(EngineError, match=r"Rows of the result cannot be written in .*inside.*max-memory"):
         filled(spools, 1)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_spool_whose_disk_is_full_can_be_closed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module.tempfile, "TemporaryFile", lambda **_options: Path("/dev/full").open("wb"))  # noqa: SIM115
+    spool = Spools(tmp_path / "results", max_memory=0).new(SCHEMA)
+    with pytest.raises(EngineError, match="No space left on device"):
+        spool.append(batch(0))
+
+    spool.close()
+
+    assert spool.rows == 0

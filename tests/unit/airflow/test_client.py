@@ -196,3 +196,16 @@ def test_a_certificate_file_that_cannot_be_read_is_named(world: AirflowWorld) ->
     assert "workflow-scheduler.airflow.ca-file: /nowhere.pem cannot be used" in world.refused_open(
         ca_file="/nowhere.pem"
     )
+
+
+@pytest.mark.parametrize(
+    "body", [{"message": "Sign in, please"}, [], "maintenance", {"dags": [{}], "total_entries": 1}]
+)
+def test_json_of_another_shape_is_an_error_that_names_the_endpoint(opened: AirflowWorld, body: object) -> None:
+    handlers = [opened.create(workflow_id=f"t{number}", identifier=f"lake.sales.t{number}") for number in range(8)]
+    opened.airflow.fail("GET /api/v2/dags", 200, body, times=10)  # type: ignore[arg-type]
+
+    error = opened.refused(opened.describe, *handlers)
+
+    assert "/api/v2/dags with JSON of another shape" in str(error)
+    assert "endpoint is Airflow's api-server itself" in str(error)

@@ -173,3 +173,19 @@ def test_ticks_after_a_pause_in_the_scheduler_make_up_for_it(world: ManagerWorld
 
     assert world.run(run.run_id).status is RunStatus.SUCCEEDED
     assert [row["amount"] for row in world.rows()] == [1, 2, 3]
+
+
+def test_a_key_error_of_a_plug_in_keeps_the_pass_from_no_other_step(
+    world: ManagerWorld, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def describe(_handlers: object) -> object:
+        raise KeyError("dag_id")
+
+    set_paused(world, paused=True)
+    with monkeypatch.context() as broken:
+        broken.setattr(world.scheduler, "describe_refresh_workflows", describe)
+
+        first = reconcile(world.services)
+
+    assert (first, reconcile(world.services)) == ([], ["lake.default.daily is PAUSED in the scheduler"])
+    assert "KeyError: 'dag_id'" in caplog.text

@@ -119,11 +119,11 @@ def _table(number: int, freshness: Freshness, *, created: datetime, scheduler: s
         logical_refresh_mode="FULL",
         zone="UTC",
         catalog="lake",
-        namespace="default",
+        namespace=("default",),
     )
     return MaterializedTable(
         table_id=str(uuid.uuid4()),
-        identifier=TableIdentifier("lake", "default", f"t{number:05}"),
+        identifier=TableIdentifier("lake", ("default",), f"t{number:05}"),
         definition=definition,
         created_at=created,
         status=RefreshStatus.ACTIVATED,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -14,6 +15,8 @@ from mt_core.model.freshness import Freshness
 DEFINITION_VERSION = 1
 FORMATTER_PREFIX = "partition.fields."
 FORMATTER_SUFFIX = ".date-formatter"
+Namespace = tuple[str, ...]
+_LEVEL = re.compile(r"`(?:[^`]|``)*`|[^.]+")
 
 
 class RefreshMode(StrEnum):
@@ -40,18 +43,18 @@ TRANSITIONS: Mapping[RefreshStatus, frozenset[RefreshStatus]] = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableIdentifier:
-    """A fully qualified name; `namespace` may have several levels joined by dots."""
+    """A fully qualified name; `namespace` has one level or several, and a level may contain a dot."""
 
     catalog: str
-    namespace: str
+    namespace: Namespace
     name: str
 
     def __str__(self) -> str:
-        return ".".join(part if _is_plain(part) else quoted(part) for part in self.parts)
+        return display_name(self.parts)
 
     @property
     def parts(self) -> tuple[str, ...]:
-        return (self.catalog, *self.namespace.split("."), self.name)
+        return (self.catalog, *self.namespace, self.name)
 
     @property
     def sql(self) -> str:
@@ -64,8 +67,23 @@ def quoted(part: str) -> str:
     return "`" + part.replace("`", "``") + "`"
 
 
-def _is_plain(part: str) -> bool:
-    return part.isidentifier() and part.isascii()
+def display_name(parts: Sequence[str]) -> str:
+    """Return a qualified name with back quotes only where they are needed."""
+    return ".".join(part if part.isidentifier() and part.isascii() else quoted(part) for part in parts)
+
+
+def namespace_text(namespace: Namespace) -> str:
+    """Return the text that stands for *namespace* where it is stored: levels joined by dots, quoted only if they need it."""
+    return ".".join(quoted(level) if "." in level or level[:1] in {"", "`"} else level for level in namespace)
+
+
+def namespace_of(text: str) -> Namespace:
+    """Return the namespace that `namespace_text` wrote."""
+    return tuple(_unquoted(level) for level in _LEVEL.findall(text))
+
+
+def _unquoted(level: str) -> str:
+    return level[1:-1].replace("``", "`") if level.startswith("`") else level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +111,7 @@ class TableDefinition:
     partition_keys: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     catalog: str = ""
-    namespace: str = ""
+    namespace: Namespace = ()
     settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -110,6 +128,7 @@ class TableDefinition:
         body["version"] = DEFINITION_VERSION
         body["freshness"] = {"amount": self.freshness.amount, "unit": self.freshness.unit}
         body["options"], body["settings"] = dict(self.options), dict(self.settings)
+        body["namespace"] = namespace_text(self.namespace)
         return body
 
     @classmethod
@@ -117,6 +136,7 @@ class TableDefinition:
         facts = {key: value for key, value in body.items() if key != "version"}
         facts["columns"] = tuple(Column(**column) for column in facts["columns"])
         facts["partition_keys"] = tuple(facts["partition_keys"])
+        facts["namespace"] = namespace_of(facts.get("namespace", ""))
         facts["freshness"] = Freshness(**facts["freshness"])
         facts["refresh_mode"] = RefreshMode(facts["refresh_mode"])
         return cls(**facts)

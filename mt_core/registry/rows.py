@@ -12,7 +12,15 @@ from mt_core.errors import RegistryError
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.partition import Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
-from mt_core.model.table import Intent, MaterializedTable, RefreshStatus, TableDefinition, TableIdentifier
+from mt_core.model.table import (
+    Intent,
+    MaterializedTable,
+    RefreshStatus,
+    TableDefinition,
+    TableIdentifier,
+    namespace_of,
+    namespace_text,
+)
 from mt_core.tables.ports import Tombstone
 from mt_core.workflow.definitions import WorkflowDefinition, shard_of
 
@@ -42,7 +50,7 @@ def table_row(table: MaterializedTable) -> dict[str, Any]:
     return {
         "table_id": table.table_id,
         "catalog": table.identifier.catalog,
-        "namespace": table.identifier.namespace,
+        "namespace": namespace_text(table.identifier.namespace),
         "name": table.identifier.name,
         "status": table.status.value,
         "revision": table.revision,
@@ -62,7 +70,7 @@ def table_of(row: Row) -> MaterializedTable:
     return MaterializedTable(
         **body | {"definition": TableDefinition.from_json(body["definition"])},
         table_id=row["table_id"],
-        identifier=TableIdentifier(row["catalog"], row["namespace"], row["name"]),
+        identifier=_identifier_of(row),
         status=RefreshStatus(row["status"]),
         intent=None if intent is None else _intent_of(intent),
         revision=row["revision"],
@@ -129,7 +137,7 @@ def tombstone_of(row: Row) -> Tombstone:
     body = _read_body(row["body"], f"tombstone of table {row['table_id']}")
     return Tombstone(
         table_id=row["table_id"],
-        identifier=TableIdentifier(**body["identifier"]),
+        identifier=_identifier_of(body["identifier"]),
         location=body["location"],
         handler=body.get("handler"),
         dropped_at=instant_of(row["dropped_at"]),
@@ -190,7 +198,12 @@ def _json(value: Any) -> Any:
 
 
 def _identifier_json(identifier: TableIdentifier) -> dict[str, str]:
-    return {"catalog": identifier.catalog, "namespace": identifier.namespace, "name": identifier.name}
+    namespace = namespace_text(identifier.namespace)
+    return {"catalog": identifier.catalog, "namespace": namespace, "name": identifier.name}
+
+
+def _identifier_of(body: Mapping[Any, Any]) -> TableIdentifier:
+    return TableIdentifier(body["catalog"], namespace_of(body["namespace"]), body["name"])
 
 
 def _body_text(body: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ from mt_core.clock import Clock
 from mt_core.errors import RevisionConflict, TableExists, TableGone
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.run import RefreshRun, RunStatus
-from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.model.table import MaterializedTable, TableIdentifier, namespace_text
 from mt_core.registry import rows
 from mt_core.registry.failures import translated
 from mt_core.registry.schema import CATALOGS, DEFINITIONS, RUNS, TABLES, TOMBSTONES, word
@@ -226,7 +226,8 @@ class SqlTransaction:
 
 
 def _name_of(identifier: TableIdentifier) -> dict[str, str]:
-    return {"its_catalog": identifier.catalog, "its_namespace": identifier.namespace, "its_name": identifier.name}
+    namespace = namespace_text(identifier.namespace)
+    return {"its_catalog": identifier.catalog, "its_namespace": namespace, "its_name": identifier.name}
 
 
 def _named(table: Any) -> ColumnElement[bool]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from mt_core.errors import DefinitionInvalid, EngineError, QueryFailed
-from mt_core.model.table import quoted
+from mt_core.model.table import display_name, quoted
 from mt_core.rowset import BOOLEAN, Column, LogicalType, RowSet
 from mt_core.sessions.jobs import Job, Jobs
 from mt_core.sessions.ports import ResultRows, SessionContext, StatementEngine
@@ -91,7 +91,7 @@ class Listings:
             case Shown.CURRENT_CATALOG:
                 return [self._engine.current_catalog(asking.context)]
             case Shown.CURRENT_DATABASE:
-                return [self._engine.current_namespace(asking.context)]
+                return [display_name(self._engine.current_namespace(asking.context))]
             case Shown.JARS:
                 return asking.session.resources.jars
             case Shown.MODULES:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mt_core.errors import MtError
+from mt_core.model.table import Namespace
 from mt_core.rowset import Column, PageForm
 from mt_core.tables.ports import Progress
 
@@ -99,7 +100,7 @@ class StatementEngine(Protocol):
 
     def current_catalog(self, context: SessionContext) -> str: ...
 
-    def current_namespace(self, context: SessionContext) -> str: ...
+    def current_namespace(self, context: SessionContext) -> Namespace: ...
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
         """Return the catalogs that the session can see with their options; `type` is the kind or the class."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pyspark.sql import SparkSession
 
 from mt_core.errors import DefinitionInvalid, QueryFailed, Unsupported
-from mt_core.model.table import Column
-from mt_core.spark.catalogs import Driver, active, display_name, sql_name
+from mt_core.model.table import Column, display_name
+from mt_core.spark.catalogs import Driver, active, sql_name
 from mt_core.spark.columns import columns_of
 from mt_core.spark.contexts import QueryContexts
 from mt_core.spark.relations import ParsedQuery, base_relations, parse

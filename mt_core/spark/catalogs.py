@@ -85,11 +85,6 @@ def active(session: SparkSession) -> Iterator[None]:
                 static(session, f"{_SESSIONS}.clearActiveSession")()
 
 
-def display_name(parts: Sequence[str]) -> str:
-    """Return a qualified name with back quotes only where they are needed."""
-    return ".".join(part if part.isidentifier() and part.isascii() else quoted(part) for part in parts)
-
-
 def sql_name(parts: Sequence[str]) -> str:
     """Return a qualified name with every part in back quotes."""
     return ".".join(quoted(part) for part in parts)

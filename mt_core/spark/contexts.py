@@ -7,14 +7,14 @@ from collections import OrderedDict
 
 from pyspark.sql import SparkSession
 
-from mt_core.model.table import quoted
+from mt_core.model.table import Namespace, quoted
 from mt_core.spark.catalogs import Driver, active
 from mt_core.spark.shared_catalogs import SharedCatalogs
 from mt_core.sql.catalog_options import configured_catalogs
 from mt_core.tables.ports import Query
 
 CAPACITY = 32
-_Key = tuple[int, str, str, str, tuple[tuple[str, str], ...]]
+_Key = tuple[int, str, Namespace, str, tuple[tuple[str, str], ...]]
 
 
 class QueryContexts:
@@ -58,6 +58,6 @@ class QueryContexts:
                 session.catalog.setCurrentCatalog(query.catalog)
         if query.namespace:
             # With its catalog in front: the first level may have the name of another catalog.
-            levels = [*([query.catalog] if query.catalog else []), *query.namespace.split(".")]
+            levels = [*([query.catalog] if query.catalog else []), *query.namespace]
             session.sql(f"USE {'.'.join(quoted(level) for level in levels)}")
         return session

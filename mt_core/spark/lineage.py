@@ -10,8 +10,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.errors import Unsupported
-from mt_core.model.table import quoted
-from mt_core.spark.catalogs import display_name, sql_name
+from mt_core.model.table import display_name, quoted
+from mt_core.spark.catalogs import sql_name
 from mt_core.spark.columns import columns_of
 from mt_core.spark.failures import SPARK_ERRORS
 from mt_core.spark.relations import BaseRelation, ParsedQuery, RelationName, base_relations, parse

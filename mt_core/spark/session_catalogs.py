@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import SparkSession
 
 from mt_core.errors import DefinitionInvalid
+from mt_core.model.table import Namespace
 from mt_core.rowset import Column
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.catalogs import ICEBERGS_OWN, active, jvm_of, sql_name, state_of
@@ -40,11 +41,11 @@ class SessionCatalogs:
         others = configured_catalogs({**self._shared.settings(), **context.properties})
         return {SESSION_CATALOG: _IN_MEMORY, **self._of_the_driver(), **others}
 
-    def current(self, context: SessionContext) -> tuple[str, str]:
+    def current(self, context: SessionContext) -> tuple[str, Namespace]:
         """Return the current catalog and namespace."""
         with self._in(context) as session:
             manager = state_of(session).catalogManager()
-            namespace = ".".join(str(level) for level in manager.currentNamespace())
+            namespace = tuple(str(level) for level in manager.currentNamespace())
             return str(manager.currentCatalog().name()), namespace
 
     def columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[Column]:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mt_core.errors import EngineError, SourcesChanged
-from mt_core.spark.catalogs import Driver, active, display_name, jvm_of
+from mt_core.model.table import Namespace, display_name
+from mt_core.spark.catalogs import Driver, active, jvm_of
 from mt_core.spark.contexts import QueryContexts
 from mt_core.spark.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.lineage import Lineage, LineageReader, Shape, Source, shape_of
@@ -24,7 +25,7 @@ UNVERSIONED = "unversioned"
 PIN = "at"
 
 _PLAIN_TABLE = "org.apache.iceberg.BaseTable"
-_Key = tuple[int, str, str, str, str, tuple[tuple[str, str], ...]]
+_Key = tuple[int, str, str, Namespace, str, tuple[tuple[str, str], ...]]
 
 
 class _Outdated(Exception):

@@ -9,6 +9,7 @@ from py4j.java_gateway import is_instance_of
 from pyspark.sql import DataFrame
 from pyspark.sql import types as spark
 
+from mt_core.model.table import Namespace
 from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import ResultRows, SessionContext, StatementEngine, StatementResult
 from mt_core.spark.conf import INTERACTIVE_POOL
@@ -58,7 +59,7 @@ class SparkStatements(StatementEngine):
     def current_catalog(self, context: SessionContext) -> str:
         return self._catalogs.current(context)[0]
 
-    def current_namespace(self, context: SessionContext) -> str:
+    def current_namespace(self, context: SessionContext) -> Namespace:
         return self._catalogs.current(context)[1]
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:

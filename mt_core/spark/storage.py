@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mt_core.errors import CommitConflict, DefinitionInvalid, MtError, StorageMissing, TableExists
-from mt_core.model.table import Column, TableIdentifier
+from mt_core.model.table import Column, TableIdentifier, display_name
 from mt_core.spark.catalogs import ALREADY_EXISTS, Catalogs, java_strings, jvm_of, telling
 from mt_core.spark.columns import iceberg_schema, iceberg_type
 from mt_core.spark.failures import SPARK_ERRORS, java_classes
@@ -127,7 +127,7 @@ class StorageTables:
         levels = java_strings(self._catalogs.session, identifier.parts[1:-1])
         namespace = jvm_of(self._catalogs.session).org.apache.iceberg.catalog.Namespace.of(levels)
         if not core.namespaceExists(namespace):
-            name = f"{identifier.catalog}.{identifier.namespace}"
+            name = display_name(identifier.parts[:-1])
             raise DefinitionInvalid(f"There is no namespace {name}; create it first: CREATE NAMESPACE {name}.")
 
     def _location(self, spec: StorageSpec) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mt_core.model.freshness import Freshness
-from mt_core.model.table import RefreshMode, TableIdentifier
+from mt_core.model.table import Namespace, RefreshMode, TableIdentifier
 
 Name = tuple[str, ...]
 
 
-def qualify(name: Name, catalog: str, namespace: str) -> TableIdentifier:
+def qualify(name: Name, catalog: str, namespace: Namespace) -> TableIdentifier:
     """Return the identifier a name means in a session with that current catalog and namespace.
 
     One part is a table of the namespace, two are namespace and table, more begin with the catalog.
@@ -20,9 +20,9 @@ def qualify(name: Name, catalog: str, namespace: str) -> TableIdentifier:
         case (table,):
             return TableIdentifier(catalog, namespace, table)
         case (space, table):
-            return TableIdentifier(catalog, space, table)
+            return TableIdentifier(catalog, (space,), table)
         case (first, *middle, table):
-            return TableIdentifier(first, ".".join(middle), table)
+            return TableIdentifier(first, tuple(middle), table)
         case _:
             raise ValueError("a name has at least one part")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from mt_core.model.run import RefreshRun
-from mt_core.model.table import TableIdentifier
+from mt_core.model.table import Namespace, TableIdentifier
 from mt_core.rowset import RowSet
 from mt_core.sql.statements import Statement
 from mt_core.tables.ports import Progress
@@ -18,7 +18,7 @@ class CommandContext:
     """The session a statement comes from: where its names are looked up, and the properties that differ from the defaults."""
 
     catalog: str
-    namespace: str
+    namespace: Namespace
     properties: Mapping[str, str] = field(default_factory=dict)
 
 

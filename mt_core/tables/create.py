@@ -88,7 +88,7 @@ def _announce(
         definition=definition,
         created_at=now,
         status_at=now,
-        location=f"{services.settings.warehouse}/{identifier.namespace}/{identifier.name}-{table_id}",
+        location=f"{services.settings.warehouse}/{'.'.join(identifier.namespace)}/{identifier.name}-{table_id}",
         covered_until=now,
         scheduler=services.settings.scheduler_type,
         intent=services.intents.new(tx, "CREATE", "storage", 1, {}),

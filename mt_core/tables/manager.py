@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mt_core.errors import MtError, NotMaterializedTable, QueryFailed, TableNotFound
-from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.model.table import MaterializedTable, TableIdentifier, display_name
 from mt_core.rowset import Column, RowSet
 from mt_core.sql import statements as sql
 from mt_core.tables.alter import alter_query, create_or_alter, set_freshness
@@ -100,7 +100,7 @@ class TableManager:
             raise _not_ours(identifier)
         raise TableNotFound(
             f"Materialized table {identifier} does not exist; SHOW MATERIALIZED TABLES IN "
-            f"{identifier.catalog}.{identifier.namespace} lists those there are."
+            f"{display_name(identifier.parts[:-1])} lists those there are."
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.partition import Scope
 from mt_core.model.run import RefreshRun, RunStatus
-from mt_core.model.table import Column, MaterializedTable, TableIdentifier
+from mt_core.model.table import Column, MaterializedTable, Namespace, TableIdentifier
 from mt_core.workflow.definitions import DefinitionStore
 
 # ------------------------------------------------------------------------------------------------------------ registry
@@ -137,7 +137,7 @@ class Query:
 
     text: str
     catalog: str = ""
-    namespace: str = ""
+    namespace: Namespace = ()
     zone: str = "UTC"
     settings: Mapping[str, str] = field(default_factory=dict)
 

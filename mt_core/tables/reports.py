@@ -12,7 +12,7 @@ from mt_core.model.formatter import show_schedule_time
 from mt_core.model.freshness import grid_of
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import DONE, RefreshRun, RunKind, RunStatus
-from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.model.table import MaterializedTable, Namespace, TableIdentifier
 from mt_core.rowset import BIGINT, BOOLEAN, INT, STRING, Column, RowSet
 from mt_core.secrets import masked
 from mt_core.sql.spark_types import in_flink
@@ -297,15 +297,15 @@ def _age(age: timedelta) -> str:
     return f"{seconds // 3600} h" if seconds < 172800 else f"{seconds // 86400} d"
 
 
-def _place(parts: Sequence[str] | None, context: CommandContext) -> tuple[str, str]:
+def _place(parts: Sequence[str] | None, context: CommandContext) -> tuple[str, Namespace]:
     if not parts:
         return context.catalog, context.namespace
     if len(parts) == 1:
-        return context.catalog, parts[0]
-    return parts[0], ".".join(parts[1:])
+        return context.catalog, tuple(parts)
+    return parts[0], tuple(parts[1:])
 
 
-def _in(table: MaterializedTable, catalog: str, namespace: str) -> bool:
+def _in(table: MaterializedTable, catalog: str, namespace: Namespace) -> bool:
     return (table.identifier.catalog, table.identifier.namespace) == (catalog, namespace)
 
 

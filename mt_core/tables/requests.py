@@ -183,7 +183,7 @@ def identifier_of(text: str) -> TableIdentifier:
         raise RequestInvalid(
             f"'{text}' is not a full name; the refresh path needs catalog.database.table, such as lake.sales.daily."
         )
-    return qualify(parts, parts[0], ".".join(parts[1:-1]))
+    return qualify(parts, parts[0], parts[1:-1])
 
 
 def _addressee(tx: Transaction, identifier: TableIdentifier, request: RefreshRequest) -> MaterializedTable:

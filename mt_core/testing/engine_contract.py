@@ -67,8 +67,8 @@ class _Steps:
         self.engine, self.source = engine, source
         number = f"{next(_numbers)}_{uuid4().hex[:8]}"
         self.source_name = f"lake.default.src_{number}"
-        self.identifier = TableIdentifier("lake", "default", f"mt_{number}")
-        self.query = Query(text=f"SELECT * FROM {self.source_name}", catalog="lake", namespace="default")
+        self.identifier = TableIdentifier("lake", ("default",), f"mt_{number}")
+        self.query = Query(text=f"SELECT * FROM {self.source_name}", catalog="lake", namespace=("default",))
         self.table_id = str(uuid4())
 
     def spec(self, *, table_id: str | None = None) -> StorageSpec:

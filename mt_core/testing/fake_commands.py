@@ -105,4 +105,4 @@ class FakeRuns:
 
 
 def _job(run: RefreshRun) -> RefreshJob:
-    return RefreshJob(run=run, table=TableIdentifier("lake", "default", run.table_id))
+    return RefreshJob(run=run, table=TableIdentifier("lake", ("default",), run.table_id))

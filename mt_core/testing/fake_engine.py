@@ -182,7 +182,7 @@ class FakeEngine:
         if match is None:
             raise QueryFailed("the fake engine reads SELECT * FROM source alone", error_class="PARSE_SYNTAX_ERROR")
         name = match["name"].replace("`", "")
-        full = name if name.count(".") == 2 else f"{query.catalog}.{query.namespace}.{name}"
+        full = name if name.count(".") == 2 else f"{query.catalog}.{'.'.join(query.namespace)}.{name}"
         if full not in self.sources:
             raise QueryFailed(
                 f"table {full} cannot be found", error_class="TABLE_OR_VIEW_NOT_FOUND", line=1, position=14

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
+from mt_core.model.table import Namespace
 from mt_core.rowset import INT, Column, RowSet
 from mt_core.sessions.ports import SessionContext, StatementResult
 from mt_core.sql.catalog_options import configured_catalogs
@@ -81,8 +82,8 @@ class FakeStatementEngine:
     def current_catalog(self, context: SessionContext) -> str:
         return "lake"
 
-    def current_namespace(self, context: SessionContext) -> str:
-        return "default"
+    def current_namespace(self, context: SessionContext) -> Namespace:
+        return ("default",)
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
         shared = {key: value for settings in self.shared_catalogs().values() for key, value in settings.items()}

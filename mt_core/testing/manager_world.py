@@ -58,7 +58,7 @@ class ManagerWorld:
         self.glance_s = 60.0
         self._processes = itertools.count(1)
         self._ids = itertools.count(1)
-        self.context = CommandContext(catalog="lake", namespace="default")
+        self.context = CommandContext(catalog="lake", namespace=("default",))
         if not self.engine.sources:
             self.engine.create_source("lake.default.orders", [{"ds": "2026-03-01", "amount": 1}])
         self.restart()
@@ -113,11 +113,11 @@ class ManagerWorld:
 
     def table(self, name: str = "daily") -> MaterializedTable:
         """Return a table of the current namespace."""
-        return self.services.intents.current(TableIdentifier("lake", "default", name))
+        return self.services.intents.current(TableIdentifier("lake", ("default",), name))
 
     def rows(self, name: str = "daily") -> list[dict[str, object]]:
         """Return what a reader of the table sees, in order."""
-        rows = [dict(row) for row in self.engine.rows(TableIdentifier("lake", "default", name))]
+        rows = [dict(row) for row in self.engine.rows(TableIdentifier("lake", ("default",), name))]
         return sorted(rows, key=lambda row: tuple(str(value) for value in row.values()))
 
     # ------------------------------------------------------------------------------------------------------------ runs

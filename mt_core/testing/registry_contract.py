@@ -42,7 +42,7 @@ class TablesContract:
     def test_an_unknown_table_is_none(self, registry: Registry) -> None:
         with registry.transaction() as transaction:
             assert transaction.table("nobody") is None
-            assert transaction.table_named(TableIdentifier("lake", "sales", "nobody")) is None
+            assert transaction.table_named(TableIdentifier("lake", ("sales",), "nobody")) is None
             assert transaction.tables() == []
 
     def test_tables_come_ordered_by_identifier(self, registry: Registry) -> None:
@@ -56,17 +56,28 @@ class TablesContract:
 
     def test_tables_come_in_pages_that_follow_each_other(self, registry: Registry) -> None:
         names = ["lake.a.z", "lake.b.a", "lake.b.aB", "lake.b.ab", "lake.b.é", "zoo.a.a"]
-        tables = [replace(a_table(), identifier=TableIdentifier(*name.split("."))) for name in names]
+        parts = [name.split(".") for name in names]
+        tables = [replace(a_table(), identifier=TableIdentifier(first, (level,), last)) for first, level, last in parts]
         insert_tables(registry, *reversed(tables))
 
         with registry.transaction() as transaction:
             first = transaction.tables(limit=4)
             second = transaction.tables(after=first[-1].identifier, limit=4)
-            rest = transaction.tables(after=TableIdentifier("lake", "b", "aa"))
+            rest = transaction.tables(after=TableIdentifier("lake", ("b",), "aa"))
             none = transaction.tables(after=tables[-1].identifier, limit=4)
 
         assert (first, second) == (tables[:4], tables[4:])
         assert (rest, none) == (tables[3:], [])
+
+    def test_a_level_with_a_dot_in_its_name_is_not_two_levels(self, registry: Registry) -> None:
+        spaces = [("eu.sales",), ("eu", "sales"), ("eu.sales", "`x`"), ("eu`s",)]
+        tables = [replace(a_table(), identifier=TableIdentifier("lake", space, "daily")) for space in spaces]
+        insert_tables(registry, *tables)
+
+        with registry.transaction() as transaction:
+            found = [transaction.table_named(table.identifier) for table in tables]
+
+        assert found == tables
 
     def test_a_taken_name_is_refused_and_the_transaction_goes_on(self, registry: Registry) -> None:
         first, twin, other = a_table(), a_table(), a_table("other")
@@ -155,7 +166,7 @@ class TablesContract:
         assert all_runs(registry) == [run]
 
     def test_tombstones_are_kept_until_they_are_deleted(self, registry: Registry) -> None:
-        identifier = TableIdentifier("lake", "a.b", "c")
+        identifier = TableIdentifier("lake", ("a", "b"), "c")
         late, early = (
             Tombstone(table_id=key, identifier=identifier, location="file:///c", handler=handler, dropped_at=at)
             for key, handler, at in (("1", None, NOON + HOUR), ("2", "h", NOON))

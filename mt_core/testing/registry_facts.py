@@ -41,7 +41,7 @@ def a_table(name: str = "daily", **changes: Any) -> MaterializedTable:
     )
     table = MaterializedTable(
         table_id=str(uuid4()),
-        identifier=TableIdentifier("lake", "sales", name),
+        identifier=TableIdentifier("lake", ("sales",), name),
         definition=definition,
         created_at=NOON,
         status=RefreshStatus.ACTIVATED,

@@ -21,7 +21,7 @@ from mt_core.testing.fake_statements import FakeStatementEngine
 from mt_core.testing.memory_registry import MemoryRegistry
 from scheduler_plugins.airflow.scheduler import AirflowScheduler
 
-CONTEXT = CommandContext(catalog="lake", namespace="shop")
+CONTEXT = CommandContext(catalog="lake", namespace=("shop",))
 
 
 class LiveGateway:
@@ -75,7 +75,7 @@ class LiveGateway:
         return {row["name"]: row["type"] for row in self.show(f"DESCRIBE EXTENDED {name}")}
 
     def table(self, name: str) -> MaterializedTable:
-        return self.services.intents.current(TableIdentifier("lake", "shop", name))
+        return self.services.intents.current(TableIdentifier("lake", ("shop",), name))
 
     def reconcile(self) -> list[str]:
         return reconcile(self.services)

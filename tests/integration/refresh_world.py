@@ -47,7 +47,7 @@ class RefreshWorld:
         self.engine = SparkEngine(driver)
         self.scheduler = FakeScheduler()
         self.registry = registry or MemoryRegistry(self.clock)
-        self.context = CommandContext(catalog="lake", namespace=self.namespace)
+        self.context = CommandContext(catalog="lake", namespace=(self.namespace,))
         self.session = driver.new_session()
         self.session.conf.set("spark.sql.session.timeZone", "UTC")
         self.session.sql(f"CREATE NAMESPACE lake.{self.namespace}")
@@ -136,7 +136,7 @@ class RefreshWorld:
         return self.run(outcome.wait_for)
 
     def table(self, name: str) -> MaterializedTable:
-        return self.services.intents.current(TableIdentifier("lake", self.namespace, name))
+        return self.services.intents.current(TableIdentifier("lake", (self.namespace,), name))
 
     def rows(self, name: str) -> list[Row]:
         """Return what a reader of the table sees, in order."""
@@ -148,7 +148,7 @@ class RefreshWorld:
 
     def vector_of(self, text: str) -> SourceVector:
         """Return what a query would read now."""
-        return self.engine.read_vector(Query(text=text, catalog="lake", namespace=self.namespace))
+        return self.engine.read_vector(Query(text=text, catalog="lake", namespace=(self.namespace,)))
 
     # ------------------------------------------------------------------------------------------------------------ runs
 

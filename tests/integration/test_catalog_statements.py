@@ -180,7 +180,7 @@ def test_a_created_catalog_is_seen_by_open_sessions_and_refreshes_until_it_is_dr
     client.run("CREATE NAMESPACE c.d")
     client.run("CREATE TABLE c.d.t (a INT)")
     client.run("USE CATALOG c")
-    query = Query(text="SELECT * FROM c.d.t", catalog="lake", namespace="default")
+    query = Query(text="SELECT * FROM c.d.t", catalog="lake", namespace=("default",))
 
     vector = client.refreshes.read_vector(query)
     within = client.names("SHOW CURRENT CATALOG"), client.names("SHOW TABLES IN d")
@@ -236,7 +236,7 @@ def test_a_table_with_catalog_settings_of_an_earlier_release_keeps_reading_from_
     frozen = client.catalogs.settings()["c"]
     client.run("DROP CATALOG c")
     client.run(f"CREATE CATALOG c WITH ({shared})")
-    query = Query(text="SELECT * FROM c.d.t", catalog="lake", namespace="default", settings=frozen)
+    query = Query(text="SELECT * FROM c.d.t", catalog="lake", namespace=("default",), settings=frozen)
 
     vector = client.refreshes.read_vector(query)
 

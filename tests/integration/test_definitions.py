@@ -15,6 +15,7 @@ from mt_core.errors import (
     Unsupported,
 )
 from mt_core.model.run import RunStatus
+from mt_core.model.table import TableIdentifier
 from mt_core.spark.driver import SparkDriver
 from tests.conftest import START_TIMEOUT_S
 from tests.integration.refresh_world import RefreshWorld
@@ -134,6 +135,22 @@ def test_a_table_of_any_name_is_created_refreshed_and_dropped(orders: RefreshWor
     orders.sql(f"DROP MATERIALIZED TABLE {quoted}")
     assert orders.files() == []
     assert (orders.namespace, name, False) not in orders.plain("SHOW TABLES")
+
+
+def test_a_namespace_with_a_dot_in_its_name_keeps_it(orders: RefreshWorld) -> None:
+    space = f"{orders.namespace}.sales"
+    orders.spark(f"CREATE NAMESPACE lake.`{space}`")
+
+    run = orders.create(f"lake.`{space}`.daily", f"SELECT * FROM {orders.namespace}.orders")
+
+    identifier = TableIdentifier("lake", (space,), "daily")
+    assert (run.status, str(identifier)) == (RunStatus.SUCCEEDED, f"lake.`{space}`.daily")
+    assert orders.services.intents.current(identifier).identifier == identifier
+    assert orders.plain(f"SELECT * FROM lake.`{space}`.daily") == orders.plain("TABLE orders")
+    # The catalog's database joins levels by dots too: it cannot hold both, and the second is refused.
+    other = f"lake.{orders.namespace}.sales.daily"
+    message = orders.refused(f"CREATE MATERIALIZED TABLE {other} REFRESH_MODE = FULL AS SELECT 1 AS a", TableExists)
+    assert f"{other} exists already" in message
 
 
 def test_a_table_may_read_another_one(orders: RefreshWorld) -> None:

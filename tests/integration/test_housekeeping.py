@@ -24,7 +24,7 @@ def engine(spark_driver: SparkDriver) -> SparkEngine:
 
 @pytest.fixture
 def table(engine: SparkEngine, spark_driver: SparkDriver) -> TableIdentifier:
-    identifier = TableIdentifier("lake", "default", f"kept_{uuid4().hex[:8]}")
+    identifier = TableIdentifier("lake", ("default",), f"kept_{uuid4().hex[:8]}")
     columns = (Column(name="id", type="int"),)
     engine.create_storage(StorageSpec(identifier=identifier, table_id=str(uuid4()), columns=columns))
     for number in (1, 2, 3):
@@ -73,6 +73,6 @@ def test_catalogs_that_iceberg_makes_for_itself_are_not_named_to_users(
     )
 
     with pytest.raises(DefinitionInvalid, match=r"known catalogs: lake, spark_catalog\.$"):
-        engine.check_catalog(TableIdentifier("nowhere", "default", "t"))
+        engine.check_catalog(TableIdentifier("nowhere", ("default",), "t"))
     statements = SparkStatements(spark_driver)
     assert sorted(statements.catalogs(SessionContext(session_id="s", properties={}))) == ["lake", "spark_catalog"]

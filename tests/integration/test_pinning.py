@@ -63,7 +63,7 @@ class Pins:
         self.session.sql(text)
 
     def query(self, text: str) -> Query:
-        return Query(text=text, catalog="lake", namespace="pins", zone=self.zone)
+        return Query(text=text, catalog="lake", namespace=("pins",), zone=self.zone)
 
     def vector(self, text: str) -> SourceVector:
         return self.engine.read_vector(self.query(text))
@@ -76,7 +76,7 @@ class Pins:
         """Return the rows of a run at *vector*."""
         query, table_id = self.query(text), str(uuid4())
         columns = self.engine.check_columns(_TARGET, self.engine.analyse(query).columns)
-        identifier = TableIdentifier("lake", "pins", f"mt_{next(_numbers)}")
+        identifier = TableIdentifier("lake", ("pins",), f"mt_{next(_numbers)}")
         self.engine.create_storage(StorageSpec(identifier=identifier, table_id=table_id, columns=columns))
         self.engine.swap(identifier, self.engine.load(identifier), MetadataChange(branch="run_1"))
         summary = {"freshtable.run-id": "1", "freshtable.partitions": "null"}
@@ -96,7 +96,7 @@ class Pins:
         return sorted(tuple(row) for row in rows)
 
 
-_TARGET = TableIdentifier("lake", "pins", "target")
+_TARGET = TableIdentifier("lake", ("pins",), "target")
 
 
 @pytest.fixture

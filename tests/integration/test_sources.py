@@ -51,7 +51,7 @@ STABLE = [
 @pytest.fixture
 def engine(spark_driver: SparkDriver) -> SparkEngine:
     session, engine = spark_driver.session, SparkEngine(spark_driver)
-    if not engine.relation_exists(TableIdentifier("lake", "facts", "recent_facts")):
+    if not engine.relation_exists(TableIdentifier("lake", ("facts",), "recent_facts")):
         session.sql("CREATE NAMESPACE IF NOT EXISTS lake.facts")
         session.sql("CREATE TABLE lake.facts.facts (id INT, ts TIMESTAMP) USING iceberg")
         session.sql("INSERT INTO lake.facts.facts VALUES (1, TIMESTAMP '2026-01-01'), (2, NULL)")
@@ -61,7 +61,7 @@ def engine(spark_driver: SparkDriver) -> SparkEngine:
 
 
 def query(text: str, zone: str = "UTC") -> Query:
-    return Query(text=text, catalog="lake", namespace="facts", zone=zone)
+    return Query(text=text, catalog="lake", namespace=("facts",), zone=zone)
 
 
 @pytest.mark.parametrize(("text", "reason"), list(UNSTABLE.items()))
@@ -174,7 +174,7 @@ def test_types_that_storage_changes_are_told(engine: SparkEngine) -> None:
         Column(name="d", type="decimal(10,2)"),
     ]
 
-    found = engine.check_columns(TableIdentifier("lake", "facts", "t"), columns)
+    found = engine.check_columns(TableIdentifier("lake", ("facts",), "t"), columns)
 
     assert [column.type for column in found] == ["int", "string", "array<struct<`x y`:int>>", "decimal(10,2)"]
 
@@ -182,4 +182,4 @@ def test_types_that_storage_changes_are_told(engine: SparkEngine) -> None:
 @pytest.mark.parametrize("kind", ["interval day to second", "time(6)", "void", "array<void>"])
 def test_a_type_that_storage_does_not_have_is_named(engine: SparkEngine, kind: str) -> None:
     with pytest.raises(DefinitionInvalid, match=r"Column bad has type .*CAST"):
-        engine.check_columns(TableIdentifier("lake", "facts", "t"), [Column(name="bad", type=kind)])
+        engine.check_columns(TableIdentifier("lake", ("facts",), "t"), [Column(name="bad", type=kind)])

@@ -224,8 +224,8 @@ def test_sessions_do_not_see_each_others_views_namespace_and_settings(engine: Sp
     with pytest.raises(QueryFailed, match="TABLE_OR_VIEW_NOT_FOUND"):
         other.run("SELECT * FROM mine")
 
-    assert (engine.current_catalog(one.context), engine.current_namespace(one.context)) == ("lake", "elsewhere")
-    assert (engine.current_catalog(other.context), engine.current_namespace(other.context)) == ("lake", "default")
+    assert (engine.current_catalog(one.context), engine.current_namespace(one.context)) == ("lake", ("elsewhere",))
+    assert (engine.current_catalog(other.context), engine.current_namespace(other.context)) == ("lake", ("default",))
     assert other.rows("SET spark.sql.ansi.enabled")[0][1] == "true"
 
 

@@ -28,7 +28,7 @@ def engine(spark_driver: SparkDriver) -> SparkEngine:
 @pytest.fixture
 def spec(engine: SparkEngine) -> Iterator[StorageSpec]:
     spec = StorageSpec(
-        identifier=TableIdentifier("lake", "default", f"storage {next(_numbers)}"),
+        identifier=TableIdentifier("lake", ("default",), f"storage {next(_numbers)}"),
         table_id=str(uuid4()),
         columns=(Column(name="ds", type="string", comment="the day"), Column(name="k", type="int", nullable=False)),
         partition_keys=("DS",),
@@ -133,7 +133,7 @@ def test_a_table_left_without_its_first_snapshot_gets_it(
 
 
 def test_a_missing_namespace_and_column_are_named(engine: SparkEngine, spec: StorageSpec) -> None:
-    nowhere = TableIdentifier("lake", "no.where", "t")
+    nowhere = TableIdentifier("lake", ("no", "where"), "t")
 
     with pytest.raises(DefinitionInvalid, match=r"CREATE NAMESPACE lake\.no\.where"):
         engine.create_storage(replace(spec, identifier=nowhere))
@@ -153,9 +153,9 @@ def test_a_variant_column_needs_a_newer_format(
 
 
 def test_catalogs_that_cannot_hold_materialized_tables_are_named(engine: SparkEngine) -> None:
-    engine.check_catalog(TableIdentifier("lake", "default", "t"))
+    engine.check_catalog(TableIdentifier("lake", ("default",), "t"))
 
     with pytest.raises(CatalogUnsupported, match=r"Catalog spark_catalog .* compare-and-set"):
-        engine.check_catalog(TableIdentifier("spark_catalog", "default", "t"))
+        engine.check_catalog(TableIdentifier("spark_catalog", ("default",), "t"))
     with pytest.raises(DefinitionInvalid, match=r"no catalog lakee; known catalogs: .*lake.*spark_catalog"):
-        engine.check_catalog(TableIdentifier("lakee", "default", "t"))
+        engine.check_catalog(TableIdentifier("lakee", ("default",), "t"))

@@ -31,7 +31,7 @@ class Target:
         number = next(_numbers)
         self.session, self.engine = driver.session, SparkEngine(driver)
         self.source = f"lake.default.w_src_{number}"
-        self.identifier, self.table_id = TableIdentifier("lake", "default", f"w_{number}"), str(uuid4())
+        self.identifier, self.table_id = TableIdentifier("lake", ("default",), f"w_{number}"), str(uuid4())
         self.runs = count(1)
 
     def refresh(self, scope: Scope = WHOLE, text: str | None = None, columns: tuple[Column, ...] = COLUMNS) -> Staged:
@@ -45,7 +45,7 @@ class Target:
     def prepared(self, scope: Scope = WHOLE, text: str | None = None, columns: tuple[Column, ...] = COLUMNS) -> Write:
         run = f"r{next(self.runs)}"
         self.engine.swap(self.identifier, self.engine.load(self.identifier), MetadataChange(branch=f"run_{run}"))
-        query = Query(text=text or f"SELECT * FROM {self.source}", catalog="lake", namespace="default")
+        query = Query(text=text or f"SELECT * FROM {self.source}", catalog="lake", namespace=("default",))
         return Write(
             job_id=uuid4().hex,
             table=self.identifier,

@@ -119,4 +119,4 @@ class Process:
 
 def identifier_of(name: str) -> TableIdentifier:
     """Return the full name of a table in the namespace of every session."""
-    return TableIdentifier("lake", "default", name)
+    return TableIdentifier("lake", ("default",), name)

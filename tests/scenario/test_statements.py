@@ -24,7 +24,7 @@ from tests.scenario.running_gateway import CLUSTER, Gateway, normalised, root_ca
 GOLDEN = Path(__file__).parents[1] / "golden" / "v3_statements.json"
 REFRESH = "ALTER MATERIALIZED TABLE daily REFRESH"
 CREATE = "CREATE MATERIALIZED TABLE daily FRESHNESS = INTERVAL '1' DAY AS SELECT 1"
-DAILY = TableIdentifier("lake", "default", "daily")
+DAILY = TableIdentifier("lake", ("default",), "daily")
 
 
 def test_the_shapes_of_a_statement_are_golden(gateway: Gateway) -> None:
@@ -203,7 +203,7 @@ def test_a_statement_of_ours_goes_to_the_tables_with_the_place_and_properties_of
     body = gateway.run(session, "ALTER MATERIALIZED TABLE daily SUSPEND").json()
 
     assert gateway.commands.executed == [
-        (SuspendTable(name=("daily",)), CommandContext(catalog="lake", namespace="default", properties={"a": "1"}))
+        (SuspendTable(name=("daily",)), CommandContext(catalog="lake", namespace=("default",), properties={"a": "1"}))
     ]
     assert (body["resultKind"], body["warnings"]) == ("SUCCESS", ["Airflow is away."])
     assert body["results"]["data"] == [{"kind": "INSERT", "fields": ["OK"]}]

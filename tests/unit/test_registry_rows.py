@@ -33,7 +33,7 @@ GOLDEN = Path(__file__).parent.parent / "golden" / "registry_v1.json"
 
 TABLE = MaterializedTable(
     table_id="0b6f7a52-9a0e-4f5e-9f0e-3f1f5f6f7a01",
-    identifier=TableIdentifier("lake", "sales.eu", "daily"),
+    identifier=TableIdentifier("lake", ("sales", "eu"), "daily"),
     definition=TableDefinition(
         columns=(Column(name="ds", type="string"), Column(name="n", type="bigint", nullable=False, comment="how many")),
         original_query="SELECT ds, count(*) AS n FROM orders GROUP BY ds",
@@ -46,7 +46,7 @@ TABLE = MaterializedTable(
         partition_keys=("ds",),
         options={"partition.fields.ds.date-formatter": "yyyy-MM-dd"},
         catalog="lake",
-        namespace="sales",
+        namespace=("sales",),
         settings={"spark.sql.ansi.enabled": "true"},
     ),
     created_at=NOON,
@@ -131,6 +131,29 @@ FACTS: list[tuple[str, Any, Callable[[Any], dict[str, Any]], Callable[[Any], Any
     ("workflow_definitions", DEFINITION, rows.definition_row, rows.definition_of),
     ("catalogs", CATALOG, rows.catalog_row, rows.catalog_of),
 ]
+
+
+@pytest.mark.parametrize(
+    ("namespace", "stored"),
+    [
+        ((), ""),
+        (("sales",), "sales"),
+        (("sales", "eu"), "sales.eu"),
+        (("eu.sales",), "`eu.sales`"),
+        (("a", "b.`c", "d"), "a.`b.``c`.d"),
+        (("a`b",), "a`b"),
+        (("`a`",), "```a```"),
+    ],
+)
+def test_a_namespace_is_stored_as_one_text_and_read_back(namespace: tuple[str, ...], stored: str) -> None:
+    definition = replace(TABLE.definition, namespace=namespace)
+    table = replace(TABLE, identifier=TableIdentifier("lake", namespace, "daily"), definition=definition)
+
+    row = rows.table_row(table)
+
+    assert row["namespace"] == stored
+    assert json.loads(row["body"])["definition"]["namespace"] == stored
+    assert rows.table_of(row) == table
 
 
 @pytest.mark.parametrize(("kind", "fact", "row_of", "fact_of"), FACTS, ids=[kind for kind, *_ in FACTS])

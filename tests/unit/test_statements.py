@@ -463,14 +463,14 @@ def test_a_clause_that_is_not_supported_names_the_way_out(rest: str, reason: str
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        (("t",), TableIdentifier("lake", "default", "t")),
-        (("d", "t"), TableIdentifier("lake", "d", "t")),
-        (("c", "d", "t"), TableIdentifier("c", "d", "t")),
-        (("c", "d", "e", "t"), TableIdentifier("c", "d.e", "t")),
+        (("t",), TableIdentifier("lake", ("default",), "t")),
+        (("d", "t"), TableIdentifier("lake", ("d",), "t")),
+        (("c", "d", "t"), TableIdentifier("c", ("d",), "t")),
+        (("c", "d", "e", "t"), TableIdentifier("c", ("d", "e"), "t")),
     ],
 )
 def test_a_name_is_completed_from_the_session(name: Name, expected: TableIdentifier) -> None:
-    assert qualify(name, "lake", "default") == expected
+    assert qualify(name, "lake", ("default",)) == expected
 
 
 @pytest.mark.parametrize(
@@ -502,3 +502,12 @@ def test_any_options_in_quotes_are_read(options: dict[str, str]) -> None:
     listed = ", ".join(f"{quoted(key)} = {quoted(value)}" for key, value in options.items())
 
     assert parse(f"{ALTER} RESUME WITH ({listed})") == ResumeTable(name=("t",), options=options)
+
+
+def test_a_level_with_a_dot_in_its_name_is_one_level() -> None:
+    quoted = qualify(("lake", "eu.sales", "daily"), "lake", ("default",))
+    levels = qualify(("lake", "eu", "sales", "daily"), "lake", ("default",))
+
+    assert quoted != levels
+    assert (str(quoted), quoted.sql) == ("lake.`eu.sales`.daily", "`lake`.`eu.sales`.`daily`")
+    assert (str(levels), levels.sql) == ("lake.eu.sales.daily", "`lake`.`eu`.`sales`.`daily`")

@@ -15,11 +15,11 @@ ALLOWED = re.compile(r"[A-Za-z0-9_.-]+")
 @pytest.mark.parametrize(
     ("identifier", "dag_id"),
     [
-        (TableIdentifier("lake", "sales", "daily"), "mt__lake.sales.daily"),
-        (TableIdentifier("lake", "a.b", "Daily_2"), "mt__lake.a.b.Daily_2"),
-        (TableIdentifier("lake", "sales", "my table"), "mt__lake.sales.-60my-20table-60"),
-        (TableIdentifier("lake", "sales", "städte"), "mt__lake.sales.-60st-c3-a4dte-60"),
-        (TableIdentifier("lake", "sales", "a-b"), "mt__lake.sales.-60a-2db-60"),
+        (TableIdentifier("lake", ("sales",), "daily"), "mt__lake.sales.daily"),
+        (TableIdentifier("lake", ("a", "b"), "Daily_2"), "mt__lake.a.b.Daily_2"),
+        (TableIdentifier("lake", ("sales",), "my table"), "mt__lake.sales.-60my-20table-60"),
+        (TableIdentifier("lake", ("sales",), "städte"), "mt__lake.sales.-60st-c3-a4dte-60"),
+        (TableIdentifier("lake", ("sales",), "a-b"), "mt__lake.sales.-60a-2db-60"),
     ],
 )
 def test_ids_of_dags_are_readable(identifier: TableIdentifier, dag_id: str) -> None:

@@ -17,7 +17,7 @@ from mt_core.tables.ports import AnalysedQuery
 from mt_core.tables.settings import ManagerSettings
 from mt_core.testing.manager_world import DAILY, ManagerWorld
 
-DAILY_ID = TableIdentifier("lake", "sales", "daily")
+DAILY_ID = TableIdentifier("lake", ("sales",), "daily")
 COLUMNS = (
     Column(name="Ds", type="string", nullable=False),
     Column(name="hh", type="varchar(2)"),
@@ -26,7 +26,7 @@ COLUMNS = (
 ANALYSED = AnalysedQuery(
     columns=COLUMNS, expanded_query="SELECT * FROM lake.sales.orders", sources=("lake.sales.orders",)
 )
-CONTEXT = CommandContext(catalog="lake", namespace="sales")
+CONTEXT = CommandContext(catalog="lake", namespace=("sales",))
 SETTINGS = ManagerSettings(owner="test")
 FULL = "FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL"
 
@@ -53,7 +53,7 @@ def refused(error: type[MtError], clauses: str = FULL, **changes) -> str:
 def test_a_definition_holds_what_the_statement_and_its_session_say() -> None:
     context = CommandContext(
         catalog="lake",
-        namespace="sales",
+        namespace=("sales",),
         properties={"spark.sql.ansi.enabled": "false", "table.local-time-zone": "Asia/Tokyo", "other": "x"},
     )
     clauses = f"COMMENT 'it''s' PARTITIONED BY (ds) WITH ('partition.fields.DS.date-formatter' = 'yyyy-MM-dd') {FULL}"
@@ -72,7 +72,7 @@ def test_a_definition_holds_what_the_statement_and_its_session_say() -> None:
         partition_keys=("Ds",),
         options={"partition.fields.Ds.date-formatter": "yyyy-MM-dd"},
         catalog="lake",
-        namespace="sales",
+        namespace=("sales",),
         settings={"spark.sql.ansi.enabled": "false"},
     )
 

@@ -37,7 +37,7 @@ def table(
     )
     return MaterializedTable(
         table_id="t",
-        identifier=TableIdentifier("lake", "default", "t"),
+        identifier=TableIdentifier("lake", ("default",), "t"),
         definition=definition,
         created_at=START,
         status_at=START,

@@ -35,14 +35,14 @@ DEFINITION = TableDefinition(
     partition_keys=("ds",),
     options={"partition.fields.ds.date-formatter": "yyyy-MM-dd'T'", "write.x": "it's"},
     catalog="lake",
-    namespace="sales",
+    namespace=("sales",),
 )
 
 
 def table_of(definition: TableDefinition) -> MaterializedTable:
     return MaterializedTable(
         table_id="t",
-        identifier=TableIdentifier("lake", "sa`les.deep", "daily"),
+        identifier=TableIdentifier("lake", ("sa`les", "deep"), "daily"),
         definition=definition,
         created_at=START,
         status_at=START,
@@ -56,7 +56,7 @@ def read_back(text: str, definition: TableDefinition) -> tuple[CreateMaterialize
     assert isinstance(statement, CreateMaterializedTable)
     analysed = AnalysedQuery(columns=definition.columns, expanded_query=definition.expanded_query, sources=())
     context = CommandContext(catalog=definition.catalog, namespace=definition.namespace)
-    identifier = TableIdentifier("lake", "sa`les.deep", "daily")
+    identifier = TableIdentifier("lake", ("sa`les", "deep"), "daily")
     again = define(statement, analysed, identifier=identifier, context=context, settings=ManagerSettings(owner="t"))
     return statement, again
 

@@ -12,7 +12,7 @@ from mt_core.tables.commands import RefreshRequest
 from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 
 ORDERS = "lake.default.orders"
-TOTALS = TableIdentifier("lake", "default", "totals")
+TOTALS = TableIdentifier("lake", ("default",), "totals")
 ROWS = [{"ds": "2026-03-01", "amount": 1}]
 
 
@@ -175,7 +175,7 @@ def test_a_foreign_write_into_a_partitioned_table_is_replaced_in_the_partitions_
 ) -> None:
     world.sql(DAILY)
     tick(world, "daily")
-    world.engine.write_foreign(TableIdentifier("lake", "default", "daily"), [{"ds": "2026-03-02", "amount": 66}])
+    world.engine.write_foreign(TableIdentifier("lake", ("default",), "daily"), [{"ds": "2026-03-02", "amount": 66}])
     world.engine.commit(ORDERS, ROWS)
 
     run = tick(world, "daily")

@@ -24,7 +24,7 @@ from mt_core.tables.commands import RefreshRequest
 from mt_core.tables.ledger import in_transaction
 from mt_core.testing.manager_world import DAILY, ManagerWorld
 
-DAILY_ID = TableIdentifier("lake", "default", "daily")
+DAILY_ID = TableIdentifier("lake", ("default",), "daily")
 ALTERED = "SELECT * FROM lake.default.orders"
 
 

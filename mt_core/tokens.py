@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain, pairwise
 
 from mt_core.errors import SqlSyntaxError
 
@@ -67,9 +67,9 @@ _TOKEN = re.compile(
     r"""
       (?P<COMMENT> --(?:\\\n|[^\r\n])*+ )
     | (?P<HINT> /\*\+.*?\*/ )
-    | (?P<STRING> [rR]'[^']*+' | [rR]"[^"]*+" | '(?:[^'\\]|\\.|'')*+' | "(?:[^"\\]|\\.|"")*+"
+    | (?P<STRING> [rR]'[^']*+' | [rR]"[^"]*+" | '(?:[^'\\]++|\\.|'')*+' | "(?:[^"\\]++|\\.|"")*+"
                   | (?P<tag>\$[A-Za-z]*\$).*?(?P=tag) )
-    | (?P<IDENTIFIER> `(?:[^`]|``)*+` )
+    | (?P<IDENTIFIER> `(?:[^`]++|``)*+` )
     | (?P<NUMBER> (?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?(?:[bB][dD]|[lLsSyYfFdD])?(?!\w) )
     | (?P<OPEN> /\* | [rR]?['"] | ` | \$[A-Za-z]*\$ )
     | (?P<WORD> \w++ )
@@ -82,20 +82,29 @@ _NAMES_OF_OPEN = {"/*": "comment", "`": "quoted identifier"}
 
 
 class Lines:
-    """Line and column of the offsets of a text."""
+    """Line and column of the offsets of a text; cheapest for offsets that grow."""
 
     def __init__(self, text: str) -> None:
-        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
+        self._text = text
+        self._offset, self._line, self._line_start = 0, 1, 0
 
     def locate(self, offset: int) -> tuple[int, int]:
         """Return line and column of an offset, both counted from 1."""
-        line = bisect_right(self._starts, offset)
-        return line, offset - self._starts[line - 1] + 1
+        if offset < self._offset:
+            self._offset, self._line, self._line_start = 0, 1, 0
+        if newlines := self._text.count("\n", self._offset, offset):
+            self._line += newlines
+            self._line_start = self._text.rindex("\n", self._offset, offset) + 1
+        self._offset = offset
+        return self._line, offset - self._line_start + 1
 
 
-def tokenize(text: str) -> Iterator[Token]:
-    """Yield the tokens of *text* as they are asked for, comments too; raises SqlSyntaxError where a quote stays open."""
-    lines, offset = Lines(text), 0
+def tokenize(text: str, start: int = 0, lines: Lines | None = None) -> Iterator[Token]:
+    """Yield the tokens of *text* from offset *start* as they are asked for, comments too.
+
+    Raises SqlSyntaxError where a quote stays open.
+    """
+    lines, offset = lines or Lines(text), start
     while found := _TOKEN.search(text, offset):
         kind, start, end = str(found.lastgroup), found.start(), found.end()
         if kind == "OPEN":
@@ -103,6 +112,11 @@ def tokenize(text: str) -> Iterator[Token]:
         line, column = lines.locate(start)
         yield Token(kind=TokenKind(kind), text=text[start:end], start=start, end=end, line=line, column=column)
         offset = end
+
+
+def significant(text: str, start: int = 0, lines: Lines | None = None) -> Iterator[Token]:
+    """Yield the tokens of *text* but for its comments."""
+    return (token for token in tokenize(text, start, lines) if token.kind is not TokenKind.COMMENT)
 
 
 def _end_of_open(text: str, start: int, lines: Lines) -> int:
@@ -158,19 +172,97 @@ _NO_KEYWORD_AFTER = {".", "AS"}
 def split_statements(text: str) -> list[Statement]:
     """Return the statements of *text*: cut at semicolons, but not in quotes, comments and BEGIN … END blocks.
 
-    Raises SqlSyntaxError with `Encountered "<EOF>"` where a quote, comment or block stays open.
+    Raises SqlSyntaxError with `Encountered "<EOF>"` where a quote, comment or block stays open. A statement without a
+    block costs a few regular expressions, however long it is: no tokens are made of it.
     """
     statements: list[Statement] = []
-    pending: list[Token] = []
+    lines, offset = Lines(text), 0
+    while (first := next(significant(text, offset, lines), None)) is not None:
+        end, stop = first.start, first.start
+        if first.text != ";":
+            end_of = _end_of_blocks if _MAY_HAVE_BLOCKS.match(text, first.start) else _end_of_plain
+            end, stop = end_of(text, first.start, lines)
+            statements.append(
+                Statement(
+                    text=text[first.start : end],
+                    start=first.start,
+                    line=first.line,
+                    column=first.column,
+                    terminated=stop < len(text),
+                )
+            )
+        offset = stop + 1
+    return statements
+
+
+_INSIDE_COMMENT = r"(?: [^*/]++ | \*(?!/) | /(?!\*(?!\+)) )*+"
+_GAP = rf"""
+    (?: \s++ | --(?:\\\n|[^\r\n])*+ | /\*(?!\+) {_INSIDE_COMMENT} \*/ )*+
+"""
+# What is no gap: r and R stand by themselves, for they can begin a string; nested comments and $tag$ are left out.
+_PLAIN = r"""
+      [^\s'"`$;/\-rR{stops}]++ | -(?!-) | /(?!\*) | \$(?![A-Za-z]*\$)
+    | (?<!\w)[rR](?: '[^']*+' | "[^"]*+" | (?!['"])) | (?<=\w)[rR]
+    | '(?:[^'\\]++|\\.|'')*+' | "(?:[^"\\]++|\\.|"")*+" | `(?:[^`]++|``)*+` | /\*\+.*?\*/
+"""
+
+
+def _outline(stops: str) -> re.Pattern[str]:
+    """Return a pattern of all that comes before a semicolon or one of *stops*, up to the last of it that is no gap."""
+    return re.compile(f"(?: {_GAP} (?: {_PLAIN.replace('{stops}', stops)} )++ )*+", re.VERBOSE | re.DOTALL)
+
+
+_UP_TO_SEMICOLON, _UP_TO_BRACKET = _outline(""), _outline("()")
+_GAPS = re.compile(_GAP, re.VERBOSE)
+_MAY_HAVE_BLOCKS = re.compile(
+    rf"(?: BEGIN | EXECUTE | COMPILE | (?: `[^`]*+` | [^\s;:]++ ) {_GAP} : {_GAP} BEGIN )(?!\w)",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def end_of_statement(text: str, start: int) -> tuple[int, int]:
+    """Return where the last token of a statement without blocks ends, and where its semicolon stands or the text ends."""
+    return _end_of_plain(text, start, Lines(text))
+
+
+def _end_of_plain(text: str, start: int, lines: Lines, pattern: re.Pattern[str] = _UP_TO_SEMICOLON) -> tuple[int, int]:
+    end = stop = start
+    while True:
+        found = pattern.match(text, stop)
+        if found and found.end() > stop:
+            end = stop = found.end()
+        gap = _GAPS.match(text, stop)
+        stop = gap.end() if gap else stop
+        if stop == len(text) or text[stop] in ";()":
+            return end, stop
+        quoted = _TOKEN.match(text, stop)
+        if quoted and quoted.lastgroup != "OPEN":
+            end = stop = quoted.end()
+        else:
+            stop = _end_of_open(text, stop, lines)
+
+
+def skip_brackets(text: str, start: int) -> int:
+    """Return the offset behind the bracket that closes the one at *start*, or the end of a text where none does."""
+    depth, offset, lines = 1, start + 1, Lines(text)
+    while depth:
+        _, offset = _end_of_plain(text, offset, lines, _UP_TO_BRACKET)
+        if offset == len(text):
+            return offset
+        depth += {"(": 1, ")": -1}.get(text[offset], 0)
+        offset += 1
+    return offset
+
+
+def _end_of_blocks(text: str, start: int, lines: Lines) -> tuple[int, int]:
+    """Return what `end_of_statement` does, for a statement that may have blocks; raises SqlSyntaxError if one has no END."""
+    before: list[Token] = []
     blocks = _Blocks()
-    tokens = [token for token in tokenize(text) if token.kind is not TokenKind.COMMENT]
-    for token, following in zip(tokens, [*tokens[1:], None], strict=False):
-        if token.text == ";" and not blocks.open:
-            statements.extend(_statement(text, pending, terminated=True))
-            pending, blocks = [], _Blocks()
-            continue
-        blocks.read(pending, token, following)
-        pending.append(token)
+    for token, following in pairwise(chain(significant(text, start, lines), [None])):
+        if token is None or (token.text == ";" and not blocks.open):
+            return before[-1].end, token.start if token else len(text)
+        blocks.read(before, token, following)
+        before.append(token)
     if blocks.open:
         opener = blocks.open[-1]
         raise SqlSyntaxError(
@@ -178,20 +270,7 @@ def split_statements(text: str) -> list[Statement]:
             line=opener.line,
             column=opener.column,
         )
-    statements.extend(_statement(text, pending, terminated=False))
-    return statements
-
-
-def _statement(text: str, tokens: list[Token], *, terminated: bool) -> Iterable[Statement]:
-    if tokens:
-        first, end = tokens[0], tokens[-1].end
-        yield Statement(
-            text=text[first.start : end],
-            start=first.start,
-            line=first.line,
-            column=first.column,
-            terminated=terminated,
-        )
+    return before[-1].end, len(text)
 
 
 class _Blocks:

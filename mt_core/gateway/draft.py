@@ -30,10 +30,12 @@ from mt_core.gateway.schemas import (
     described,
 )
 from mt_core.gateway.services import GatewayServices
-from mt_core.sessions.kinds import CHANGES, JOBS, SELECT, statement_type
 from mt_core.sessions.operation import Operation, OperationStatus
 from mt_core.sessions.ports import NameDirectory
 from mt_core.sessions.session import Session
+from mt_core.sql.kinds import Trait
+from mt_core.sql.parser import ReadStatement
+from mt_core.sql.statement_types import SELECT
 
 PLANNERS, EXECUTION_TYPES = ("old", "blink"), ("batch", "streaming")
 JobId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
@@ -50,7 +52,6 @@ JOB_STATUS = {
     OperationStatus.CANCELED: "CANCELED",
     OperationStatus.CLOSED: "CANCELED",
 }
-_WITHOUT_SESSION = ("CREATE", "ALTER", "DROP", "SHOW", "EXPLAIN", "DESCRIBE")
 
 
 def draft_router(services: GatewayServices, holds: Holds) -> APIRouter:
@@ -97,10 +98,10 @@ class DraftSessions:
 
     def begin_alone(self, body: Body) -> tuple[Session, Operation]:
         """Begin one statement in a session of its own, which is to be closed; raises Unsupported for one that needs more."""
-        kind = statement_type(body.statement())
-        if kind not in JOBS and not kind.startswith(_WITHOUT_SESSION):
+        statement = ReadStatement(body.statement())
+        if Trait.ALONE not in statement.traits:
             raise Unsupported(
-                f"{kind or 'No statement'} cannot run without a session; open one with POST /v1/sessions."
+                f"{statement.type or 'No statement'} cannot run without a session; open one with POST /v1/sessions."
             )
         session = self.open(body)
         try:
@@ -112,14 +113,19 @@ class DraftSessions:
     def close(self, session: Session) -> None:
         self.services.sessions.close(session.handle)
 
-    def finished(self, session: Session, operation: Operation, kind: str, *, most: int | None = None) -> dict[str, Any]:
+    def finished(self, session: Session, operation: Operation, *, most: int | None = None) -> dict[str, Any]:
         """Return types and results of a statement that has ended; raises its error."""
+        kind = operation.statement.type
         if operation.error is not None:
             raise operation.error
         result = operation.result
         if result is None:
             raise Unsupported(f"Operation {operation.handle} is {operation.status}: it has no result.")
-        draft = job_page(result, []) if kind in CHANGES else shown(result, kind, all_rows(result, most=most))
+        draft = (
+            job_page(result, [])
+            if Trait.CHANGE in operation.statement.traits
+            else shown(result, kind, all_rows(result, most=most))
+        )
         if kind == "SHOW_TABLES":
             draft = draft.with_types(self.names(session).views(()))
         return {"statement_types": [kind], "results": [draft.to_json()]}
@@ -144,9 +150,9 @@ def _add_beginnings(router: APIRouter, draft: DraftSessions, holds: Holds) -> No
     )
     async def execute_statement(request: Request, session: SessionHandle, body: JsonBody) -> JsonAnswer:
         opened, operation = await holds.work(lambda: draft.begin(session, body))
-        kind, drafted = statement_type(operation.statement), draft.is_drafted(opened)
-        begun = {"operationHandle": operation.handle, "statement_types": [kind]}
-        if kind in JOBS:
+        drafted = draft.is_drafted(opened)
+        begun = {"operationHandle": operation.handle, "statement_types": [operation.statement.type]}
+        if Trait.JOB in operation.statement.traits:
             return JsonAnswer(begun | {"results": [job_row(operation.planned_job_id).to_json()]})
         if drafted:
             ended = await holds.until_ended(operation, request)
@@ -155,7 +161,7 @@ def _add_beginnings(router: APIRouter, draft: DraftSessions, holds: Holds) -> No
         # A released client reads an error where it fetches the result.
         if not ended or (operation.result is None and not drafted):
             return JsonAnswer(begun)
-        return await holds.work(lambda: JsonAnswer(begun | draft.finished(opened, operation, kind)))
+        return await holds.work(lambda: JsonAnswer(begun | draft.finished(opened, operation)))
 
     @router.post("/statements", **described("Run a statement without a session", DRAFT_DONE, body=DRAFT_STATEMENT))
     async def execute_alone(request: Request, body: JsonBody) -> JsonAnswer:
@@ -164,8 +170,7 @@ def _add_beginnings(router: APIRouter, draft: DraftSessions, holds: Holds) -> No
             # Whoever has gone away needs no result: with its session the statement ends.
             if not await holds.until_ended(operation, request):
                 return JsonAnswer({})
-            kind = statement_type(operation.statement)
-            return await holds.work(lambda: JsonAnswer(draft.finished(session, operation, kind, most=PAGE_ROWS)))
+            return await holds.work(lambda: JsonAnswer(draft.finished(session, operation, most=PAGE_ROWS)))
         finally:
             await holds.work(lambda: draft.close(session))
 
@@ -201,8 +206,8 @@ def _fetch(operation: Operation, token: int, base: str) -> dict[str, Any]:
     page, result = operation.fetch(token), operation.result
     if result is None:
         raise Unsupported(f"Job {operation.planned_job_id} is {operation.status}: it has no result.")
-    kind = statement_type(operation.statement)
-    draft = job_page(result, page.rows) if kind != SELECT else Draft.of(result.rows.columns, page.rows)
+    changes = operation.statement.type != SELECT
+    draft = job_page(result, page.rows) if changes else Draft.of(result.rows.columns, page.rows)
     return {
         "results": [draft.flagged().to_json()],
         "next_result_uri": "" if page.last else f"{base}/{token + 1}",

@@ -14,7 +14,7 @@ from mt_core.sessions.operation import OperationResult
 from mt_core.sessions.ports import SessionContext, StatementEngine
 from mt_core.sql import catalog as sql
 from mt_core.sql.flink_types import type_text
-from mt_core.sql.parser import parse
+from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statements import DescribeTable, Name
 from mt_core.tables.shared_catalogs import SharedCatalogs
 
@@ -72,14 +72,14 @@ class CatalogStatements:
             )
         )
 
-    def in_spark(self, text: str, context: SessionContext) -> str:
-        """Return *text* as it goes to Spark: a table of Flink's with a connector in Spark's words, all else as it is.
+    def in_spark(self, read: ReadStatement, context: SessionContext) -> str:
+        """Return the text as it goes to Spark: a table of Flink's with a connector in Spark's words, all else as it is.
 
         Raises DefinitionInvalid for a connector in a catalog which would make something else of it.
         """
-        statement = parse(text)
+        statement = read.fact
         if not isinstance(statement, sql.CreateConnectorTable):
-            return text
+            return read.text
         if statement.is_temporary or statement.connector == "iceberg":
             return statement.spark_sql
         known, name = self._engine.catalogs(context), statement.name

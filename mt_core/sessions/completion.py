@@ -3,68 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from mt_core.errors import SqlSyntaxError
 from mt_core.sessions.ports import Name, NameDirectory
-from mt_core.tokens import Token, TokenKind, tokenize
+from mt_core.sql.kinds import PHRASES
+from mt_core.tokens import Token, TokenKind, significant, tokenize
 
-_OBJECTS = ("CATALOG", "DATABASE", "FUNCTION", "MATERIALIZED TABLE", "TABLE", "VIEW")
-_EXPLAINED = ("SELECT", "INSERT INTO", "STATEMENT SET", "CREATE TABLE", "REFRESH")
+_PHRASES = [phrase.split() for phrase in sorted(PHRASES)]
 
-# What can follow the words that a statement begins with; the longest beginning that fits counts.
-_AFTER: Mapping[str, tuple[str, ...]] = {
-    "": (
-        *("ADD JAR", "ALTER", "BEGIN STATEMENT SET", "CREATE", "DELETE FROM", "DESCRIBE", "DROP", "END", "EXECUTE"),
-        *(
-            "EXPLAIN",
-            "INSERT",
-            "MERGE INTO",
-            "RESET",
-            "SELECT",
-            "SET",
-            "SHOW",
-            "STOP JOB",
-            "UPDATE",
-            "USE",
-            "VALUES",
-            "WITH",
-        ),
-    ),
-    "ALTER": _OBJECTS,
-    "ALTER MATERIALIZED": ("TABLE",),
-    "CREATE": ("OR ALTER MATERIALIZED TABLE", "OR REPLACE", "TEMPORARY VIEW", *_OBJECTS),
-    "CREATE MATERIALIZED": ("TABLE",),
-    "CREATE OR": ("ALTER MATERIALIZED TABLE", "REPLACE"),
-    "CREATE OR REPLACE": ("TABLE", "TEMPORARY VIEW", "VIEW"),
-    "DESCRIBE": ("CATALOG", "DATABASE", "EXTENDED", "FUNCTION", "JOB", "TABLE"),
-    "DROP": _OBJECTS,
-    "DROP MATERIALIZED": ("TABLE",),
-    "EXECUTE": ("STATEMENT SET BEGIN",),
-    "EXPLAIN": _EXPLAINED,
-    "INSERT": ("INTO", "OVERWRITE"),
-    "SHOW": (
-        *(
-            "CATALOGS",
-            "COLUMNS",
-            "CREATE",
-            "CURRENT CATALOG",
-            "CURRENT DATABASE",
-            "DATABASES",
-            "FUNCTIONS",
-            "JARS",
-            "JOBS",
-        ),
-        *("MATERIALIZED TABLES", "MODULES", "PARTITIONS", "REFRESHES", "TABLES", "TBLPROPERTIES", "VIEWS"),
-    ),
-    "SHOW CREATE": ("CATALOG", "MATERIALIZED TABLE", "TABLE", "VIEW"),
-    "SHOW CREATE MATERIALIZED": ("TABLE",),
-    "SHOW CURRENT": ("CATALOG", "DATABASE"),
-    "SHOW MATERIALIZED": ("TABLES",),
-    "STOP": ("JOB",),
-    "USE": ("CATALOG", "MODULES"),
-}
 _IN_QUERY = (
     *("AND", "AS", "CASE", "CROSS JOIN", "DISTINCT", "EXCEPT", "FROM", "FULL JOIN", "GROUP BY", "HAVING", "INNER JOIN"),
     *(
@@ -165,10 +114,24 @@ def _keywords(place: _Place) -> Iterable[str]:
     if place.parts or place.written.startswith("`"):
         return []
     words = place.keywords
-    known = _AFTER.get(" ".join(words)) if all(words) else None
-    if known is None and words[:1] and words[0] in _QUERY_STARTS and place.last not in _BEFORE_TABLE:
-        known = _IN_QUERY
-    return [word for word in known or () if word.startswith(place.begun.upper())]
+    known = _offered([phrase[len(words) :] for phrase in _PHRASES if phrase[: len(words)] == words])
+    if not known and words[:1] and words[0] in _QUERY_STARTS and place.last not in _BEFORE_TABLE:
+        known = list(_IN_QUERY)
+    return [word for word in known if word.startswith(place.begun.upper())]
+
+
+def _offered(phrases: Sequence[Sequence[str]]) -> list[str]:
+    """Return how *phrases* go on: each up to where there is a choice of more than two words."""
+    found: list[str] = []
+    for first in dict.fromkeys(phrase[0] for phrase in phrases if phrase):
+        group = [phrase for phrase in phrases if phrase[:1] == [first]]
+        shared = [words[0] for words in takewhile(lambda words: len(set(words)) == 1, zip(*group, strict=False))]
+        following = {phrase[len(shared)] for phrase in group if len(phrase) > len(shared)}
+        if shared in group or len(following) > 2:
+            found.append(" ".join(shared))
+        else:
+            found += [" ".join([*shared, rest]) for rest in _offered([phrase[len(shared) :] for phrase in group])]
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------- names
@@ -214,7 +177,7 @@ def _columns(place: _Place, text: str, names: NameDirectory) -> list[str]:
 def _sources(text: str) -> dict[str, Name]:
     """Return the tables after FROM, JOIN, INTO and UPDATE, by their aliases or else the last parts of their names."""
     try:
-        tokens = [token for token in tokenize(text) if token.kind is not TokenKind.COMMENT]
+        tokens = list(significant(text))
     except SqlSyntaxError:
         return {}
     found: dict[str, Name] = {}

@@ -12,34 +12,31 @@ from datetime import timedelta
 from typing import TypeVar
 
 from mt_core.clock import Clock
-from mt_core.errors import Canceled, EngineUnavailable, MtError, SqlSyntaxError, Unsupported
+from mt_core.errors import Canceled, EngineUnavailable, MtError, Unsupported
 from mt_core.model.table import TableIdentifier
 from mt_core.sessions import answers
 from mt_core.sessions.catalog_statements import CatalogStatements
 from mt_core.sessions.completion import complete
 from mt_core.sessions.deadlines import Deadlines, limit_of
 from mt_core.sessions.jobs import JobLedger, Jobs
-from mt_core.sessions.kinds import CHANGES, is_configuring, statement_type
 from mt_core.sessions.listings import Asking
 from mt_core.sessions.names import StatementNames
 from mt_core.sessions.operation import TERMINAL, Operation, OperationKind, OperationResult, OperationStatus, Work
 from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.property_values import check_properties
-from mt_core.sessions.quick import is_quick
 from mt_core.sessions.refresh_wait import PendingRefresh, RefreshWait
 from mt_core.sessions.refreshes import ClusterInfo
 from mt_core.sessions.session import Session, Turn
 from mt_core.sessions.session_properties import reset_property, set_property
 from mt_core.sessions.spark_work import SparkWork
 from mt_core.sessions.statement_sets import Batch, Collected, collect
-from mt_core.sessions.tasks import POLL_S, Task
+from mt_core.sessions.tasks import POLL_S, Task, is_quick
 from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable
-from mt_core.sql.catalog_reader import is_about_jobs
-from mt_core.sql.parser import parse
+from mt_core.sql.kinds import Trait
+from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statements import DescribeTable, ResetProperty, SetProperty, Statement, qualify
 from mt_core.tables.commands import CommandContext, Runs, TableCommands
 from mt_core.tables.shared_catalogs import SharedCatalogs
-from mt_core.tokens import split_statements
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -85,7 +82,8 @@ class StatementExecutor:
 
         After *timeout_ms*, or the session's `execution.timeout` if that is shorter, the operation is TIMEOUT; 0 is no limit.
         """
-        operation = Operation(str(uuid.uuid4()), statement, self._ports.clock.now(), planned_job_id=uuid.uuid4().hex)
+        read = ReadStatement(statement)
+        operation = Operation(str(uuid.uuid4()), read, self._ports.clock.now(), planned_job_id=uuid.uuid4().hex)
         session.add(operation)
         operation.advance(OperationStatus.PENDING)
         operation.advance(OperationStatus.RUNNING)
@@ -94,10 +92,10 @@ class StatementExecutor:
         if limit:
             self._deadlines.watch(operation, limit)
         task = Task(session=session, operation=operation, properties=execution_config or {})
-        if is_about_jobs(statement):
+        if Trait.OUT_OF_TURN in read.traits:
             # Out of turn: what it stops may have the turn.
             self._submit(lambda: self._perform_out_of_turn(task))
-        elif is_quick(statement, self._ports.engine) and session.take_turn_now(operation):
+        elif is_quick(read, self._ports.engine) and session.take_turn_now(operation):
             self._perform(task)
         else:
             session.take_turn(operation, lambda: self._perform(task), self._submit)
@@ -105,10 +103,10 @@ class StatementExecutor:
 
     def configure(self, session: Session, statement: str, *, timeout_ms: int = 0) -> None:
         """Perform a statement that sets the session up, and wait for it; raises its error, or Unsupported for any other."""
-        text = single_statement(statement)
-        if not is_configuring(text):
+        read = ReadStatement(statement)
+        if Trait.CONFIGURES not in read.traits:
             raise Unsupported(
-                f"Unsupported statement for configuring session: {statement_type(text).replace('_', ' ') or text}; allowed "
+                f"Unsupported statement for configuring session: {read.type.replace('_', ' ') or read.text}; allowed "
                 "are SET, RESET, USE, LOAD and UNLOAD MODULE, ADD JAR, and CREATE, ALTER and DROP. Send it as a statement."
             )
         operation = self.submit(session, statement, timeout_ms=timeout_ms)
@@ -152,20 +150,20 @@ class StatementExecutor:
         """Perform a statement; returns the run that its operation has to wait for, if any."""
         if task.operation.status in TERMINAL:
             return None
-        text = single_statement(task.operation.statement)
-        match collect(task.session, text):
+        statement = task.operation.statement
+        match collect(task.session, statement):
             case Collected() | Batch(statements=()):
                 task.operation.finish(answers.DONE)
             case Batch(statements=members):
                 self._spark.run(task, members, changing=True)
             case None:
-                return self._begin_single(task, text)
+                return self._begin_single(task, statement)
         return None
 
-    def _begin_single(self, task: Task, text: str) -> PendingRefresh | None:
-        match parse(text):
+    def _begin_single(self, task: Task, read: ReadStatement) -> PendingRefresh | None:
+        match read.fact:
             case None | CreateConnectorTable():
-                self._spark.run(task, (text,), changing=statement_type(text) in CHANGES)
+                self._spark.run(task, (read,), changing=Trait.CHANGE in read.traits)
             case SetProperty() as statement:
                 task.operation.finish(set_property(task.session, statement))
             case ResetProperty(key=key):
@@ -173,18 +171,18 @@ class StatementExecutor:
             case CatalogStatement() as asked:
                 self._ask_catalogs(task, lambda asking: self._catalogs.execute(asked, asking))
             case statement:
-                return self._run_command(task, statement, text)
+                return self._run_command(task, statement, read)
         return None
 
     def _ask_catalogs(self, task: Task, answer: Callable[[Asking], OperationResult]) -> None:
         operation, job_id = task.operation, task.operation.planned_job_id
         stop = functools.partial(self._ports.engine.cancel, job_id)
         operation.begin(Work(kind=OperationKind.SPARK, message="asking the catalogs", job_id=job_id, stop=stop))
-        if not is_about_jobs(operation.statement):
+        if Trait.WITHOUT_ENGINE not in operation.statement.traits:
             self._spark.await_engine(operation)
         operation.finish(answer(Asking(session=task.session, context=task.context(), job_id=job_id)))
 
-    def _run_command(self, task: Task, statement: Statement, text: str) -> PendingRefresh | None:
+    def _run_command(self, task: Task, statement: Statement, read: ReadStatement) -> PendingRefresh | None:
         operation, engine = task.operation, self._ports.engine
         operation.begin(Work(kind=OperationKind.TABLE, message="working on the table"))
         self._spark.await_engine(operation)
@@ -198,7 +196,7 @@ class StatementExecutor:
         if outcome.passthrough and isinstance(statement, DescribeTable):
             self._ask_catalogs(task, lambda asking: self._catalogs.describe(statement, asking))
         elif outcome.passthrough:
-            self._spark.run(task, (text,), changing=False)
+            self._spark.run(task, (read,), changing=False)
         elif outcome.wait_for is not None:
             table = outcome.created or _table_of(statement, context)
             return PendingRefresh(run_id=outcome.wait_for, table=table, statement=statement, outcome=outcome)
@@ -210,20 +208,6 @@ class StatementExecutor:
 def _checked_limit(config: Mapping[str, str], properties: Mapping[str, str], timeout_ms: int) -> timedelta:
     check_properties(config)
     return limit_of(properties, timeout_ms)
-
-
-def single_statement(text: str) -> str:
-    """Return the one statement in *text*; raises SqlSyntaxError when there are none or several.
-
-    Comments before it stay, so that the line and column of an error are those of the text that was sent.
-    """
-    statements = split_statements(text)
-    if not statements:
-        raise SqlSyntaxError('SQL parse failed. Encountered "<EOF>": the statement is empty.')
-    if len(statements) > 1:
-        raise SqlSyntaxError(f"Only a single statement can be submitted at a time, but there are {len(statements)}.")
-    start, end = statements[0].start, statements[0].start + len(statements[0].text)
-    return text[start:end] if ";" in text[:start] else text[:end]
 
 
 def _guarded(operation: Operation, step: Callable[[], T]) -> T | None:

@@ -9,15 +9,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from itertools import dropwhile, islice
 
 from mt_core.clock import Clock
 from mt_core.errors import Canceled, IllegalStatus, MtError, OperationNotFound
 from mt_core.model.run import TERMINAL, RunStatus
-from mt_core.sessions.kinds import CREATE_TABLE_AS, JOBS, REPLACE_TABLE_AS, SELECT, statement_type
 from mt_core.sessions.operation import Operation
 from mt_core.sessions.ports import ResultRows
+from mt_core.sql.kinds import Trait
+from mt_core.sql.parser import ReadStatement
+from mt_core.sql.statement_types import CREATE_TABLE_AS, REPLACE_TABLE_AS, SELECT
 from mt_core.tables.commands import RefreshJob, Runs
-from mt_core.tokens import Token, TokenKind, tokenize
+from mt_core.tokens import Token, TokenKind, significant
 
 REMEMBERED = 1000
 _BEFORE_NAME = {"INTO", "OVERWRITE", "TABLE", "UPDATE", "DELETE", "FROM", "IF", "NOT", "EXISTS"}
@@ -66,13 +69,13 @@ class JobLedger:
 
     @contextmanager
     def running(
-        self, operation: Operation, text: str, cancel: Callable[[str], None]
+        self, operation: Operation, statement: ReadStatement, cancel: Callable[[str], None]
     ) -> Iterator[Callable[[ResultRows | None], None]]:
-        """List the block as the operation's job if *text* queries or changes data; *cancel* ends Spark's work by job id.
+        """List the block as the operation's job if *statement* queries or changes data; *cancel* ends Spark's work by job id.
 
         The block calls what it is given with the rows of its query: the job goes on for as long as they come.
         """
-        if statement_type(text) not in JOBS:
+        if Trait.JOB not in statement.traits:
             yield lambda rows: None
             return
         job_id = operation.planned_job_id
@@ -83,7 +86,7 @@ class JobLedger:
                 operation.cancel()
             cancel(job_id)
 
-        job = Job(job_id=job_id, name=job_name(text), status=JobStatus.RUNNING, started_at=self._clock.now())
+        job = Job(job_id=job_id, name=job_name(statement), status=JobStatus.RUNNING, started_at=self._clock.now())
         self._put(job, stop)
         status, followed = JobStatus.FAILED, list[ResultRows]()
         try:
@@ -186,21 +189,20 @@ def _status_after(error: MtError | None) -> JobStatus:
     return JobStatus.CANCELED if isinstance(error, Canceled) else JobStatus.FAILED
 
 
-def job_name(text: str) -> str:
+def job_name(statement: ReadStatement) -> str:
     """Return what a job is called: collect for a query, else the kind of change and the table it goes to."""
-    kind = statement_type(text)
+    kind = statement.type
     if kind == SELECT:
         return "collect"
-    tokens = [token for token in tokenize(text) if token.kind is not TokenKind.COMMENT]
     first = {CREATE_TABLE_AS: "TABLE", REPLACE_TABLE_AS: "TABLE"}.get(kind, kind)
-    start = next((index for index, token in enumerate(tokens) if token.keyword == first), len(tokens)) + 1
+    tokens = significant(statement.sent, statement.verb_offset)
+    behind = islice(dropwhile(lambda token: token.keyword != first, tokens), 1, None)
     words = kind.lower().replace("_", "-")
-    return f"{words}-{''.join(_name(tokens[start:]))}".removesuffix("-")
+    return f"{words}-{''.join(_name(behind))}".removesuffix("-")
 
 
-def _name(tokens: Sequence[Token]) -> Iterator[str]:
+def _name(rest: Iterator[Token]) -> Iterator[str]:
     """Yield the parts of the name that comes next, with their dots."""
-    rest = iter(tokens)
     token = next((each for each in rest if each.keyword not in _BEFORE_NAME), None)
     while token is not None and token.kind in {TokenKind.WORD, TokenKind.IDENTIFIER}:
         yield token.value

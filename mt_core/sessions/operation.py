@@ -14,6 +14,7 @@ from mt_core.model.run import RefreshRun
 from mt_core.rowset import PageForm
 from mt_core.sessions.paging import Cursor, EncodedPage, Page
 from mt_core.sessions.ports import ResultRows
+from mt_core.sql.parser import ReadStatement
 
 
 class OperationStatus(StrEnum):
@@ -143,7 +144,9 @@ class Work:
 class Operation:
     """One statement at work; safe from any thread. `planned_job_id` is the id of its Spark job, should there be one."""
 
-    def __init__(self, handle: str, statement: str, created_at: datetime, *, planned_job_id: str = "") -> None:
+    def __init__(
+        self, handle: str, statement: ReadStatement, created_at: datetime, *, planned_job_id: str = ""
+    ) -> None:
         self.handle, self.statement, self.created_at = handle, statement, created_at
         self.planned_job_id = planned_job_id
         self._changed = threading.Condition()

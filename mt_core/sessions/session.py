@@ -15,6 +15,7 @@ from mt_core.errors import IllegalStatus, OperationNotFound, SessionNotFound
 from mt_core.sessions.operation import Operation, OperationKind, OperationStatus
 from mt_core.sessions.ports import SessionContext
 from mt_core.sessions.resources import SessionResources
+from mt_core.sql.parser import ReadStatement
 
 DML_SYNC = "table.dml-sync"
 
@@ -40,7 +41,7 @@ class Session:
         self._closed = False
         self.resources = SessionResources()
         # The statements taken into the open statement set, None without one; read and changed in the session's turn.
-        self.statement_set: tuple[str, ...] | None = None
+        self.statement_set: tuple[ReadStatement, ...] | None = None
         self.last_access = clock.now()
 
     @property

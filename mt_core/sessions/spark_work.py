@@ -11,6 +11,7 @@ from mt_core.sessions.jobs import JobLedger
 from mt_core.sessions.operation import TERMINAL, Operation, OperationKind, OperationStatus, Work
 from mt_core.sessions.ports import StatementEngine, StatementResult
 from mt_core.sessions.tasks import POLL_S, Task, task_counts
+from mt_core.sql.parser import ReadStatement
 
 
 class SparkWork:
@@ -22,7 +23,7 @@ class SparkWork:
         self._engine, self._jobs, self._catalogs = engine, jobs, catalogs
         self._engine_timeout_s = engine_timeout_s
 
-    def run(self, task: Task, texts: Sequence[str], *, changing: bool) -> None:
+    def run(self, task: Task, statements: Sequence[ReadStatement], *, changing: bool) -> None:
         """Run statements one after the other as one job; what is *changing* data answers the job's id."""
         operation, engine, job_id = task.operation, self._engine, task.operation.planned_job_id
         kind = OperationKind.JOB if changing else OperationKind.SPARK
@@ -36,8 +37,9 @@ class SparkWork:
             measure=lambda: task_counts(engine.progress(job_id)),
         )
         operation.begin(running)
-        texts, single = [self._catalogs.in_spark(text, task.context()) for text in texts], len(texts) == 1
-        with self._jobs.running(operation, texts[0], engine.cancel) as follow:
+        texts = [self._catalogs.in_spark(statement, task.context()) for statement in statements]
+        single = len(texts) == 1
+        with self._jobs.running(operation, statements[0], engine.cancel) as follow:
             found = engine.execute(task.context(), texts[0], job_id=job_id) if single else self._run_set(task, texts)
             follow(found.rows)
         operation.finish(answers.of_spark(found, job_id, changing=changing))

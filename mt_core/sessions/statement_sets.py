@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mt_core.errors import IllegalStatus, SqlSyntaxError, Unsupported
-from mt_core.sessions.kinds import CREATE_TABLE_AS, INSERT, statement_type
 from mt_core.sessions.session import Session
-from mt_core.tokens import Token, TokenKind, split_statements, tokenize
+from mt_core.sql.parser import ReadStatement
+from mt_core.sql.statement_types import CREATE_TABLE_AS, INSERT
+from mt_core.tokens import significant, split_statements
 
 MEMBERS = (INSERT, CREATE_TABLE_AS)
 _BEGIN, _EXECUTE = ["BEGIN", "STATEMENT", "SET"], ["EXECUTE", "STATEMENT", "SET", "BEGIN"]
@@ -23,26 +23,25 @@ class Collected:
 class Batch:
     """The set is complete: its statements are to run, in order, as one job."""
 
-    statements: tuple[str, ...]
+    statements: tuple[ReadStatement, ...]
 
 
-def collect(session: Session, text: str) -> Collected | Batch | None:
-    """Return what *text* means for the session's statement set; None if it has nothing to do with one.
+def collect(session: Session, statement: ReadStatement) -> Collected | Batch | None:
+    """Return what *statement* means for the session's statement set; None if it has nothing to do with one.
 
     Raises IllegalStatus for BEGIN or END out of turn, Unsupported for a statement that no set can hold.
     """
-    tokens = [token for token in tokenize(text) if token.kind is not TokenKind.COMMENT]
-    words = [token.keyword for token in tokens]
+    text, words = statement.text, [token.keyword for token in statement.head]
     members = session.statement_set
     if words == _BEGIN:
         return _begin(session)
     if words == ["END"]:
         return _end(session)
     if members is not None:
-        session.statement_set = (*members, _checked(text))
+        session.statement_set = (*members, _checked(statement))
         return Collected()
     if words[: len(_EXECUTE)] == _EXECUTE:
-        return Batch(_inner(text, tokens))
+        return Batch(_inner(text))
     return None
 
 
@@ -61,8 +60,9 @@ def _end(session: Session) -> Batch:
     return Batch(members)
 
 
-def _inner(text: str, tokens: Sequence[Token]) -> tuple[str, ...]:
+def _inner(text: str) -> tuple[ReadStatement, ...]:
     """Return the statements between EXECUTE STATEMENT SET BEGIN and END."""
+    tokens = list(significant(text))
     opening, closing = tokens[len(_EXECUTE) - 1], tokens[-1]
     if closing.keyword != "END":
         raise SqlSyntaxError(
@@ -72,13 +72,15 @@ def _inner(text: str, tokens: Sequence[Token]) -> tuple[str, ...]:
         )
     # What stands before is blanked, not cut off, so that a position in a message is one of the text that was sent.
     head = "".join(letter if letter == "\n" else " " for letter in text[: opening.end])
-    return tuple(_checked(each.text) for each in split_statements(head + text[opening.end : closing.start]))
+    return tuple(
+        _checked(ReadStatement(each.text)) for each in split_statements(head + text[opening.end : closing.start])
+    )
 
 
-def _checked(text: str) -> str:
-    kind = statement_type(text)
-    if kind not in MEMBERS:
+def _checked(statement: ReadStatement) -> ReadStatement:
+    if statement.type not in MEMBERS:
         raise Unsupported(
-            f"A statement set takes INSERT and CREATE TABLE … AS only, not {kind.replace('_', ' ')}; END the set first."
+            "A statement set takes INSERT and CREATE TABLE … AS only, not "
+            f"{statement.type.replace('_', ' ')}; END the set first."
         )
-    return text
+    return statement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from mt_core.errors import SqlSyntaxError, Unsupported
+from mt_core.errors import Unsupported
 from mt_core.sql.catalog import (
     AddJar,
     AlterCatalog,
@@ -26,13 +26,11 @@ from mt_core.sql.catalog import (
     StopJob,
     UseCatalog,
 )
-from mt_core.sql.connector_table import read_connector_table
 from mt_core.sql.cursor import Cursor
 from mt_core.sql.statements import DescribeTable
 from mt_core.tokens import TokenKind
 
 Reader = Callable[[Cursor, str], CatalogStatement | DescribeTable | None]
-_JOB_STATEMENTS = ({"SHOW": "JOBS"}, {"DESCRIBE": "JOB"}, {"DESC": "JOB"}, {"STOP": "JOB"})
 _IN_A_NAMESPACE = {
     Shown.DATABASES,
     Shown.TABLES,
@@ -42,24 +40,15 @@ _IN_A_NAMESPACE = {
     Shown.PROCEDURES,
     Shown.MODELS,
 }
-_NO_MODULES = "Spark has no modules: its built-in functions are always there; ADD JAR and CREATE FUNCTION bring others."
-_NO_REMOVAL = "REMOVE JAR is not supported: classes cannot be taken back; open a new session, or restart the gateway."
+NO_MODULES = "Spark has no modules: its built-in functions are always there; ADD JAR and CREATE FUNCTION bring others."
+NO_REMOVAL = "REMOVE JAR is not supported: classes cannot be taken back; open a new session, or restart the gateway."
 _NO_SAVEPOINT = "is not supported: jobs here are batch jobs without savepoints; use STOP JOB 'id'."
-
-
-def is_about_jobs(text: str) -> bool:
-    """Return whether *text* looks at jobs or stops one: such statements wait for no other statement of their session."""
-    try:
-        cursor = Cursor(text)
-    except SqlSyntaxError:
-        return False
-    return {cursor.keyword(): cursor.keyword(1)} in _JOB_STATEMENTS
 
 
 # ----------------------------------------------------------------------------------------------------------------- SHOW
 
 
-def _show(kind: Shown) -> Reader:
+def show(kind: Shown) -> Reader:
     def read(cursor: Cursor, text: str) -> CatalogStatement | None:
         name = None
         if kind in _IN_A_NAMESPACE and (cursor.accept("FROM") or cursor.accept("IN")):
@@ -80,7 +69,7 @@ def _pattern(cursor: Cursor) -> Pattern | None:
     return Pattern(text=text.value, negated=bool(ahead), any_case=word == "ILIKE")
 
 
-def _show_columns(cursor: Cursor, text: str) -> CatalogStatement | None:
+def show_columns(cursor: Cursor, text: str) -> CatalogStatement | None:
     if not (cursor.accept("FROM") or cursor.accept("IN")):
         return None
     name = cursor.name("a table")
@@ -89,19 +78,19 @@ def _show_columns(cursor: Cursor, text: str) -> CatalogStatement | None:
     return ShowColumns(name=name, pattern=pattern) if cursor.at_end else None
 
 
-def _show_partitions(cursor: Cursor, text: str) -> CatalogStatement | None:
+def show_partitions(cursor: Cursor, text: str) -> CatalogStatement | None:
     name = cursor.name("a table")
     partition = cursor.partition() if cursor.accept("PARTITION") else {}
     cursor.expect_end("PARTITION (…), or the end of the statement")
     return ShowPartitions(name=name, partition=partition)
 
 
-def _show_create_relation(cursor: Cursor, text: str) -> CatalogStatement | None:
+def show_create_relation(cursor: Cursor, text: str) -> CatalogStatement | None:
     name = cursor.name("a table or view")
     return ShowCreateRelation(name=name) if cursor.at_end else None
 
 
-def _show_create_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
+def show_create_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
     name = cursor.identifier("the name of a catalog")
     cursor.expect_end()
     return ShowCreateCatalog(name=name)
@@ -110,7 +99,7 @@ def _show_create_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
 # ------------------------------------------------------------------------------------------------------------- DESCRIBE
 
 
-def _describe_catalog(cursor: Cursor, text: str) -> CatalogStatement | DescribeTable | None:
+def describe_catalog(cursor: Cursor, text: str) -> CatalogStatement | DescribeTable | None:
     if cursor.at_end:
         return DescribeTable(name=("catalog",), text=text)
     extended = _extended(cursor)
@@ -119,7 +108,7 @@ def _describe_catalog(cursor: Cursor, text: str) -> CatalogStatement | DescribeT
     return DescribeCatalog(name=name, extended=extended)
 
 
-def _describe_database(cursor: Cursor, text: str) -> CatalogStatement | DescribeTable | None:
+def describe_database(cursor: Cursor, text: str) -> CatalogStatement | DescribeTable | None:
     if cursor.at_end:
         return DescribeTable(name=("database",), text=text)
     extended = _extended(cursor)
@@ -132,7 +121,7 @@ def _extended(cursor: Cursor) -> bool:
     return cursor.peek(1) is not None and cursor.accept("EXTENDED")
 
 
-def _describe_job(cursor: Cursor, text: str) -> CatalogStatement | DescribeTable | None:
+def describe_job(cursor: Cursor, text: str) -> CatalogStatement | DescribeTable | None:
     if cursor.at_end:
         return DescribeTable(name=("job",), text=text)
     job_id = cursor.string("a job id in quotes")
@@ -140,7 +129,7 @@ def _describe_job(cursor: Cursor, text: str) -> CatalogStatement | DescribeTable
     return DescribeJob(job_id=job_id)
 
 
-def _stop_job(cursor: Cursor, text: str) -> CatalogStatement | None:
+def stop_job(cursor: Cursor, text: str) -> CatalogStatement | None:
     job_id = cursor.string("a job id in quotes")
     if cursor.accept("WITH"):
         raise Unsupported(f"STOP JOB … WITH {cursor.keyword()} {_NO_SAVEPOINT}")
@@ -192,7 +181,7 @@ def _details(cursor: Cursor) -> list[ExplainMode]:
 # ----------------------------------------------------------------------------------------------- catalogs, modules, jars
 
 
-def _use_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
+def use_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
     if cursor.at_end:
         # A database of that name: Spark's USE.
         return None
@@ -201,7 +190,7 @@ def _use_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
     return UseCatalog(name=name)
 
 
-def _create_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
+def create_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.identifier("the name of a catalog")
     comment = cursor.string("the comment in quotes") if cursor.accept("COMMENT") else None
@@ -211,7 +200,7 @@ def _create_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
     return CreateCatalog(name=name, options=options, comment=comment, if_not_exists=if_not_exists)
 
 
-def _alter_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
+def alter_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
     name = cursor.identifier("the name of a catalog")
     if cursor.accept("SET"):
         found = AlterCatalog(name=name, options=_some(cursor, cursor.properties()))
@@ -237,14 +226,14 @@ def _some(cursor: Cursor, options: Mapping[str, str]) -> Mapping[str, str]:
     return options
 
 
-def _drop_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
+def drop_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.identifier("the name of a catalog")
     cursor.expect_end()
     return DropCatalog(name=name, if_exists=if_exists)
 
 
-def _add_jar(cursor: Cursor, text: str) -> CatalogStatement | None:
+def add_jar(cursor: Cursor, text: str) -> CatalogStatement | None:
     first = last = cursor.peek()
     if first is None:
         raise cursor.error("the path of a jar")
@@ -254,37 +243,8 @@ def _add_jar(cursor: Cursor, text: str) -> CatalogStatement | None:
     return AddJar(path=path)
 
 
-def _refuse(reason: str) -> Reader:
+def refuse(reason: str) -> Reader:
     def read(cursor: Cursor, text: str) -> CatalogStatement | None:
         raise Unsupported(reason)
 
     return read
-
-
-CATALOG_READERS: Mapping[str, Reader] = {
-    **{f"SHOW {kind}": _show(kind) for kind in Shown},
-    "SHOW COLUMNS": _show_columns,
-    "SHOW PARTITIONS": _show_partitions,
-    "SHOW CREATE TABLE": _show_create_relation,
-    "SHOW CREATE VIEW": _show_create_relation,
-    "SHOW CREATE CATALOG": _show_create_catalog,
-    **{f"{word} CATALOG": _describe_catalog for word in ("DESCRIBE", "DESC")},
-    **{f"{word} DATABASE": _describe_database for word in ("DESCRIBE", "DESC")},
-    **{f"{word} JOB": _describe_job for word in ("DESCRIBE", "DESC")},
-    "STOP JOB": _stop_job,
-    "EXPLAIN": read_explain,
-    "USE CATALOG": _use_catalog,
-    "USE MODULES": _refuse(f"USE MODULES is not supported: {_NO_MODULES}"),
-    "LOAD MODULE": _refuse(f"LOAD MODULE is not supported: {_NO_MODULES}"),
-    "UNLOAD MODULE": _refuse(f"UNLOAD MODULE is not supported: {_NO_MODULES}"),
-    "CREATE CATALOG": _create_catalog,
-    "ALTER CATALOG": _alter_catalog,
-    "DROP CATALOG": _drop_catalog,
-    "ADD JAR": _add_jar,
-    "REMOVE JAR": _refuse(_NO_REMOVAL),
-    "CREATE TABLE": read_connector_table,
-    "CREATE OR REPLACE TABLE": read_connector_table,
-    "REPLACE TABLE": read_connector_table,
-    "CREATE TEMPORARY TABLE": read_connector_table,
-    "CREATE OR REPLACE TEMPORARY TABLE": read_connector_table,
-}

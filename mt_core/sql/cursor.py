@@ -5,23 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mt_core.errors import SqlSyntaxError
-from mt_core.tokens import Lines, Token, TokenKind, tokenize
+from mt_core.tokens import Lines, Token, TokenKind, end_of_statement, significant
 
 
 class Cursor:
-    """Reads a statement from left to right, without its comments and the semicolons at its end."""
+    """Reads a statement from left to right, without its comments and the semicolons at its end.
+
+    Tokens are made as they are looked at: what follows the last one is never read.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = [token for token in tokenize(text) if token.kind is not TokenKind.COMMENT]
-        while self._tokens and self._tokens[-1].text == ";":
-            self._tokens.pop()
+        self._tokens: list[Token] = []
+        self._rest = significant(text)
         self._next = 0
 
     def peek(self, ahead: int = 0) -> Token | None:
         """Return the token *ahead* of the next one, None behind the end."""
         index = self._next + ahead
-        return self._tokens[index] if index < len(self._tokens) else None
+        while index >= len(self._tokens):
+            if not (more := self._read_on()):
+                return None
+            self._tokens += more
+        return self._tokens[index]
+
+    def _read_on(self) -> list[Token]:
+        """Return the next token, with all semicolons that lead up to it; none at the end."""
+        found: list[Token] = []
+        for token in self._rest:
+            found.append(token)
+            if token.text != ";":
+                return found
+        return []
 
     def keyword(self, ahead: int = 0) -> str:
         """Return the word *ahead* in capitals, empty if there is none."""
@@ -153,11 +168,11 @@ class Cursor:
         first = self.peek()
         if first is None:
             raise self.error("a query after AS")
-        while token := self.peek():
-            if token.text == ";":
-                raise self.refusal("only one statement can be run at a time")
-            self._next += 1
-        return self._text[first.start : self._tokens[-1].end], first.line, first.column
+        end, stop = end_of_statement(self._text, first.start)
+        self._tokens, self._next, self._rest = [], 0, significant(self._text, stop)
+        if not self.at_end:
+            raise self.refusal("only one statement can be run at a time")
+        return self._text[first.start : end], first.line, first.column
 
     def text_between(self, first: Token, last: Token) -> str:
         """Return what is written from one token to another."""

@@ -13,7 +13,7 @@ from mt_core.model.table import TableDefinition
 from mt_core.sql.catalog_options import PREFIX, catalog_settings
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.ports import Registry, Transaction
-from mt_core.tokens import Token, TokenKind, tokenize
+from mt_core.tokens import Token, TokenKind, significant
 
 log = logging.getLogger(__name__)
 
@@ -164,7 +164,7 @@ def _names_catalog(query: str, name: str) -> bool:
     if name.partition("`")[0] not in query:
         # To take thousands of queries apart would keep everybody else out of the registry for seconds.
         return False
-    tokens = [token for token in tokenize(query) if token.kind is not TokenKind.COMMENT]
+    tokens = list(significant(query))
     return any(
         token.kind in _NAME and token.value == name and _is_qualified(tokens[index : index + 5])
         for index, token in enumerate(tokens)

@@ -14,7 +14,7 @@ from mt_core.sessions.operation import Operation, OperationResult, OperationStat
 from mt_core.sessions.ports import StatementResult
 from mt_core.sessions.session import Session
 from mt_core.sql.catalog import CatalogStatement
-from mt_core.sql.parser import parse
+from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
 from mt_core.tables.shared_catalogs import SharedCatalogs
 from mt_core.testing.fake_clock import FakeClock
@@ -65,7 +65,7 @@ class World:
         return [column.name for column in found.rows.columns], found.rows.page(0, 100)
 
     def operation(self, job_id: str) -> Operation:
-        found = Operation(f"operation of {job_id}", "", self.clock.now(), planned_job_id=job_id)
+        found = Operation(f"operation of {job_id}", ReadStatement(""), self.clock.now(), planned_job_id=job_id)
         found.advance(OperationStatus.PENDING)
         found.advance(OperationStatus.RUNNING)
         return found
@@ -355,11 +355,11 @@ def test_a_connector_is_refused_where_the_catalog_would_make_an_iceberg_table_of
     context = world.session.context()
 
     with pytest.raises(DefinitionInvalid, match=r"catalog lake holds Iceberg tables only.*spark_catalog\.default\.t"):
-        world.statements.in_spark(f"CREATE TABLE t {options}", context)
+        world.statements.in_spark(ReadStatement(f"CREATE TABLE t {options}"), context)
 
     passed = [f"CREATE TABLE spark_catalog.default.t {options}", f"CREATE TEMPORARY TABLE t {options}"]
-    assert all("USING csv" in world.statements.in_spark(text, context) for text in passed)
-    assert world.statements.in_spark("SELECT 1", context) == "SELECT 1"
+    assert all("USING csv" in world.statements.in_spark(ReadStatement(text), context) for text in passed)
+    assert world.statements.in_spark(ReadStatement("SELECT 1"), context) == "SELECT 1"
 
 
 def test_jars_are_shown_in_the_order_in_which_they_were_added(world: World) -> None:
@@ -373,7 +373,7 @@ def test_jars_are_shown_in_the_order_in_which_they_were_added(world: World) -> N
 
 
 def test_jobs_are_shown_with_the_sessions_wall_clock(world: World) -> None:
-    with world.jobs.running(world.operation("1"), "INSERT INTO t SELECT 1", world.engine.cancel):
+    with world.jobs.running(world.operation("1"), ReadStatement("INSERT INTO t SELECT 1"), world.engine.cancel):
         running = world.answer("DESCRIBE JOB '1'")
 
     assert running == (
@@ -389,7 +389,7 @@ def test_a_stopped_job_is_cancelled_and_ends_so(world: World) -> None:
     operation = world.operation("1")
 
     def work() -> None:
-        with world.jobs.running(operation, "SELECT 1", world.engine.cancel):
+        with world.jobs.running(operation, ReadStatement("SELECT 1"), world.engine.cancel):
             world.run("STOP JOB '1'")
             raise Canceled("Job 1 was cancelled.")
 
@@ -405,7 +405,7 @@ def test_a_stopped_job_is_cancelled_and_ends_so(world: World) -> None:
 def test_a_job_whose_operation_was_closed_can_still_be_stopped(world: World) -> None:
     operation = world.operation("1")
 
-    with world.jobs.running(operation, "INSERT INTO t VALUES (1)", world.engine.cancel):
+    with world.jobs.running(operation, ReadStatement("INSERT INTO t VALUES (1)"), world.engine.cancel):
         operation.close()
         world.run("STOP JOB '1'")
 
@@ -413,11 +413,14 @@ def test_a_job_whose_operation_was_closed_can_still_be_stopped(world: World) -> 
 
 
 def test_a_failed_job_says_so_and_old_ones_are_forgotten_but_for_those_that_run(world: World) -> None:
-    with world.jobs.running(world.operation("0"), "SELECT 0", world.engine.cancel):
+    with world.jobs.running(world.operation("0"), ReadStatement("SELECT 0"), world.engine.cancel):
         for number in range(1, 6):
-            with pytest.raises(QueryFailed), world.jobs.running(world.operation(f"{number}"), "SELECT 1", print):
+            with (
+                pytest.raises(QueryFailed),
+                world.jobs.running(world.operation(f"{number}"), ReadStatement("SELECT 1"), print),
+            ):
                 raise QueryFailed("no")
-        with world.jobs.running(world.operation("x"), "CREATE TABLE t (a INT)", print):
+        with world.jobs.running(world.operation("x"), ReadStatement("CREATE TABLE t (a INT)"), print):
             pass
 
     assert [(job.job_id, job.status) for job in world.jobs.jobs()] == [
@@ -442,7 +445,7 @@ def test_a_failed_job_says_so_and_old_ones_are_forgotten_but_for_those_that_run(
     ],
 )
 def test_a_job_is_called_by_what_it_does_to_which_table(sql: str, name: str) -> None:
-    assert job_name(sql) == name
+    assert job_name(ReadStatement(sql)) == name
 
 
 def test_a_refresh_whose_process_was_lost_is_restarting_and_can_be_stopped(world: World) -> None:

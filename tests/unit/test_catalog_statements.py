@@ -24,8 +24,8 @@ from mt_core.sql.catalog import (
     StopJob,
     UseCatalog,
 )
-from mt_core.sql.catalog_reader import is_about_jobs
-from mt_core.sql.parser import parse
+from mt_core.sql.kinds import Trait
+from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
 
 
@@ -188,4 +188,4 @@ def test_a_pattern_is_that_of_sql_and_of_spark(pattern: Pattern, name: str, matc
     ],
 )
 def test_statements_about_jobs_are_told_by_their_first_words(sql: str, expected: bool) -> None:
-    assert is_about_jobs(sql) is expected
+    assert (Trait.OUT_OF_TURN in ReadStatement(sql).traits) is expected

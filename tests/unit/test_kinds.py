@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mt_core.sessions.kinds import is_configuring, statement_type
+from mt_core.sql.kinds import KINDS, Trait, traits_of
+from mt_core.sql.parser import ReadStatement
 
 
 @pytest.mark.parametrize(
@@ -14,7 +15,19 @@ from mt_core.sessions.kinds import is_configuring, statement_type
         ("VALUES (1)", "SELECT"),
         ("WITH a AS (SELECT 1) SELECT * FROM a", "SELECT"),
         ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", "INSERT"),
+        ("WITH a (b) AS (SELECT ')'), c AS (SELECT 1) DELETE FROM t WHERE x IN (SELECT b FROM a)", "DELETE"),
+        ("WITH a AS (SELECT 1) UPDATE t SET x = 1", "UPDATE"),
+        ("WITH a AS (SELECT 1) MERGE INTO t USING a ON true WHEN MATCHED THEN DELETE", "MERGE"),
+        ("WITH a AS (SELECT 1) FROM a INSERT INTO t SELECT *", "INSERT"),
+        ("WITH update AS (SELECT 1) SELECT insert FROM update", "SELECT"),
+        ("WITH a AS (SELECT 1) (SELECT * FROM a)", "SELECT"),
+        ("SELECT insert FROM t", "SELECT"),
         ("FROM s INSERT INTO t SELECT *", "INSERT"),
+        ("FROM s SELECT insert", "SELECT"),
+        ("; /* c */ SHOW JOBS", "SHOW_JOBS"),
+        ("DESCRIBE JOB 'a'", "DESCRIBE_JOB"),
+        ("DESC CATALOG c", "DESCRIBE_CATALOG"),
+        ("DESCRIBE job", "DESCRIBE"),
         ("INSERT OVERWRITE t SELECT 1", "INSERT"),
         ("MERGE INTO t USING s ON a = b WHEN MATCHED THEN DELETE", "MERGE"),
         ("CREATE TABLE t (a INT GENERATED ALWAYS AS (b))", "CREATE_TABLE"),
@@ -47,7 +60,7 @@ from mt_core.sessions.kinds import is_configuring, statement_type
     ],
 )
 def test_the_type_of_a_statement_is_told_by_its_words(text: str, kind: str) -> None:
-    assert statement_type(text) == kind
+    assert ReadStatement(text).type == kind
 
 
 @pytest.mark.parametrize(
@@ -66,4 +79,27 @@ def test_the_type_of_a_statement_is_told_by_its_words(text: str, kind: str) -> N
     ],
 )
 def test_what_sets_a_session_up_runs_no_job_and_shows_nothing(text: str, allowed: bool) -> None:
-    assert is_configuring(text) is allowed
+    assert (Trait.CONFIGURES in ReadStatement(text).traits) is allowed
+
+
+def test_what_a_reader_begins_with_names_a_type_of_its_row() -> None:
+    strangers = [
+        (kind.type, words)
+        for kind in KINDS
+        for words in kind.readers
+        if kind.type
+        not in {ReadStatement(f"{words} {rest} x").type for rest in ("", "TABLE", "MATERIALIZED TABLE", "TABLES")}
+    ]
+
+    assert strangers == []
+
+
+def test_rows_of_one_type_have_the_same_traits() -> None:
+    assert [kind.type for kind in KINDS if kind.traits != traits_of(kind.type)] == []
+
+
+@pytest.mark.parametrize(
+    "verb", ["INSERT INTO t SELECT 1", "DELETE FROM t WHERE a = 1", "UPDATE t SET a = 1", "CREATE TABLE t AS SELECT 1"]
+)
+def test_what_changes_data_runs_a_job_and_needs_no_session(verb: str) -> None:
+    assert ReadStatement(verb).traits == {Trait.CHANGE, Trait.JOB, Trait.ALONE}

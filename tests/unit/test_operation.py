@@ -18,6 +18,7 @@ from mt_core.sessions.operation import (
     Work,
 )
 from mt_core.sessions.paging import Cursor, Page
+from mt_core.sql.parser import ReadStatement
 from mt_core.testing.fake_rows import FakeRows
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -34,7 +35,7 @@ PATHS: dict[OperationStatus, tuple[OperationStatus, ...]] = {
 
 
 def operation_in(status: OperationStatus) -> Operation:
-    operation = Operation("o", "SELECT 1", NOW)
+    operation = Operation("o", ReadStatement("SELECT 1"), NOW)
     for step in PATHS[status]:
         operation.advance(step)
     return operation

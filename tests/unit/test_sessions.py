@@ -8,6 +8,7 @@ from mt_core.errors import OperationNotFound, SessionLimit, SessionNotFound
 from mt_core.sessions.operation import Operation, OperationStatus
 from mt_core.sessions.session import Session, Turn
 from mt_core.sessions.sessions import SessionManager
+from mt_core.sql.parser import ReadStatement
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_statements import FakeStatementEngine
 
@@ -30,7 +31,7 @@ def sessions(engine: FakeStatementEngine, clock: FakeClock) -> SessionManager:
 
 
 def begin(session: Session, handle: str = "o") -> Operation:
-    operation = Operation(handle, "SELECT 1", NOW)
+    operation = Operation(handle, ReadStatement("SELECT 1"), NOW)
     session.add(operation)
     operation.advance(OperationStatus.PENDING)
     operation.advance(OperationStatus.RUNNING)
@@ -84,7 +85,7 @@ def test_close_ends_the_operations_and_the_engine_session_and_is_named_the_secon
     with pytest.raises(SessionNotFound, match=f"Session '{session.handle}' does not exist"):
         sessions.get(session.handle)
     with pytest.raises(SessionNotFound, match="was closed"):
-        session.add(Operation("p", "SELECT 1", NOW))
+        session.add(Operation("p", ReadStatement("SELECT 1"), NOW))
     with pytest.raises(OperationNotFound, match="Operation o is not known"):
         session.operation("o")
 
@@ -144,7 +145,7 @@ def test_sessions_never_expire_with_a_timeout_of_zero(engine: FakeStatementEngin
 
 def test_turns_are_given_one_at_a_time_in_the_order_of_arrival(sessions: SessionManager) -> None:
     session, submitted, done = sessions.open(), list[Turn](), list[int]()
-    operations = [Operation(f"o{number}", "SELECT 1", NOW) for number in range(3)]
+    operations = [Operation(f"o{number}", ReadStatement("SELECT 1"), NOW) for number in range(3)]
     for number, operation in enumerate(operations):
         session.take_turn(operation, lambda number=number: done.append(number), submitted.append)  # type: ignore[misc]
 
@@ -158,7 +159,7 @@ def test_turns_are_given_one_at_a_time_in_the_order_of_arrival(sessions: Session
 
 def test_a_turn_that_was_given_back_already_is_not_given_back_for_another(sessions: SessionManager) -> None:
     session, submitted = sessions.open(), list[Turn]()
-    first, second, third = (Operation(f"o{number}", "SELECT 1", NOW) for number in range(3))
+    first, second, third = (Operation(f"o{number}", ReadStatement("SELECT 1"), NOW) for number in range(3))
     taken = session.take_turn_now(first), session.take_turn_now(second)
     for operation in (second, third):
         session.take_turn(operation, lambda: None, submitted.append)

@@ -1,0 +1,229 @@
+"""The table of statements: each kind by its type, with who reads it, how it is performed, and how it is completed.
+
+A new statement of ours is one row here and one reader. What has no row goes to Spark as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from mt_core.sql import catalog_reader as catalogs
+from mt_core.sql import property_reader as properties
+from mt_core.sql import table_reader as tables
+from mt_core.sql.catalog import CatalogStatement, Shown
+from mt_core.sql.catalog_reader import NO_MODULES, NO_REMOVAL
+from mt_core.sql.connector_table import read_connector_table
+from mt_core.sql.cursor import Cursor
+from mt_core.sql.statements import Statement
+
+Reader = Callable[[Cursor, str], Statement | CatalogStatement | None]
+
+
+class Trait(StrEnum):
+    """What holds for all statements of a kind."""
+
+    JOB = "runs a job on data"
+    CHANGE = "changes data"
+    CONFIGURES = "sets a session up"
+    OUT_OF_TURN = "waits for no other statement of its session"
+    QUICK = "costs less to answer than to hand to another thread"
+    WITHOUT_ENGINE = "needs no Spark"
+    ALONE = "can run in a session of its own"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementKind:
+    """A row of the table.
+
+    `type` is the name FLIP-91 gives it, or would. `readers` are found by the words that a text begins with, the most
+    words first; a reader that returns None leaves the text to Spark. `phrases` are the words that completion offers.
+    """
+
+    type: str
+    traits: frozenset[Trait]
+    readers: Mapping[str, Reader] = field(default_factory=dict)
+    phrases: tuple[str, ...] = ()
+
+
+_SHOWS, _DEFINES = frozenset({Trait.ALONE}), frozenset({Trait.ALONE, Trait.CONFIGURES})
+_SETS_UP, _QUERIES = frozenset({Trait.CONFIGURES}), frozenset({Trait.ALONE, Trait.JOB})
+_CHANGES, _OF_JOBS = _QUERIES | {Trait.CHANGE}, frozenset({Trait.OUT_OF_TURN, Trait.WITHOUT_ENGINE})
+_AT_HAND = frozenset({Trait.QUICK, Trait.WITHOUT_ENGINE})
+
+
+def _kind(
+    type_: str,
+    traits: frozenset[Trait] = frozenset(),
+    readers: Mapping[str, Reader] | None = None,
+    phrases: tuple[str, ...] | None = None,
+) -> StatementKind:
+    """Return a row; without *phrases* the words that its readers begin with are offered."""
+    found = dict(readers or {})
+    return StatementKind(type=type_, traits=traits, readers=found, phrases=tuple(found) if phrases is None else phrases)
+
+
+def _show(type_: str, kind: Shown, *more: Trait) -> StatementKind:
+    return _kind(type_, _SHOWS | {*more}, {f"SHOW {kind}": catalogs.show(kind)})
+
+
+def _describe(type_: str, what: str, reader: Reader, *more: Trait) -> StatementKind:
+    words = (f"DESCRIBE {what}".rstrip(), f"DESC {what}".rstrip())
+    return _kind(type_, _SHOWS | {*more}, dict.fromkeys(words, reader), words[:1])
+
+
+_MATERIALIZED_TABLES = (
+    _kind(
+        "CREATE_MATERIALIZED_TABLE",
+        _DEFINES,
+        {
+            "CREATE MATERIALIZED": tables.create,
+            "CREATE OR ALTER MATERIALIZED": tables.create_or_alter,
+            "CREATE OR REPLACE MATERIALIZED": tables.refuse_replace,
+            "CREATE TEMPORARY MATERIALIZED": tables.refuse_temporary,
+            "CREATE TEMP MATERIALIZED": tables.refuse_temporary,
+            "CREATE OR REPLACE TEMPORARY MATERIALIZED": tables.refuse_temporary,
+            "CREATE OR ALTER TEMPORARY MATERIALIZED": tables.refuse_temporary,
+        },
+        ("CREATE MATERIALIZED TABLE", "CREATE OR ALTER MATERIALIZED TABLE"),
+    ),
+    _kind("ALTER_MATERIALIZED_TABLE", _DEFINES, {"ALTER MATERIALIZED": tables.alter}, ("ALTER MATERIALIZED TABLE",)),
+    _kind(
+        "DROP_MATERIALIZED_TABLE",
+        _DEFINES,
+        {"DROP MATERIALIZED": tables.drop, "DROP TEMPORARY MATERIALIZED": tables.refuse_temporary},
+        ("DROP MATERIALIZED TABLE",),
+    ),
+    _kind("SHOW_MATERIALIZED_TABLES", _SHOWS, {"SHOW MATERIALIZED": tables.show_tables}, ("SHOW MATERIALIZED TABLES",)),
+    _kind(
+        "SHOW_CREATE_MATERIALIZED_TABLE",
+        _SHOWS,
+        {"SHOW CREATE MATERIALIZED": tables.show_create, "SHOW CREATE OR ALTER": tables.show_create_or_alter},
+        ("SHOW CREATE MATERIALIZED TABLE",),
+    ),
+    _kind("SHOW_REFRESHES", _SHOWS, {"SHOW REFRESHES": tables.show_refreshes}),
+    _describe("DESCRIBE", "", tables.describe),
+    _kind(
+        "EXPLAIN",
+        _SHOWS,
+        {
+            "EXPLAIN": catalogs.read_explain,
+            "EXPLAIN REFRESH": tables.explain_refresh,
+            "EXPLAIN CREATE MATERIALIZED TABLE": tables.refuse_explain_create,
+            "EXPLAIN CREATE OR ALTER MATERIALIZED TABLE": tables.refuse_explain_create,
+        },
+        (
+            "EXPLAIN",
+            *(f"EXPLAIN {what}" for what in ("SELECT", "INSERT INTO", "STATEMENT SET", "CREATE TABLE", "REFRESH")),
+        ),
+    ),
+)
+_JOBS = (
+    _show("SHOW_JOBS", Shown.JOBS, *_OF_JOBS),
+    _describe("DESCRIBE_JOB", "JOB", catalogs.describe_job, *_OF_JOBS),
+    _kind("STOP_JOB", _OF_JOBS, {"STOP JOB": catalogs.stop_job}),
+)
+_SESSIONS = (
+    _kind("SET", _SETS_UP | _AT_HAND, {"SET": properties.set_property}),
+    _kind("RESET", _SETS_UP | _AT_HAND, {"RESET": properties.reset_property}),
+    _kind("USE", _SETS_UP, phrases=("USE",)),
+    _kind("USE_DATABASE", _SETS_UP),
+    _kind("USE_CATALOG", _SETS_UP, {"USE CATALOG": catalogs.use_catalog}),
+    _kind("USE_MODULES", _SETS_UP, {"USE MODULES": catalogs.refuse(f"USE MODULES is not supported: {NO_MODULES}")}),
+    _kind("LOAD_MODULE", _SETS_UP, {"LOAD MODULE": catalogs.refuse(f"LOAD MODULE is not supported: {NO_MODULES}")}, ()),
+    _kind(
+        "UNLOAD_MODULE",
+        _SETS_UP,
+        {"UNLOAD MODULE": catalogs.refuse(f"UNLOAD MODULE is not supported: {NO_MODULES}")},
+        (),
+    ),
+    _kind("ADD_JAR", _SETS_UP, {"ADD JAR": catalogs.add_jar}),
+    _kind("REMOVE_JAR", readers={"REMOVE JAR": catalogs.refuse(NO_REMOVAL)}, phrases=()),
+    _show("SHOW_JARS", Shown.JARS, *_AT_HAND),
+    _show("SHOW_MODULES", Shown.MODULES, *_AT_HAND),
+    _show("SHOW_MODULES", Shown.FULL_MODULES, *_AT_HAND),
+)
+_CATALOGS = (
+    _kind("CREATE_CATALOG", _DEFINES, {"CREATE CATALOG": catalogs.create_catalog}),
+    _kind("ALTER_CATALOG", _DEFINES, {"ALTER CATALOG": catalogs.alter_catalog}),
+    _kind("DROP_CATALOG", _DEFINES, {"DROP CATALOG": catalogs.drop_catalog}),
+    _show("SHOW_CATALOGS", Shown.CATALOGS, Trait.QUICK),
+    _show("SHOW_CURRENT_CATALOG", Shown.CURRENT_CATALOG),
+    _show("SHOW_CURRENT_DATABASE", Shown.CURRENT_DATABASE),
+    _kind("SHOW_CREATE_CATALOG", _SHOWS, {"SHOW CREATE CATALOG": catalogs.show_create_catalog}),
+    _describe("DESCRIBE_CATALOG", "CATALOG", catalogs.describe_catalog),
+    _describe("DESCRIBE_DATABASE", "DATABASE", catalogs.describe_database),
+    _show("SHOW_DATABASE", Shown.DATABASES),
+    _show("SHOW_TABLES", Shown.TABLES),
+    _show("SHOW_VIEWS", Shown.VIEWS),
+    _show("SHOW_FUNCTIONS", Shown.FUNCTIONS),
+    _show("SHOW_USER", Shown.USER_FUNCTIONS),
+    _show("SHOW_PROCEDURES", Shown.PROCEDURES),
+    _show("SHOW_MODELS", Shown.MODELS),
+    _kind("SHOW_COLUMNS", _SHOWS, {"SHOW COLUMNS": catalogs.show_columns}),
+    _kind("SHOW_PARTITIONS", _SHOWS, {"SHOW PARTITIONS": catalogs.show_partitions}),
+    _kind("SHOW_CREATE_TABLE", _SHOWS, {"SHOW CREATE TABLE": catalogs.show_create_relation}),
+    _kind("SHOW_CREATE_VIEW", _SHOWS, {"SHOW CREATE VIEW": catalogs.show_create_relation}),
+    _kind(
+        "CREATE_TABLE",
+        _DEFINES,
+        {
+            "CREATE TABLE": read_connector_table,
+            "CREATE OR REPLACE TABLE": read_connector_table,
+            "CREATE TEMPORARY TABLE": read_connector_table,
+            "CREATE OR REPLACE TEMPORARY TABLE": read_connector_table,
+        },
+        ("CREATE TABLE", "CREATE OR REPLACE TABLE"),
+    ),
+    _kind("REPLACE_TABLE", _SHOWS, {"REPLACE TABLE": read_connector_table}, ()),
+)
+# Statements that go to Spark as they are.
+_SPARKS = (
+    _kind("SELECT", _QUERIES, phrases=("SELECT", "VALUES", "WITH")),
+    _kind("INSERT", _CHANGES, phrases=("INSERT INTO", "INSERT OVERWRITE")),
+    _kind("UPDATE", _CHANGES, phrases=("UPDATE",)),
+    _kind("DELETE", _CHANGES, phrases=("DELETE FROM",)),
+    _kind("MERGE", _CHANGES, phrases=("MERGE INTO",)),
+    _kind("CREATE_TABLE_AS", _CHANGES),
+    _kind("REPLACE_TABLE_AS", _CHANGES),
+    _kind("STATEMENT_SET", _CHANGES, phrases=("EXECUTE STATEMENT SET BEGIN", "END")),
+    _kind("BEGIN_STATEMENT", phrases=("BEGIN STATEMENT SET",)),
+    _kind(
+        "CREATE_VIEW",
+        _DEFINES,
+        phrases=("CREATE VIEW", "CREATE TEMPORARY VIEW", "CREATE OR REPLACE VIEW", "CREATE OR REPLACE TEMPORARY VIEW"),
+    ),
+    *(
+        _kind(f"{verb}_{noun}", _DEFINES, phrases=(f"{verb} {noun}",))
+        for verb, nouns in {
+            "CREATE": ("DATABASE", "FUNCTION"),
+            "ALTER": ("TABLE", "VIEW", "DATABASE", "FUNCTION"),
+            "DROP": ("TABLE", "VIEW", "DATABASE", "FUNCTION"),
+        }.items()
+        for noun in nouns
+    ),
+    *(_kind(f"{verb}_MODEL", _DEFINES) for verb in ("CREATE", "ALTER", "DROP")),
+    _kind("DESCRIBE", _SHOWS, phrases=("DESCRIBE EXTENDED", "DESCRIBE FUNCTION", "DESCRIBE TABLE")),
+    _kind("SHOW_TBLPROPERTIES", _SHOWS, phrases=("SHOW TBLPROPERTIES",)),
+)
+
+KINDS: tuple[StatementKind, ...] = (*_MATERIALIZED_TABLES, *_JOBS, *_SESSIONS, *_CATALOGS, *_SPARKS)
+_READERS: Mapping[str, Reader] = {words: reader for kind in KINDS for words, reader in kind.readers.items()}
+_TRAITS: Mapping[str, frozenset[Trait]] = {kind.type: kind.traits for kind in KINDS}
+PHRASES: frozenset[str] = frozenset(phrase for kind in KINDS for phrase in kind.phrases)
+MOST_WORDS = max(words.count(" ") + 1 for words in _READERS)
+_VERBS_ALONE = ("CREATE", "ALTER", "DROP", "SHOW", "EXPLAIN", "DESCRIBE")
+
+
+def traits_of(type_: str) -> frozenset[Trait]:
+    """Return what holds for statements of a type, which may have no row."""
+    return _TRAITS.get(type_, _SHOWS if type_.startswith(_VERBS_ALONE) else frozenset())
+
+
+def reader_of(words: Sequence[str]) -> tuple[Reader, Sequence[str]] | None:
+    """Return who reads a statement that begins with *words*, and those of them that say so; None: it is Spark's."""
+    for length in range(min(len(words), MOST_WORDS), 0, -1):
+        if reader := _READERS.get(" ".join(words[:length])):
+            return reader, words[:length]
+    return None

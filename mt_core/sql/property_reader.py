@@ -1,0 +1,55 @@
+"""Readers of SET and RESET; None leaves to Spark what is no property."""
+
+from __future__ import annotations
+
+import re
+
+from mt_core.sql.cursor import Cursor
+from mt_core.sql.statements import ResetProperty, SetProperty, Statement
+from mt_core.tokens import Token, TokenKind
+
+_PROPERTY_KEY = re.compile(r"[\w$-]+(\.[\w$-]+)*")
+_SPARK_SET_FORMS = {"TIME", "VAR", "VARIABLE", "CATALOG", "ROLE"}
+
+
+def set_property(cursor: Cursor, text: str) -> Statement | None:
+    if cursor.at_end:
+        return SetProperty()
+    tokens = _rest(cursor)
+    equals = next((index for index, token in enumerate(tokens) if token.text == "="), len(tokens))
+    key = _property_text(text, tokens[:equals])
+    if not _is_property_key(key, tokens[:equals]):
+        return None
+    if equals == len(tokens):
+        return SetProperty(key=key)
+    return SetProperty(key=key, value=_property_text(text, tokens[equals + 1 :]))
+
+
+def _is_property_key(key: str, tokens: list[Token]) -> bool:
+    if len(tokens) == 1 and tokens[0].kind is TokenKind.STRING:
+        return bool(key)
+    if len(tokens) > 1 and tokens[0].keyword in _SPARK_SET_FORMS and tokens[1].text not in {".", "="}:
+        return False
+    return len(tokens) > 0 and not key.startswith("-") and bool(_PROPERTY_KEY.fullmatch(key))
+
+
+def reset_property(cursor: Cursor, text: str) -> Statement | None:
+    if cursor.at_end:
+        return ResetProperty()
+    tokens = _rest(cursor)
+    key = _property_text(text, tokens)
+    return ResetProperty(key=key) if _is_property_key(key, tokens) else None
+
+
+def _rest(cursor: Cursor) -> list[Token]:
+    tokens = []
+    while token := cursor.take():
+        tokens.append(token)
+    return tokens
+
+
+def _property_text(text: str, tokens: list[Token]) -> str:
+    """A quoted text without its quotes, anything else as it is written."""
+    if len(tokens) == 1:
+        return tokens[0].value
+    return text[tokens[0].start : tokens[-1].end] if tokens else ""

@@ -69,6 +69,7 @@ WAYS_OUT: Mapping[str, str] = {
     "GATEWAY_BUSY": "Send the request again after the seconds of `Retry-After`, or in smaller parts.",
     "OPERATION_NOT_FOUND": "Check the handle: the operation was closed, or belongs to another session.",
     "GATEWAY_FAILED": "See that the gateway runs at the URL of the message; `freshtable sql --gateway URL` names another.",
+    "SESSION_LOST": "Run the statements that the message names again; clients raise it, and have another session by then.",
 }
 
 

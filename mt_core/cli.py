@@ -56,7 +56,7 @@ def sql(
     from rich.console import Console
     from rich.markup import escape
 
-    from mt_core.client.exact import ExactClient
+    from mt_core.client.http import GatewayClient
     from mt_core.client.script import run_script
     from mt_core.client.table import Format
     from mt_core.errors import MtError
@@ -64,7 +64,7 @@ def sql(
     messages = Console(stderr=True, highlight=False)
     try:
         script = read_script(statements, file)
-        with ExactClient(gateway, token) as client:
+        with GatewayClient(gateway, token, exact=True) as client:
             run_script(client, script, Format(output), sys.stdout, messages)
     except MtError as error:
         messages.print(f"[red]Error:[/red] {escape(str(error))}", soft_wrap=True)

@@ -301,3 +301,13 @@ class GatewayError(MtError):
     """The gateway answered a client with an error, or not at all."""
 
     code = "GATEWAY_FAILED"
+
+
+class SessionLost(GatewayError):
+    """A client's session has ended on the gateway; `changes` are the statements whose effect is lost with it."""
+
+    code = "SESSION_LOST"
+
+    def __init__(self, message: str, changes: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.changes = changes

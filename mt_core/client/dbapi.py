@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import httpx
 
-from mt_core.client.exact import ExactClient
 from mt_core.client.exceptions import (
     DatabaseError,
     DataError,
@@ -25,7 +24,7 @@ from mt_core.client.exceptions import (
     translated,
     translating,
 )
-from mt_core.client.http import ResultPage
+from mt_core.client.http import GatewayClient, ResultPage
 from mt_core.client.insert import insert_batches
 from mt_core.client.literals import fill_in
 from mt_core.client.reader import PageReader, Row, pyarrow_for
@@ -109,20 +108,23 @@ def connect(
     transport: httpx.BaseTransport | None = None,
 ) -> Connection:
     """Open a session on the gateway at *url*, in *catalog* and *schema* if given; raises OperationalError."""
-    client = ExactClient(url, token, transport=transport)
+    client = GatewayClient(url, token, exact=True, transport=transport)
     try:
         with translating():
-            client.open_session(properties={**SESSION_PROPERTIES, **(properties or {})})
-        connection = Connection(client)
-        connection.use(catalog, schema)
+            client.open_session(
+                properties={**SESSION_PROPERTIES, **(properties or {})}, setup=_use_statements(catalog, schema)
+            )
     except Error:
         client.close()
         raise
-    return connection
+    return Connection(client)
 
 
 class Connection:
-    """A session on the gateway. Threads may share it; their statements run one after the other."""
+    """A session on the gateway. Threads may share it; their statements run one after the other.
+
+    Its `timeout_s` and `max_rows` are those that new cursors begin with.
+    """
 
     Warning, Error, InterfaceError, DatabaseError = Warning, Error, InterfaceError, DatabaseError
     DataError, OperationalError, IntegrityError, InternalError = (
@@ -133,8 +135,10 @@ class Connection:
     )
     ProgrammingError, NotSupportedError = ProgrammingError, NotSupportedError
 
-    def __init__(self, client: ExactClient) -> None:
-        self._client: ExactClient | None = client
+    def __init__(self, client: GatewayClient) -> None:
+        self._client: GatewayClient | None = client
+        self.timeout_s: float | None = None
+        self.max_rows: int | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -143,7 +147,7 @@ class Connection:
         self.close()
 
     @property
-    def client(self) -> ExactClient:
+    def client(self) -> GatewayClient:
         """The raw protocol; raises InterfaceError when the connection is closed."""
         if self._client is None:
             raise InterfaceError("The connection is closed; connect() again.")
@@ -152,14 +156,6 @@ class Connection:
     def cursor(self) -> Cursor:
         _ = self.client
         return Cursor(self)
-
-    def use(self, catalog: str | None, schema: str | None) -> None:
-        """Make *catalog* and *schema* the current ones; None leaves what is current."""
-        names = [name for name in (catalog, schema) if name is not None]
-        if names:
-            path = ".".join(_quoted(name) for name in names)
-            with self.cursor() as cursor:
-                cursor.execute(f"SET CATALOG {path}" if schema is None else f"USE {path}")
 
     def ping(self) -> None:
         """Ask the gateway whether the session is there; raises OperationalError."""
@@ -180,6 +176,13 @@ class Connection:
             client.close()
 
 
+def _use_statements(catalog: str | None, schema: str | None) -> tuple[str, ...]:
+    path = ".".join(_quoted(name) for name in (catalog, schema) if name is not None)
+    if not path:
+        return ()
+    return (f"SET CATALOG {path}" if schema is None else f"USE {path}",)
+
+
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
@@ -188,10 +191,15 @@ def _quoted(name: str) -> str:
 
 
 class Cursor:
-    """One statement at a time, and its rows, which are fetched from the gateway as they are read."""
+    """One statement at a time, and its rows, which are fetched from the gateway as they are read.
+
+    `timeout_s` is how long a statement may take, an OperationalError after that; `max_rows` is how many rows of a result can
+    be fetched, however many there are. None is no limit.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self.timeout_s, self.max_rows = connection.timeout_s, connection.max_rows
         self.arraysize = 1
         self.description: list[Description] | None = None
         self.warnings: tuple[str, ...] = ()
@@ -227,7 +235,7 @@ class Cursor:
         with translating():
             statement = operation if parameters is None else fill_in(operation, parameters)
             _refuse_hidden_zone(statement)
-            self._operation = client.execute(statement)
+            self._operation = client.execute(statement, timeout_s=self.timeout_s)
             if self._to_cancel:
                 client.cancel(self._operation)
             pages = client.pages(self._operation)
@@ -293,7 +301,7 @@ class Cursor:
         self._release()
         self._closed = True
 
-    def _ready(self) -> ExactClient:
+    def _ready(self) -> GatewayClient:
         if self._closed:
             raise InterfaceError("The cursor is closed; make another one.")
         self._release()
@@ -322,7 +330,7 @@ class Cursor:
         zone = session_zone(self.connection.client.properties()) if needs_zone(first.columns) else None
         convert = rows_converter(first.columns, zone)
         self._columns = first.columns
-        self._is_query, self._reader = first.is_query, PageReader(first, others, convert)
+        self._is_query, self._reader = first.is_query, PageReader(first, others, convert, self.max_rows)
         self.description, self.rownumber = [description_of(column) for column in first.columns], 0
 
     def _take(self, size: int | None) -> list[Row]:

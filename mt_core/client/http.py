@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
 
-from mt_core.errors import GatewayError
+from mt_core.client.heartbeat import HEARTBEAT_S, Heartbeat
+from mt_core.client.session import Opening, session_change
+from mt_core.errors import GatewayError, SessionLost, SessionNotFound
 from mt_core.rowset import Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+T = TypeVar("T")
 VERSION = "/v3"
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 ACCEPT_ARROW = {"Accept": f"{ARROW_TYPE}, application/json;q=0.5"}
+ERROR_CODE_HEADER = "Freshtable-Error"
 RESULT_TYPE_HEADER, NEXT_URI_HEADER = "Freshtable-Result-Type", "Freshtable-Next-Result-Uri"
 TIMEOUT_S = 120.0
 _ROOT_CAUSE = re.compile(r"Caused by: (?!.*Caused by: )(.*?)(?=\n\tat |\n\nEnd of exception|\Z)", re.DOTALL)
@@ -98,10 +104,22 @@ class Refresh:
 
 
 class GatewayClient:
-    """One session on a gateway, opened with the first call that needs it. Every failure is a GatewayError."""
+    """One session on a gateway, opened with the first call that needs it and kept open until `close`.
 
-    def __init__(self, url: str, token: str | None = None, *, transport: httpx.BaseTransport | None = None) -> None:
-        self.url = url.rstrip("/")
+    Every failure is a GatewayError with the gateway's code in `code`. A session that has ended on the gateway is SessionLost;
+    the next call opens another one. With *exact* fractions in JSON are read as Decimal, not as float. Threads may share it.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        exact: bool = False,
+        transport: httpx.BaseTransport | None = None,
+        heartbeat_s: float = HEARTBEAT_S,
+    ) -> None:
+        self.url, self._parse_float = url.rstrip("/"), Decimal if exact else float
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         # To load the certificates that https is checked against takes 20 ms; plain http needs none.
         verify = not self.url.startswith("http://")
@@ -109,8 +127,12 @@ class GatewayClient:
             base_url=self.url, headers=headers, timeout=TIMEOUT_S, transport=transport, verify=verify
         )
         self._session: str | None = None
+        self._opening, self._changes = Opening(), list[str]()
+        self._notice: str | None = None
+        self._heartbeat = Heartbeat(self._beat, heartbeat_s)
+        self._opening_lock = threading.RLock()
 
-    def __enter__(self) -> GatewayClient:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -119,30 +141,43 @@ class GatewayClient:
     @property
     def session(self) -> str:
         """The handle of the session."""
-        return self._session if self._session is not None else self.open_session()
+        with self._opening_lock:
+            return self._session if self._session is not None else self._open()
 
-    def open_session(self, name: str | None = None, properties: Mapping[str, str] | None = None) -> str:
-        """Open a session in place of the present one, and return its handle."""
-        body = {"sessionName": name, "properties": dict(properties or {})}
-        handle: str = self._call("POST", "/sessions", body)["sessionHandle"]
-        self._session = handle
-        return handle
+    def open_session(
+        self, name: str | None = None, properties: Mapping[str, str] | None = None, setup: Sequence[str] = ()
+    ) -> str:
+        """Open a session in place of the present one, run the statements *setup* in it, and return its handle."""
+        self._opening = Opening(name=name, properties=dict(properties or {}), setup=tuple(setup))
+        with self._opening_lock:
+            return self._open()
 
     def properties(self) -> dict[str, str]:
         """Return the effective properties of the session."""
         found: dict[str, str] = self._call("GET", self._path())["properties"]
         return found
 
-    def execute(self, statement: str) -> str:
-        """Begin a statement and return the handle of its operation."""
-        handle: str = self._call("POST", self._path("/statements"), {"statement": statement})["operationHandle"]
+    def execute(self, statement: str, *, timeout_s: float | None = None) -> str:
+        """Begin a statement, which the gateway ends after *timeout_s*, and return the handle of its operation.
+
+        A session that has ended is opened again, with a warning in the first page of the result. If statements had changed it
+        it is not the same any more: then nothing is run, and SessionLost names them.
+        """
+        handle = self._resumed(lambda: self._begin(statement, timeout_s))
+        change = session_change(statement)
+        if change is not None:
+            self._changes.append(change)
         return handle
 
     def refresh(self, refresh: Refresh) -> str:
         """Ask for a refresh and return the handle of its operation, which is the id of the run."""
-        path = self._path(f"/materialized-tables/{quote(refresh.identifier, safe='')}/refresh")
-        handle: str = self._call("POST", path, refresh.body(), refresh.headers())["operationHandle"]
-        return handle
+
+        def begin() -> str:
+            path = self._path(f"/materialized-tables/{quote(refresh.identifier, safe='')}/refresh")
+            handle: str = self._call("POST", path, refresh.body(), refresh.headers())["operationHandle"]
+            return handle
+
+        return self._resumed(begin)
 
     def status(self, operation: str) -> str:
         """Return the operation's status, such as RUNNING."""
@@ -159,7 +194,9 @@ class GatewayClient:
                 if on_progress is not None and "progress" in body:
                     on_progress(Progress.from_json(body["progress"]))
                 continue
-            yield ResultPage.from_json(body)
+            notice, self._notice = self._notice, None
+            page = ResultPage.from_json(body)
+            yield page if notice is None else replace(page, warnings=(*page.warnings, notice))
 
     def arrow_pages(self, operation: str, token: int = 0) -> Iterator[pa.Table | ResultPage]:
         """Yield the pages of a result from page *token* on as Arrow tables; needs the package pyarrow.
@@ -199,8 +236,13 @@ class GatewayClient:
         self._call("POST", self._operation(operation, "/cancel"))
 
     def close_operation(self, operation: str) -> None:
-        """Forget the operation; harmless when it is closed already."""
-        self._call("DELETE", self._operation(operation, "/close"))
+        """Forget the operation; harmless when it is closed already, also with its session."""
+        if self._session is None:
+            return
+        response = self._send("DELETE", self._operation(operation, "/close"))
+        # That the session is lost, the next statement says, which this one is only tidying up for.
+        if response.headers.get(ERROR_CODE_HEADER) != SessionNotFound.code:
+            self._answer(response)
 
     def close_session(self) -> None:
         """Close the session, if there is one."""
@@ -210,12 +252,63 @@ class GatewayClient:
 
     def close(self) -> None:
         """Close the session and the connection; a gateway that is away has closed them already."""
+        self._heartbeat.stop()
         try:
             self.close_session()
         except GatewayError:
             self._session = None
         finally:
             self._http.close()
+
+    def _open(self) -> str:
+        opening = self._opening
+        body = {"sessionName": opening.name, "properties": dict(opening.properties)}
+        handle: str = self._call("POST", "/sessions", body)["sessionHandle"]
+        self._session = handle
+        self._changes.clear()
+        self._heartbeat.start()
+        for statement in opening.setup:
+            operation = self._begin(statement)
+            for _page in self.pages(operation):
+                pass
+            self.close_operation(operation)
+        return handle
+
+    def _begin(self, statement: str, timeout_s: float | None = None) -> str:
+        body: dict[str, Any] = {"statement": statement}
+        if timeout_s is not None:
+            body["executionTimeout"] = max(1, round(timeout_s * 1000))
+        handle: str = self._call("POST", self._path("/statements"), body)["operationHandle"]
+        return handle
+
+    def _resumed(self, begin: Callable[[], T]) -> T:
+        try:
+            return begin()
+        except SessionLost as lost:
+            if lost.changes:
+                raise SessionLost(f"{lost} This statement was not run.", lost.changes) from lost
+            answer = begin()
+            self._notice = "The session had ended on the gateway, and was opened again; nothing was lost with it."
+            return answer
+
+    def _beat(self) -> None:
+        session = self._session
+        if session is not None:
+            # The answer is not looked at: whoever runs the next statement has to hear of a session that is lost.
+            with suppress(GatewayError):
+                self._send("POST", f"/sessions/{session}/heartbeat", {})
+
+    def _lost(self, path: str) -> SessionLost:
+        with self._opening_lock:
+            changes = tuple(self._changes)
+            if self._session is not None and self._session in path:
+                self._session = None
+        lost = f" What it had is lost: {'; '.join(changes)}. Run that again first." if changes else ""
+        return SessionLost(
+            f"The session on {self.url} has ended, with the results of its statements: the gateway was restarted, or had heard "
+            f"nothing of it for sql-gateway.session.idle-timeout. The next statement opens another one.{lost}",
+            changes,
+        )
 
     def _path(self, rest: str = "") -> str:
         return f"/sessions/{self.session}{rest}"
@@ -251,13 +344,18 @@ class GatewayClient:
 
     def _answer(self, response: httpx.Response) -> dict[str, Any]:
         try:
-            body = response.json()
+            body = response.json(parse_float=self._parse_float)
         except ValueError as cause:
             raise GatewayError(
                 f"{self.url} answered {response.status_code} with something that is not JSON; is it a gateway?"
             ) from cause
         if not isinstance(body, dict) or response.status_code >= 400 or set(body) == {"errors"}:
-            raise GatewayError(root_cause(body))
+            code = response.headers.get(ERROR_CODE_HEADER)
+            if code == SessionNotFound.code:
+                raise self._lost(response.request.url.path)
+            error = GatewayError(root_cause(body))
+            error.code = code or error.code
+            raise error
         return body
 
 

@@ -19,15 +19,20 @@ Convert = Callable[[Sequence[Sequence[Any]]], Iterator[Row]]
 
 
 class PageReader:
-    """Reads pages in turn. `token` is the page being read, and `taken` how many of its rows were read."""
+    """Reads pages in turn, *limit* rows at most. `token` is the page being read, and `taken` how many of its rows were read."""
 
-    def __init__(self, first: ResultPage, others: Iterator[ResultPage], convert: Convert) -> None:
+    def __init__(
+        self, first: ResultPage, others: Iterator[ResultPage], convert: Convert, limit: int | None = None
+    ) -> None:
+        self._left = limit
         self._others, self._convert = others, convert
         self._page = list(convert(first.rows))
         self.token, self.taken = 0, 0
 
     def take(self, size: int | None) -> list[Row]:
         """Return the next *size* rows (None: all), fewer at the end."""
+        if self._left is not None:
+            size = self._left if size is None else min(size, self._left)
         found: list[Row] = []
         while size is None or len(found) < size:
             if self.taken >= len(self._page) and not self._turn():
@@ -36,6 +41,8 @@ class PageReader:
             part = self._page[self.taken : end]
             self.taken += len(part)
             found += part
+        if self._left is not None:
+            self._left -= len(found)
         return found
 
     def tables(self, pages: Iterator[T], table_of: Callable[[T], pa.Table]) -> Iterator[pa.Table]:
@@ -43,8 +50,13 @@ class PageReader:
         skipped = self.taken
         self._others, self._page, self.taken = iter(()), [], 0
         for page in pages:
-            yield table_of(page).slice(skipped)
+            table = table_of(page).slice(skipped, self._left)
             skipped = 0
+            yield table
+            if self._left is not None:
+                self._left -= table.num_rows
+                if not self._left:
+                    return
 
     def _turn(self) -> bool:
         page = next(self._others, None)

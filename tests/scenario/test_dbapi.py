@@ -101,15 +101,15 @@ def test_errors_keep_their_codes_and_the_session_goes_on(gateway: Gateway) -> No
     assert rows == [(1,)]
 
 
-def test_a_session_that_the_gateway_closed_is_an_operational_error(gateway: Gateway) -> None:
+def test_a_ping_of_a_session_that_the_gateway_closed_is_an_operational_error(gateway: Gateway) -> None:
     connection = dbapi.connect(url_of(gateway))
     gateway.sessions.close_all()
 
     with pytest.raises(dbapi.OperationalError) as failure:
-        connection.cursor().execute("SELECT 1")
+        connection.ping()
     connection.close()
 
-    assert failure.value.code == "SESSION_NOT_FOUND"
+    assert failure.value.code == "SESSION_LOST"
 
 
 def test_a_token_is_needed_where_the_gateway_asks_for_one(guarded_gateway: Gateway) -> None:

@@ -183,7 +183,7 @@ def test_a_logical_type_is_a_column_type_at_any_depth() -> None:
 @pytest.mark.parametrize(
     ("error", "lost"),
     [
-        (dbapi.OperationalError("x", code="SESSION_NOT_FOUND"), True),
+        (dbapi.OperationalError("x", code="SESSION_LOST"), True),
         (dbapi.OperationalError("x", code="GATEWAY_FAILED"), True),
         (dbapi.OperationalError("x", code="TABLE_BUSY"), False),
         (dbapi.InterfaceError("The connection is closed; connect() again."), True),

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mt_core.client.literals import OutOfRange, ParameterCount, UnknownType, fill_in, literal
@@ -109,6 +109,7 @@ def test_a_string_is_one_token_that_means_it(text: str) -> None:
     assert "${" not in token.text
 
 
+@settings(deadline=None)
 @given(VALUES)
 def test_no_value_ends_or_opens_what_stands_around_it(value: object) -> None:
     statement = fill_in("SELECT a -? AS `?`, '?' -- ?\nFROM t; SELECT 2", [value])

@@ -16,7 +16,7 @@ from mt_core.client.dialect.reflection import SparkReflection
 from mt_core.client.dialect.types import SparkTypeCompiler
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8083
-_LOST = {"SESSION_NOT_FOUND", "GATEWAY_FAILED"}
+_LOST = {"SESSION_LOST", "GATEWAY_FAILED"}
 
 
 class FreshtableDialect(SparkReflection):

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+
+from mt_core.client.heartbeat import Heartbeat
+from mt_core.client.session import session_change
+
+
+@pytest.mark.parametrize(
+    ("statement", "change"),
+    [
+        ("SET 'a.b' = 'secret';", "SET 'a.b'"),
+        ("set a.b=secret", "set a.b"),
+        ("-- note\n/* more */ USE CATALOG lake;", "USE CATALOG lake"),
+        ("RESET 'a'", "RESET 'a'"),
+        ("CREATE OR REPLACE TEMPORARY VIEW `v w`(a) AS SELECT 1", "CREATE OR REPLACE TEMPORARY VIEW `v"),
+        ("CREATE TEMPORARY FUNCTION f AS 'x'", "CREATE TEMPORARY FUNCTION f"),
+        ("ADD JAR '/x.jar'", "ADD JAR '/x.jar'"),
+        ("CACHE TABLE c AS SELECT 1", "CACHE TABLE c"),
+        ("DECLARE VARIABLE n = 1", "DECLARE VARIABLE n"),
+        ("SELECT 1", None),
+        ("CREATE TABLE t (a INT)", None),
+        ("CREATE VIEW v AS SELECT 1", None),
+        ("INSERT INTO t SELECT 'USE x'", None),
+        ("", None),
+    ],
+)
+def test_what_a_statement_changes_in_its_session_is_named_without_values(statement: str, change: str | None) -> None:
+    assert session_change(statement) == change
+
+
+def test_the_heartbeats_of_a_client_that_was_dropped_end() -> None:
+    class Client:
+        def __init__(self) -> None:
+            self.beaten = threading.Event()
+            self.heartbeat = Heartbeat(self.beat, 0.001)
+            self.heartbeat.start()
+
+        def beat(self) -> None:
+            self.beaten.set()
+
+    before = set(threading.enumerate())
+    client = Client()
+    assert client.beaten.wait(10)
+    [thread] = set(threading.enumerate()) - before
+
+    del client
+    gc.collect()
+
+    thread.join(10)
+    assert not thread.is_alive()

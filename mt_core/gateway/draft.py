@@ -5,6 +5,8 @@ Where both say how something begins, both kinds of fields are accepted and answe
 
 from __future__ import annotations
 
+import functools
+import itertools
 import weakref
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -37,6 +39,7 @@ from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statement_types import SELECT
 
+Rows = list[list[Any]]
 PLANNERS, EXECUTION_TYPES = ("old", "blink"), ("batch", "streaming")
 JobId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
 # How long a statement that needs no job may keep a released client, who would not have waited for its result.
@@ -113,8 +116,8 @@ class DraftSessions:
     def close(self, session: Session) -> None:
         self.services.sessions.close(session.handle)
 
-    def finished(self, session: Session, operation: Operation, *, most: int | None = None) -> dict[str, Any]:
-        """Return types and results of a statement that has ended; raises its error."""
+    def finished(self, session: Session, operation: Operation, rows: Rows | None = None) -> dict[str, Any]:
+        """Return types and results of a statement that has ended; raises its error. Its *rows* are read, but for those given."""
         kind = operation.statement.type
         if operation.error is not None:
             raise operation.error
@@ -124,7 +127,7 @@ class DraftSessions:
         draft = (
             job_page(result, [])
             if Trait.CHANGE in operation.statement.traits
-            else shown(result, kind, all_rows(result, most=most))
+            else shown(result, kind, all_rows(result) if rows is None else rows)
         )
         if kind == "SHOW_TABLES":
             draft = draft.with_types(self.names(session).views(()))
@@ -168,11 +171,31 @@ def _add_beginnings(router: APIRouter, draft: DraftSessions, holds: Holds) -> No
         session, operation = await holds.work(lambda: draft.begin_alone(body))
         try:
             # Whoever has gone away needs no result: with its session the statement ends.
-            if not await holds.until_ended(operation, request):
+            rows = await _rows_of(operation, request, holds) if await holds.until_ended(operation, request) else None
+            if rows is None:
                 return JsonAnswer({})
-            return await holds.work(lambda: JsonAnswer(draft.finished(session, operation, most=PAGE_ROWS)))
+            return await holds.work(lambda: JsonAnswer(draft.finished(session, operation, rows)))
         finally:
             await holds.work(lambda: draft.close(session))
+
+
+async def _rows_of(operation: Operation, request: Request, holds: Holds) -> Rows | None:
+    """Return all rows of a statement, None once its client has gone away; raises Unsupported for more than a page of them."""
+    rows: Rows = []
+    if operation.error is not None or operation.result is None:
+        return rows
+    for token in itertools.count():
+        if not await holds.until_page(operation, token, request):
+            break
+        page = await holds.work(functools.partial(operation.fetch, token, PAGE_ROWS + 1 - len(rows)))
+        rows += page.rows
+        if len(rows) > PAGE_ROWS:
+            raise Unsupported(
+                f"The result has more than {PAGE_ROWS} rows; open a session with POST /v1/sessions and fetch them."
+            )
+        if page.last:
+            return rows
+    return None
 
 
 def _add_jobs(router: APIRouter, draft: DraftSessions, holds: Holds) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import orjson
 
-from mt_core.errors import Unsupported
 from mt_core.rowset import STRING_LENGTH, Column, LogicalType
 from mt_core.sessions.operation import OperationResult, ResultKind
 
@@ -91,15 +90,11 @@ def shown(result: OperationResult, kind: str, rows: Sequence[Sequence[Any]]) -> 
     return Draft.of(columns, rows)
 
 
-def all_rows(result: OperationResult, *, most: int | None) -> list[list[Any]]:
-    """Return every row; raises Unsupported for more than *most*, None: as many as there are."""
+def all_rows(result: OperationResult) -> list[list[Any]]:
+    """Return every row."""
     rows: list[list[Any]] = []
     while page := result.rows.page(len(rows), PAGE_ROWS):
         rows += page
-        if most is not None and (len(rows) > most or (len(rows) == most and result.rows.page(most, 1))):
-            raise Unsupported(
-                f"The result has more than {most} rows; open a session with POST /v1/sessions and fetch them."
-            )
     return rows
 
 

@@ -37,7 +37,14 @@ class Holds:
 
     async def until_ended(self, operation: OperationView, request: Request) -> bool:
         """Wait until the operation is terminal, or the client has gone away; returns whether it is terminal."""
-        while not (operation.wait(0) or await self.hold(lambda: operation.wait(LOOK_UP_S))):
+        return await self._until(operation.wait, request)
+
+    async def until_page(self, operation: OperationView, token: int, request: Request) -> bool:
+        """Wait until page *token* can be fetched without waiting, or the client has gone away; returns whether it can."""
+        return await self._until(lambda timeout_s: operation.wait_page(token, timeout_s), request)
+
+    async def _until(self, wait: Callable[[float], bool], request: Request) -> bool:
+        while not (wait(0) or await self.hold(lambda: wait(LOOK_UP_S))):
             if await request.is_disconnected():
                 return False
         return True

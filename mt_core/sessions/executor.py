@@ -40,6 +40,9 @@ from mt_core.tables.shared_catalogs import SharedCatalogs
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+_JOB_STATEMENTS = 4
+# Threads begin as they are needed; a wait beyond these sees the end of its run when another has ended.
+_MOST_WAITS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,9 @@ class StatementExecutor:
         self._spark = SparkWork(ports.engine, jobs, self._catalogs, engine_timeout_s=engine_timeout_s)
         self._refreshes = RefreshWait(ports.runs, ports.cluster_info)
         self._pool = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="statement")
+        # Statements at work must not keep out those that stop them, nor waiting for a refresh those at work.
+        self._job_statements = ThreadPoolExecutor(max_workers=_JOB_STATEMENTS, thread_name_prefix="job-statement")
+        self._waits = ThreadPoolExecutor(max_workers=_MOST_WAITS, thread_name_prefix="refresh-wait")
 
     def submit(
         self,
@@ -94,7 +100,7 @@ class StatementExecutor:
         task = Task(session=session, operation=operation, properties=execution_config or {})
         if Trait.OUT_OF_TURN in read.traits:
             # Out of turn: what it stops may have the turn.
-            self._submit(lambda: self._perform_out_of_turn(task))
+            _submit(self._job_statements, lambda: self._perform_out_of_turn(task))
         elif is_quick(read, self._ports.engine) and session.take_turn_now(operation):
             self._perform(task)
         else:
@@ -127,13 +133,11 @@ class StatementExecutor:
     def close(self) -> None:
         """Take no more statements; those at work end with their sessions."""
         self._deadlines.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._job_statements, self._waits):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _submit(self, turn: Turn) -> None:
-        try:
-            self._pool.submit(turn)
-        except RuntimeError as cause:
-            raise EngineUnavailable("The gateway is shutting down and takes no more statements.") from cause
+        _submit(self._pool, turn)
 
     def _perform(self, task: Task) -> None:
         try:
@@ -141,7 +145,11 @@ class StatementExecutor:
         finally:
             task.session.give_back(task.operation, self._submit)
         if pending is not None:
-            _guarded(task.operation, lambda: self._refreshes.wait(task.operation, pending))
+            _guarded(task.operation, lambda: self._begin_waiting(task.operation, pending))
+
+    def _begin_waiting(self, operation: Operation, pending: PendingRefresh) -> None:
+        if self._refreshes.begin(operation, pending):
+            _submit(self._waits, lambda: _guarded(operation, lambda: self._refreshes.wait(operation, pending)))
 
     def _perform_out_of_turn(self, task: Task) -> None:
         _guarded(task.operation, lambda: self._begin(task))
@@ -208,6 +216,13 @@ class StatementExecutor:
 def _checked_limit(config: Mapping[str, str], properties: Mapping[str, str], timeout_ms: int) -> timedelta:
     check_properties(config)
     return limit_of(properties, timeout_ms)
+
+
+def _submit(pool: ThreadPoolExecutor, turn: Callable[[], object]) -> None:
+    try:
+        pool.submit(turn)
+    except RuntimeError as cause:
+        raise EngineUnavailable("The gateway is shutting down and takes no more statements.") from cause
 
 
 def _guarded(operation: Operation, step: Callable[[], T]) -> T | None:

@@ -31,8 +31,8 @@ class RefreshWait:
     def __init__(self, runs: Runs, cluster_info: ClusterInfo) -> None:
         self._runs, self._cluster_info = runs, cluster_info
 
-    def wait(self, operation: Operation, pending: PendingRefresh) -> None:
-        """Finish *operation* with what its run came to; raises RefreshFailed."""
+    def begin(self, operation: Operation, pending: PendingRefresh) -> bool:
+        """Let *operation* stand for its run; returns whether it still wants it, and cancels the run of one cancelled."""
         runs, run_id = self._runs, pending.run_id
         work = Work(
             kind=OperationKind.REFRESH,
@@ -45,9 +45,13 @@ class RefreshWait:
         except Canceled:
             if operation.status is OperationStatus.CANCELED:
                 runs.cancel_run(run_id)
-            return
+            return False
+        return True
+
+    def wait(self, operation: Operation, pending: PendingRefresh) -> None:
+        """Finish *operation* with what its run came to; raises RefreshFailed."""
         while operation.status not in TERMINAL:
-            run = runs.wait_run(run_id, POLL_S)
+            run = self._runs.wait_run(pending.run_id, POLL_S)
             if STATUS_OF[run.status] in TERMINAL:
                 operation.finish(self._result(run, pending))
                 return

@@ -18,6 +18,7 @@ import pytest
 from mt_core.gateway.holding import MOST_HELD
 from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import StatementResult
+from mt_core.testing.fake_rows import FakeRows
 from tests.scenario.running_gateway import Gateway, root_cause
 
 LEFT = 1000
@@ -104,6 +105,30 @@ def test_a_statement_without_a_session_ends_when_its_client_vanishes(
     _ask_until(gateway, lambda: len(gateway.sessions) == 0)
 
     assert len(gateway.engine.canceled) == len(gateway.engine.closed_sessions) == 1
+
+
+def test_a_statement_without_a_session_ends_when_its_client_vanishes_while_its_rows_are_read(
+    gateway: Gateway, address: tuple[str, int]
+) -> None:
+    rows, body = FakeRows([1]), '{"statement": "SELECT slow"}'
+    gateway.engine.answers["SELECT slow"] = StatementResult(is_query=True, rows=rows)
+    vanished = _sent(address, f"POST /v1/statements HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}")
+    _ask_until(gateway, lambda: gateway.engine.executed)
+
+    vanished.close()
+    _ask_until(gateway, lambda: len(gateway.sessions) == 0)
+
+    assert (rows.stopped, rows.closed) == (True, True)
+
+
+def test_a_statement_without_a_session_reads_no_more_rows_than_it_may_answer(gateway: Gateway) -> None:
+    rows = FakeRows(*([n] for n in range(5001)))
+    gateway.engine.answers["SELECT many"] = StatementResult(is_query=True, rows=rows)
+
+    answer = gateway.http.post("/v1/statements", json={"statement": "SELECT many"})
+
+    assert "The result has more than 5000 rows" in root_cause(answer)
+    assert (rows.stopped, rows.closed, len(gateway.sessions)) == (True, True, 0)
 
 
 def test_clients_that_do_not_read_their_answers_are_not_noticed(gateway: Gateway, address: tuple[str, int]) -> None:

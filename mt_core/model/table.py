@@ -188,6 +188,11 @@ class MaterializedTable:
     revision: int = 0
     claim: int = 0
 
+    @property
+    def token(self) -> int:
+        """What orders the operations on its workflow: the token of the command under way, else the revision."""
+        return self.intent.token if self.intent is not None else self.revision
+
     def advance(self, target: RefreshStatus, *, by: str, at: datetime) -> MaterializedTable:
         """Return the table in status *target*; raises IllegalStatus for a move that `TRANSITIONS` does not have."""
         if target not in TRANSITIONS[self.status]:

@@ -21,9 +21,8 @@ from mt_core.tables.definition import check_appended, derive
 from mt_core.tables.exclusive import claim_exclusively
 from mt_core.tables.fingerprint import fingerprint_of
 from mt_core.tables.ports import Transaction
-from mt_core.tables.services import TableServices, handler_of, query_of, schedule_of, workflow_of
-from mt_core.workflow.operations import ModifyRefreshWorkflowSchedule
-from mt_core.workflow.scheduler import WorkflowState
+from mt_core.tables.services import TableServices, query_of
+from mt_core.tables.workflow_schedule import reschedule
 
 
 def alter_query(
@@ -69,9 +68,9 @@ def _redefine(
         if appended:
             _append_columns(services, table, appended)
         if detail["reschedules"]:
-            _reschedule(services, table, new.freshness)
-    except MtError:
-        services.intents.clear(table)
+            reschedule(services, _with_freshness(table, new.freshness))
+    except MtError as error:
+        services.intents.give_up(table, error)
         raise
 
     def last(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
@@ -111,28 +110,19 @@ def set_freshness(services: TableServices, identifier: TableIdentifier, freshnes
     detail = {"reschedules": True}
     table = services.intents.take(identifier, "SET FRESHNESS", check=lambda _table: None, detail=detail)
     try:
-        _reschedule(services, table, freshness)
-    except MtError:
-        services.intents.clear(table)
+        reschedule(services, _with_freshness(table, freshness))
+    except MtError as error:
+        services.intents.give_up(table, error)
         raise
     services.intents.change(
         table,
-        lambda _tx, now: replace(now, definition=replace(now.definition, freshness=freshness), intent=None),
+        lambda _tx, now: replace(_with_freshness(now, freshness), intent=None),
     )
     return CommandOutcome()
 
 
-def _reschedule(services: TableServices, table: MaterializedTable, freshness: Freshness) -> None:
-    """Let the workflow tick on the grid of *freshness*; one that is gone is made again."""
-    changed = replace(table, definition=replace(table.definition, freshness=freshness))
-    handler, token = handler_of(table), table.intent.token if table.intent else 0
-    state = services.scheduler.describe_refresh_workflows([handler])[handler.workflow_id].state
-    if state is WorkflowState.MISSING:
-        paused = table.status is RefreshStatus.SUSPENDED
-        services.scheduler.create_refresh_workflow(workflow_of(changed, paused=paused, token=token))
-        return
-    operation = ModifyRefreshWorkflowSchedule(handler=handler, schedule=schedule_of(changed), token=token)
-    services.scheduler.modify_refresh_workflow(operation)
+def _with_freshness(table: MaterializedTable, freshness: Freshness) -> MaterializedTable:
+    return replace(table, definition=replace(table.definition, freshness=freshness))
 
 
 def _is_explicit(table: MaterializedTable) -> bool:

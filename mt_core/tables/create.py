@@ -29,8 +29,7 @@ def create(
     try:
         services.engine.create_storage(storage_spec(table))
         table = services.intents.step(table, "workflow")
-        token = table.intent.token if table.intent else 0
-        handler = services.scheduler.create_refresh_workflow(workflow_of(table, paused=False, token=token))
+        handler = services.scheduler.create_refresh_workflow(workflow_of(table, paused=False))
         run_id = _activate(services, table, handler)
     except MtError as error:
         run_id = _undone_unless_active(services, table, error)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from mt_core.errors import TableBusy, TableNotFound
+from mt_core.errors import MtError, TableBusy, TableNotFound, WorkflowError
 from mt_core.model.table import Intent, MaterializedTable, RefreshStatus, TableIdentifier
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.ports import Registry, Transaction
@@ -19,6 +19,8 @@ from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.signal import Signal
 
 LEASE = timedelta(minutes=5)
+# No call to a scheduler is answered, or has an effect, later than this.
+LONGEST_CALL = timedelta(minutes=3)
 Change = Callable[[Transaction, MaterializedTable], MaterializedTable]
 
 
@@ -108,6 +110,13 @@ class Intents:
             return replace(now, intent=None, repair_until=now.repair_until if late is None else tx.now() + late)
 
         return self.change(table, cleared)
+
+    def give_up(self, table: MaterializedTable, error: MtError) -> MaterializedTable:
+        """Clear the intent of a command that failed with *error*.
+
+        After an error of the scheduler its call may have had its effect, or may have it yet: what differs is repaired.
+        """
+        return self.clear(table, late=LONGEST_CALL if isinstance(error, WorkflowError) else None)
 
 
 def found(tx: Transaction, identifier: TableIdentifier) -> MaterializedTable:

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from mt_core.errors import IllegalStatus, MtError, StorageMissing, WorkflowError
+from mt_core.errors import IllegalStatus, MtError, StorageMissing
 from mt_core.model.freshness import grid_of
 from mt_core.model.run import RunKind
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifier
 from mt_core.tables.commands import CommandOutcome
 from mt_core.tables.fingerprint import fingerprint_of
-from mt_core.tables.mirror import LONGEST_CALL
 from mt_core.tables.ports import Transaction
 from mt_core.tables.services import TableServices, handler_of, storage_spec, workflow_of
 from mt_core.workflow.handlers import RefreshHandler
@@ -33,18 +32,13 @@ def suspend(services: TableServices, identifier: TableIdentifier, *, by: str) ->
     try:
         _pause_workflow(services, table)
     except MtError as error:
-        _give_up(services, table, error)
+        services.intents.give_up(table, error)
         raise
     services.intents.change(
         table,
         lambda tx, now: replace(now.advance(RefreshStatus.SUSPENDED, by=by, at=tx.now()), intent=None),
     )
     return CommandOutcome()
-
-
-def _give_up(services: TableServices, table: MaterializedTable, error: MtError) -> None:
-    # After an error of the scheduler nobody knows what the workflow is: the call may have had its effect, or may have it yet.
-    services.intents.clear(table, late=LONGEST_CALL if isinstance(error, WorkflowError) else None)
 
 
 def _can_suspend(table: MaterializedTable) -> None:
@@ -56,11 +50,11 @@ def _can_suspend(table: MaterializedTable) -> None:
 
 
 def _pause_workflow(services: TableServices, table: MaterializedTable) -> None:
-    handler, token = handler_of(table), _token(table)
+    handler = handler_of(table)
     if _workflow_state(services, handler) is WorkflowState.MISSING:
-        services.scheduler.create_refresh_workflow(workflow_of(table, paused=True, token=token))
+        services.scheduler.create_refresh_workflow(workflow_of(table, paused=True))
     else:
-        services.scheduler.modify_refresh_workflow(SuspendRefreshWorkflow(handler=handler, token=token))
+        services.scheduler.modify_refresh_workflow(SuspendRefreshWorkflow(handler=handler, token=table.token))
 
 
 def resume(
@@ -79,7 +73,7 @@ def resume(
         if table.status is RefreshStatus.ACTIVATED and not (repaired or rescheduled or given):
             raise IllegalStatus(f"Materialized table {identifier} has been resumed already: it is ACTIVATED.")
     except MtError as error:
-        _give_up(services, table, error)
+        services.intents.give_up(table, error)
         raise
     forget = catch_up == "none"
 
@@ -105,13 +99,13 @@ def _restore_storage(services: TableServices, table: MaterializedTable) -> bool:
 
 def _unpause_workflow(services: TableServices, table: MaterializedTable, options: Mapping[str, str] | None) -> bool:
     """Return whether the workflow was not ticking before."""
-    handler, token = handler_of(table), _token(table)
+    handler = handler_of(table)
     state = _workflow_state(services, handler)
     if state is WorkflowState.MISSING:
         wanted = replace(table, dynamic_options=options if options is not None else table.dynamic_options)
-        services.scheduler.create_refresh_workflow(workflow_of(wanted, paused=False, token=token))
+        services.scheduler.create_refresh_workflow(workflow_of(wanted, paused=False))
     elif state is WorkflowState.PAUSED or options is not None or table.status is RefreshStatus.SUSPENDED:
-        operation = ResumeRefreshWorkflow(handler=handler, dynamic_options=options, token=token)
+        operation = ResumeRefreshWorkflow(handler=handler, dynamic_options=options, token=table.token)
         services.scheduler.modify_refresh_workflow(operation)
     return state is not WorkflowState.ACTIVE
 
@@ -145,7 +139,3 @@ def latest_point(table: MaterializedTable, now: datetime) -> datetime:
 
 def _workflow_state(services: TableServices, handler: RefreshHandler) -> WorkflowState:
     return services.scheduler.describe_refresh_workflows([handler])[handler.workflow_id].state
-
-
-def _token(table: MaterializedTable) -> int:
-    return table.intent.token if table.intent else table.revision

@@ -3,6 +3,7 @@
 A pause or resume is taken over by a compare-and-set on the revision that was read before the scheduler was asked, never while a
 command is under way. After a command whose calls may still be on their way (its process was lost, or its call got no answer)
 a difference may be its late effect: it is repaired, not taken over, until a whole pass has begun after the longest call time.
+The schedule is the table's alone: a workflow that ticks on another grid is always corrected.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
 from mt_core.errors import MtError, TableBusy, WorkflowError
@@ -18,11 +19,10 @@ from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.ports import Transaction
 from mt_core.tables.services import TableServices, handler_of, workflow_of
+from mt_core.tables.workflow_schedule import is_as_wanted, reschedule
 from mt_core.workflow.operations import ResumeRefreshWorkflow, SuspendRefreshWorkflow
 from mt_core.workflow.scheduler import WorkflowDescription, WorkflowState
 
-# No call to a scheduler is answered, or has an effect, later than this.
-LONGEST_CALL = timedelta(minutes=3)
 # A scheduler that fails so often in one pass is not asked to repair more in it: it may be away, and each try takes its time.
 MOST_FAILURES = 3
 _SCHEDULER = "scheduler"
@@ -85,23 +85,38 @@ def _repaired(services: TableServices, seen: Seen, table: MaterializedTable) -> 
     if seen.states[table.table_id].state is WorkflowState.MISSING:
         _make_again(services, table)
         return [f"made the workflow of {table.identifier} again"]
-    if table.repair_until is None:
-        return []
-    differs = table in seen.differing
-    over = seen.at >= table.repair_until
-    if differs:
-        _set_back(services, table)
-    if over:
+    done = _corrected(services, seen, table)
+    if table.repair_until is not None and seen.at >= table.repair_until:
         in_transaction(services.registry, partial(_end_repair, table=table))
-    return [f"the workflow of {table.identifier} is {_wanted(table)} again"] if differs else []
+    return done
+
+
+def _corrected(services: TableServices, seen: Seen, table: MaterializedTable) -> list[str]:
+    """Correct the schedule, and what is paused though it should not be, or the other way round."""
+    late, scheduled = table.repair_until is not None, is_as_wanted(table, seen.states[table.table_id])
+    reschedules = not scheduled if late else scheduled is False
+    sets_back = late and table in seen.differing
+    if not reschedules and not sets_back:
+        return []
+    taken = _taken(services, table)
+    try:
+        if reschedules:
+            reschedule(services, taken)
+        if sets_back:
+            _set_back(services, taken)
+    finally:
+        services.intents.clear(taken)
+    done = [f"the workflow of {table.identifier} is {_wanted(table)} again"] if sets_back else []
+    if scheduled is False:
+        done.append(f"the workflow of {table.identifier} ticks every {table.definition.freshness.words} again")
+    return done
 
 
 def _make_again(services: TableServices, seen: MaterializedTable) -> None:
     table = _taken(services, seen)
-    token = table.intent.token if table.intent else table.revision
     paused = table.status is RefreshStatus.SUSPENDED
     try:
-        handler = services.scheduler.create_refresh_workflow(workflow_of(table, paused=paused, token=token))
+        handler = services.scheduler.create_refresh_workflow(workflow_of(table, paused=paused))
     except WorkflowError:
         services.intents.clear(table)
         raise
@@ -112,15 +127,10 @@ def _make_again(services: TableServices, seen: MaterializedTable) -> None:
     services.intents.change(table, made)
 
 
-def _set_back(services: TableServices, seen: MaterializedTable) -> None:
-    table = _taken(services, seen)
-    handler, token = handler_of(table), table.intent.token if table.intent else table.revision
+def _set_back(services: TableServices, table: MaterializedTable) -> None:
     suspended = table.status is RefreshStatus.SUSPENDED
     operation = SuspendRefreshWorkflow if suspended else ResumeRefreshWorkflow
-    try:
-        services.scheduler.modify_refresh_workflow(operation(handler=handler, token=token))
-    finally:
-        services.intents.clear(table)
+    services.scheduler.modify_refresh_workflow(operation(handler=handler_of(table), token=table.token))
 
 
 def _taken(services: TableServices, seen: MaterializedTable) -> MaterializedTable:

@@ -13,14 +13,14 @@ from mt_core.errors import MtError
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.create import undo_create
 from mt_core.tables.drop import sweep
+from mt_core.tables.intents import LONGEST_CALL
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.lifecycle import CATCH_UP, resume, suspend
-from mt_core.tables.mirror import LONGEST_CALL, look, repair, take_over
+from mt_core.tables.mirror import look, repair, take_over
 from mt_core.tables.pages import every_table
 from mt_core.tables.ports import Tombstone, Transaction
-from mt_core.tables.services import TableServices, handler_of, schedule_of
-from mt_core.workflow.operations import ModifyRefreshWorkflowSchedule
-from mt_core.workflow.scheduler import WorkflowState
+from mt_core.tables.services import TableServices
+from mt_core.tables.workflow_schedule import reschedule
 
 log = logging.getLogger(__name__)
 
@@ -94,21 +94,12 @@ def _settle(services: TableServices, table: MaterializedTable) -> None:
     command, detail = _command(table), table.intent.detail if table.intent else {}
     options = detail.get("options", {})
     if detail.get("reschedules"):
-        _reschedule(services, table)
+        reschedule(services, table)
     in_transaction(services.registry, lambda tx: _clear(tx, table))
     if command == "SUSPEND" and table.status is RefreshStatus.ACTIVATED:
         suspend(services, table.identifier, by="SQL, finished after a restart")
     elif command == "RESUME" and (table.status is RefreshStatus.SUSPENDED or options.keys() - {CATCH_UP}):
         resume(services, table.identifier, options, by="SQL, finished after a restart")
-
-
-def _reschedule(services: TableServices, table: MaterializedTable) -> None:
-    """Give the workflow, if there is one, the schedule of the registry: nobody knows which one it has."""
-    handler = handler_of(table)
-    if services.scheduler.describe_refresh_workflows([handler])[table.table_id].state is WorkflowState.MISSING:
-        return
-    operation = ModifyRefreshWorkflowSchedule(handler=handler, schedule=schedule_of(table), token=table.revision + 1)
-    services.scheduler.modify_refresh_workflow(operation)
 
 
 def _take_over(tx: Transaction, services: TableServices, table: MaterializedTable) -> MaterializedTable | None:

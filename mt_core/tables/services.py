@@ -58,7 +58,7 @@ def storage_spec(table: MaterializedTable) -> StorageSpec:
     )
 
 
-def workflow_of(table: MaterializedTable, *, paused: bool, token: int) -> CreatePeriodicRefreshWorkflow:
+def workflow_of(table: MaterializedTable, *, paused: bool) -> CreatePeriodicRefreshWorkflow:
     """Return the workflow that keeps *table* fresh."""
     identifier, schedule = str(table.identifier), schedule_of(table)
     return CreatePeriodicRefreshWorkflow(
@@ -68,7 +68,7 @@ def workflow_of(table: MaterializedTable, *, paused: bool, token: int) -> Create
         schedule=schedule,
         dynamic_options=table.dynamic_options,
         paused=paused,
-        token=token,
+        token=table.token,
     )
 
 

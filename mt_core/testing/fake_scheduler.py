@@ -64,7 +64,8 @@ class FakeScheduler(WorkflowScheduler):
         known = self.workflows.get(workflow_id)
         if known is None:
             return WorkflowDescription(state=WorkflowState.MISSING)
-        return WorkflowDescription(state=WorkflowState.PAUSED if known.paused else WorkflowState.ACTIVE)
+        state = WorkflowState.PAUSED if known.paused else WorkflowState.ACTIVE
+        return WorkflowDescription(state=state, schedule=known.schedule)
 
     def _check(self, operation: str) -> None:
         planned = self.failing.pop(operation, None)

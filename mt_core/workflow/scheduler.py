@@ -20,6 +20,7 @@ from mt_core.workflow.operations import (
     CreatePeriodicRefreshWorkflow,
     DeleteRefreshWorkflow,
     ModifyRefreshWorkflow,
+    Schedule,
 )
 
 ENTRY_POINT_GROUP = "mt_core"
@@ -77,12 +78,16 @@ class WorkflowState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowDescription:
-    """A workflow as its scheduler has it; `next_run` is a UTC instant, `changed_by` who paused or resumed it there, if known."""
+    """A workflow as its scheduler has it; `next_run` is a UTC instant, `changed_by` who paused or resumed it there, if known.
+
+    `schedule` is the one it ticks on; None says that the scheduler cannot tell.
+    """
 
     state: WorkflowState
     next_run: datetime | None = None
     changed_by: str | None = None
     changed_at: datetime | None = None
+    schedule: Schedule | None = None
 
 
 class WorkflowScheduler(ABC):

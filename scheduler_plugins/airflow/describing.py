@@ -26,7 +26,7 @@ def describe(opened: Opened, handlers: Sequence[RefreshHandler]) -> dict[str, Wo
     differing = [name for workflow_id, name in names.items() if _differs(dags.get(name), definitions[workflow_id])]
     events = _events(opened, differing)
     return {
-        handler.workflow_id: _description(dags.get(name), events.get(name))
+        handler.workflow_id: _description(definitions[handler.workflow_id], dags.get(name), events.get(name))
         if (name := names.get(handler.workflow_id)) is not None
         else MISSING
         for handler in handlers
@@ -52,7 +52,7 @@ def _events(opened: Opened, names: Sequence[str]) -> Mapping[str, PauseEvent]:
     return {name: event for name, event in found.items() if event.owner != ours}
 
 
-def _description(dag: Dag | None, event: PauseEvent | None) -> WorkflowDescription:
+def _description(definition: WorkflowDefinition, dag: Dag | None, event: PauseEvent | None) -> WorkflowDescription:
     if dag is None:
         return MISSING
     told = event if event is not None and event.paused is dag.is_paused else None
@@ -61,4 +61,5 @@ def _description(dag: Dag | None, event: PauseEvent | None) -> WorkflowDescripti
         next_run=None if dag.is_paused else dag.next_run,
         changed_by=told.owner or None if told is not None else None,
         changed_at=told.when if told is not None else None,
+        schedule=definition.schedule,
     )

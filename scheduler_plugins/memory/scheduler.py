@@ -202,7 +202,7 @@ def _apply(delivery: Delivery, definition: WorkflowDefinition, next_point: datet
 
 def _description(definition: WorkflowDefinition, next_point: datetime | None) -> WorkflowDescription:
     state = WorkflowState.PAUSED if definition.paused else WorkflowState.ACTIVE
-    return WorkflowDescription(state=state, next_run=next_point)
+    return WorkflowDescription(state=state, next_run=next_point, schedule=definition.schedule)
 
 
 def _current(definitions: DefinitionStore, workflow_id: str, verb: str, token: int) -> WorkflowDefinition:

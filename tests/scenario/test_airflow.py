@@ -9,7 +9,7 @@ import pytest
 
 from mt_core.errors import TableNotCreated, WorkflowError
 from mt_core.model.table import RefreshStatus
-from mt_core.tables.mirror import LONGEST_CALL
+from mt_core.tables.intents import LONGEST_CALL
 from mt_core.tables.reconcile import reconcile
 from mt_core.testing.fake_airflow import FakeAirflow
 from mt_core.testing.fake_airflow_server import FakeAirflowServer

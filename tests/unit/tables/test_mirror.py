@@ -10,14 +10,16 @@ from datetime import timedelta
 import pytest
 
 from mt_core.errors import WorkflowError
+from mt_core.model.freshness import Freshness
 from mt_core.model.table import RefreshStatus
+from mt_core.tables.intents import LONGEST_CALL
 from mt_core.tables.ledger import in_transaction
-from mt_core.tables.mirror import LONGEST_CALL
 from mt_core.tables.reconcile import reconcile
 from mt_core.testing.fake_scheduler import FakeScheduler
 from mt_core.testing.manager_world import DAILY, START, WHOLE_TABLE, ManagerWorld
 from mt_core.workflow.definitions import WorkflowDefinition
 from mt_core.workflow.handlers import RefreshHandler
+from mt_core.workflow.operations import CreatePeriodicRefreshWorkflow, ModifyRefreshWorkflow
 from mt_core.workflow.scheduler import WorkflowDescription, WorkflowState
 
 SUSPEND = "ALTER MATERIALIZED TABLE daily SUSPEND"
@@ -30,6 +32,7 @@ class NamingScheduler(FakeScheduler):
     def __init__(self) -> None:
         super().__init__()
         self.by: dict[str, str] = {}
+        self.tells_schedules = True
         self.answer = threading.Event()
         self.answer.set()
         self.answered = threading.Event()
@@ -38,6 +41,8 @@ class NamingScheduler(FakeScheduler):
         self.answer.wait()
         found = super().describe_refresh_workflows(handlers)
         self.answered.set()
+        if not self.tells_schedules:
+            found = {table_id: replace(seen, schedule=None) for table_id, seen in found.items()}
         return {
             table_id: replace(seen, changed_by=self.by.get(table_id), changed_at=START + timedelta(minutes=5))
             if table_id in self.by
@@ -60,6 +65,29 @@ def world(scheduler: NamingScheduler) -> ManagerWorld:
     made.work()
     made.clock.advance(timedelta(minutes=10))
     return made
+
+
+class AnswerLost(FakeScheduler):
+    """Does what it is asked to change, once without an answer."""
+
+    def modify_refresh_workflow(self, workflow: ModifyRefreshWorkflow) -> None:
+        super().modify_refresh_workflow(workflow)
+        if not self.lost:
+            self.lost = True
+            raise WorkflowError("no answer within 30 s")
+
+    lost = False
+
+
+def freshness_of_workflow(world: ManagerWorld) -> Freshness:
+    workflow: CreatePeriodicRefreshWorkflow = world.scheduler.workflows[world.table().table_id]
+    return workflow.schedule.freshness
+
+
+def tick_on(world: ManagerWorld, freshness: Freshness) -> None:
+    workflow = world.scheduler.workflows[world.table().table_id]
+    schedule = replace(workflow.schedule, freshness=freshness)
+    world.scheduler.workflows[workflow.workflow_id] = replace(workflow, schedule=schedule)
 
 
 def set_paused(world: ManagerWorld, *, paused: bool, by: str | None = None) -> None:
@@ -223,6 +251,59 @@ def test_a_suspend_that_got_no_answer_and_comes_through_late_is_set_back(world: 
 
     assert done == ["the workflow of lake.default.daily is ACTIVE again"]
     assert world.table().status is RefreshStatus.ACTIVATED
+
+
+FRESHNESS_COMMANDS = [
+    "ALTER MATERIALIZED TABLE daily SET FRESHNESS = INTERVAL '2' DAY",
+    DAILY.replace("CREATE", "CREATE OR ALTER").replace("INTERVAL '1' DAY", "INTERVAL '2' DAY"),
+]
+
+
+@pytest.mark.parametrize("statement", FRESHNESS_COMMANDS)
+def test_a_freshness_whose_answer_of_the_scheduler_was_lost_is_set_back_to_that_of_the_registry(
+    world: ManagerWorld, statement: str
+) -> None:
+    scheduler = AnswerLost()
+    scheduler.workflows = world.scheduler.workflows
+    world.scheduler = scheduler
+    world.restart()
+
+    world.refused(lambda: world.sql(statement), WorkflowError)
+    between = freshness_of_workflow(world)
+    done = reconcile(world.services)
+
+    assert str(between) == "INTERVAL '2' DAY"
+    assert done == ["the workflow of lake.default.daily ticks every 1 day again"]
+    assert freshness_of_workflow(world) == world.table().definition.freshness
+    assert str(world.table().definition.freshness) == "INTERVAL '1' DAY"
+    assert world.table().intent is None
+
+
+def test_a_freshness_that_comes_through_late_is_set_back(world: ManagerWorld) -> None:
+    world.scheduler.failing["modify"] = ValueError("timed out")
+    world.refused(lambda: world.sql(FRESHNESS_COMMANDS[0]), WorkflowError)
+    tick_on(world, Freshness(2, "DAY"))
+    world.clock.advance(LONGEST_CALL * 2)
+
+    done = reconcile(world.services)
+
+    assert done == ["the workflow of lake.default.daily ticks every 1 day again"]
+    assert freshness_of_workflow(world) == Freshness(1, "DAY")
+    assert world.table().repair_until is None
+
+
+def test_a_scheduler_that_cannot_tell_its_schedules_is_given_them_again_while_a_late_call_may_land(
+    world: ManagerWorld, scheduler: NamingScheduler
+) -> None:
+    scheduler.tells_schedules = False
+    world.scheduler.failing["modify"] = ValueError("timed out")
+    world.refused(lambda: world.sql(FRESHNESS_COMMANDS[0]), WorkflowError)
+    tick_on(world, Freshness(2, "DAY"))
+
+    done = reconcile(world.services)
+
+    assert done == []
+    assert freshness_of_workflow(world) == Freshness(1, "DAY")
 
 
 def test_a_glance_does_not_take_over_what_must_be_repaired(world: ManagerWorld) -> None:

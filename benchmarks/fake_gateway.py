@@ -27,7 +27,7 @@ from mt_core.sessions.sessions import SessionManager
 from mt_core.tables.ports import Write
 from mt_core.tables.reconcile import reconcile
 from mt_core.tables.services import storage_spec
-from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.settings import InitialRefresh, ManagerSettings
 from mt_core.tables.shared_catalogs import SharedCatalogs
 from mt_core.testing.fake_engine import FakeEngine
 from mt_core.testing.fake_statements import FakeStatementEngine
@@ -78,7 +78,7 @@ class FakeSparkGateway:
                 catalogs=SharedCatalogs(self._registry),
                 sessions=SessionManager(engine=statements, clock=self._clock),
                 settings=ManagerSettings(
-                    owner=str(uuid.uuid4()), scheduler_type=setup.scheduler, initial_refresh=False
+                    owner=str(uuid.uuid4()), scheduler_type=setup.scheduler, initial_refresh=InitialRefresh.NONE
                 ),
                 clock=self._clock,
                 refresh_threads=setup.workers,

@@ -51,6 +51,7 @@ WAYS_OUT: Mapping[str, str] = {
     "TABLE_INITIALIZING": "Wait as long as `Retry-After` says and send the request again, or DROP the table.",
     "TABLE_BUSY": "Wait for the command that the message names and try again; DROP never has to wait.",
     "ILLEGAL_STATUS": "Look at the status with `DESCRIBE EXTENDED`; the [tables of statuses](statuses.md) say what works when.",
+    "REQUEST_KEY_REUSED": "Send a key of its own with each request, such as the table and the schedule time.",
     "REFRESH_FAILED": "Read the reason in the message or in `SHOW REFRESHES`, correct it, and `ALTER … REFRESH`.",
     "QUERY_FAILED": "Correct the query at the position that the message names.",
     "CANCELED": "Nothing: it was asked for. Send the statement again if it was not meant.",

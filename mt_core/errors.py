@@ -179,6 +179,13 @@ class IllegalStatus(MtError):
     http_status = 409
 
 
+class RequestKeyReused(MtError):
+    """An Idempotency-Key came with another request for the same table than before."""
+
+    code = "REQUEST_KEY_REUSED"
+    http_status = 409
+
+
 class RefreshFailed(MtError):
     """A refresh run that somebody waits for ended FAILED or CANCELED."""
 

@@ -15,7 +15,7 @@ from mt_core.sessions.property_values import TIMEOUT_KEY
 from mt_core.spark.conf import DriverSettings
 from mt_core.spark.jars import default_jars_dir
 from mt_core.spark.spool import Spools
-from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.settings import InitialRefresh, ManagerSettings
 from mt_core.workflow.scheduler import WorkflowScheduler
 
 API_VERSIONS = ("V1", "V2", "V3", "V4")
@@ -35,7 +35,7 @@ def manager_settings(config: Config) -> ManagerSettings:
         ),
         default_freshness_full=_freshness(config.duration("materialized-table.default-freshness.full")),
         default_freshness_continuous=_freshness(config.duration("materialized-table.default-freshness.continuous")),
-        initial_refresh=config.text("materialized-table.initial-refresh") == "on-create",
+        initial_refresh=InitialRefresh(config.text("materialized-table.initial-refresh")),
         max_partitions=config.integer("materialized-table.catch-up.max-partitions"),
         history=config.duration("materialized-table.history"),
     )

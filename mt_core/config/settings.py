@@ -155,8 +155,10 @@ SETTINGS: tuple[Setting, ...] = (
         key="materialized-table.initial-refresh",
         kind=Kind.CHOICE,
         default="on-create",
-        choices=("on-create", "on-schedule"),
-        help="Whether CREATE fills the table and waits for it, or leaves that to the first scheduled refresh.",
+        choices=("on-create", "on-schedule", "none"),
+        help="When a table is filled: by CREATE, which waits for it; by its first scheduled refresh; or never as a whole: "
+        "`none` refreshes the partitions that schedule times name, as Flink does. A first refresh that failed is due again "
+        "at each schedule time until one has succeeded.",
     ),
     Setting(
         key="materialized-table.refresh.max-concurrent",

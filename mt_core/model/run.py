@@ -53,9 +53,11 @@ DONE = frozenset({RunStatus.SUCCEEDED, RunStatus.SKIPPED})
 class RefreshRun:
     """One row of the ledger. `run_id` is a UUID and an operation handle; instants are UTC.
 
-    `points` are the grid points the run covers when it is done; `solo` runs take no further due points; `claim` is 0 until a
-    worker has claimed it; `vector` is the source vector it read; `decision` is refresh, skip or suspended, and `reason` says why;
-    `request_attempt` is the highest of the attempts, as the requester counts them, that asked for the run.
+    `points` are the grid points the run covers when it is done; `solo` runs take no further due points, come after all others,
+    and are followed by one for the next of `rest`; `alike` single points before it failed in a row, with `error_before`;
+    `request` is what was asked for with `request_key`; `claim` is 0 until a worker has claimed it; `vector` is the source
+    vector it read; `decision` is refresh, skip or suspended, and `reason` says why; `request_attempt` is the highest of the
+    attempts, as the requester counts them, that asked for the run.
     """
 
     run_id: str
@@ -64,9 +66,13 @@ class RefreshRun:
     scope: Scope
     requested_at: datetime
     request_key: str | None = None
+    request: str | None = None
     schedule_time: datetime | None = None
     points: tuple[datetime, ...] = ()
     solo: bool = False
+    rest: tuple[datetime, ...] = ()
+    alike: int = 0
+    error_before: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     status: RunStatus = RunStatus.QUEUED
     attempt: int = 1

@@ -160,14 +160,20 @@ class Intent:
         return self.command in {"ALTER", "CREATE", "MAINTENANCE"}
 
 
+Span = tuple[datetime, datetime]
+"""Points of a grid from the first to the last, all of them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaterializedTable:
     """One row of the registry. `revision` grows with every change, `claim` with every claim on the storage.
 
     `repair_until` is set while a late call of a command that failed may still change the workflow (None: it cannot);
     `handler` is the scheduler's refresh handler (None while there is no workflow); `dynamic_options` are those of the last
-    RESUME WITH; every grid point up to `covered_until` needs no refresh any more; `rebuild_due` is the fingerprint which a
-    whole-table run still has to compute (None: none).
+    RESUME WITH; every grid point up to `covered_until` needs no refresh any more, nor any within the `covered` spans after it
+    (None: read them from the ledger, as a release before they were kept did); `failing` points failed in a refresh of their
+    own, the one tried longest ago first; `rebuild_due` is the fingerprint which a whole-table run still has to compute (None:
+    none).
     """
 
     table_id: str
@@ -179,6 +185,8 @@ class MaterializedTable:
     status_at: datetime
     location: str
     covered_until: datetime
+    covered: tuple[Span, ...] | None = None
+    failing: tuple[datetime, ...] = ()
     scheduler: str = ""
     handler: str | None = None
     dynamic_options: Mapping[str, str] = field(default_factory=dict)

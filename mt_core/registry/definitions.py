@@ -8,9 +8,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection, Select, delete, func, insert, select, update
 
-from mt_core.model.run import RunKind, RunStatus
 from mt_core.registry.rows import definition_of, definition_row, instant_of
-from mt_core.registry.schema import DEFINITIONS, RUNS, word
+from mt_core.registry.schema import DEFINITIONS, RUNS
 from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition, etag_of
 
 
@@ -44,10 +43,8 @@ class SqlDefinitionStore(DefinitionStore):
 
     def latest_schedule_times(self) -> Mapping[str, datetime]:
         # One look into the index per workflow: grouping a ledger of a million runs would read all of it.
-        periodic = (RUNS.c.kind == word(RunKind.PERIODIC)) & (RUNS.c.table_id == DEFINITIONS.c.workflow_id)
-        # A run skipped because its table was suspended covers no point: its tick is still to be made up for.
-        accepted = (RUNS.c.status != word(RunStatus.SKIPPED)) | RUNS.c.last_point.is_not(None)
-        latest = select(func.max(RUNS.c.schedule_time)).where(periodic, accepted).scalar_subquery()
+        its = (RUNS.c.table_id == DEFINITIONS.c.workflow_id) & RUNS.c.last_point.is_not(None)
+        latest = select(func.max(RUNS.c.last_point)).where(its).scalar_subquery()
         with self._begin() as connection:
             found = connection.execute(select(DEFINITIONS.c.workflow_id, latest)).all()
         return {workflow_id: instant_of(text) for workflow_id, text in found if text is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
@@ -29,7 +29,8 @@ BODY_VERSION = 1
 Row = Mapping[Any, Any]
 
 _TABLE_COLUMNS = frozenset({"table_id", "identifier", "status", "revision", "claim"})
-_PLAIN_RUN_COLUMNS = frozenset({"run_id", "table_id", "attempt", "claim", "request_key", "owner", "covered_by"})
+_SPARSE = frozenset({"failing", "rest", "alike"})
+_PLAIN_RUN_COLUMNS = frozenset({"run_id", "table_id", "attempt", "claim", "request_key", "owner", "covered_by", "solo"})
 _RUN_COLUMNS = _PLAIN_RUN_COLUMNS | {"kind", "status", "requested_at", "schedule_time", "lease_until"}
 
 
@@ -67,6 +68,9 @@ def table_of(row: Row) -> MaterializedTable:
     for name in ("created_at", "status_at", "covered_until"):
         body[name] = instant_of(body[name])
     body["repair_until"] = _maybe_instant(body.get("repair_until"))
+    body["failing"] = _instants(body.get("failing", ()))
+    if "covered" in body:
+        body["covered"] = tuple((instant_of(first), instant_of(last)) for first, last in body["covered"])
     return MaterializedTable(
         **body | {"definition": TableDefinition.from_json(body["definition"])},
         table_id=row["table_id"],
@@ -91,6 +95,7 @@ def run_row(run: RefreshRun) -> dict[str, Any]:
         "request_key": run.request_key,
         "schedule_time": _maybe_text(run.schedule_time),
         "last_point": _maybe_text(max(run.points, default=None)),
+        "solo": run.solo,
         "owner": run.owner,
         "lease_until": _maybe_text(run.lease_until),
         "covered_by": run.covered_by,
@@ -102,7 +107,8 @@ def run_of(row: Row) -> RefreshRun:
     """Return the run of *row*; raises RegistryError for a body of another version."""
     body = _read_body(row["body"], f"refresh {row['run_id']}")
     body["scope"] = Scope.from_json(body.get("scope"))
-    body["points"] = tuple(instant_of(point) for point in body.get("points", ()))
+    body["points"], body["rest"] = _instants(body.get("points", ())), _instants(body.get("rest", ()))
+    body.pop("solo", None)  # a column since migration 0004
     for name in ("started_at", "finished_at"):
         body[name] = _maybe_instant(body.get(name))
     if "vector" in body:
@@ -207,8 +213,8 @@ def _identifier_of(body: Mapping[Any, Any]) -> TableIdentifier:
 
 
 def _body_text(body: Mapping[str, Any]) -> str:
-    # What is None is left out: a million runs are mostly made of it.
-    present = {key: value for key, value in body.items() if value is not None}
+    # What is None or usually empty is left out: a million runs are mostly made of it.
+    present = {key: value for key, value in body.items() if value is not None and (value or key not in _SPARSE)}
     return json.dumps({"version": BODY_VERSION, **present}, sort_keys=True)
 
 
@@ -221,6 +227,10 @@ def _read_body(text: str, owner: str) -> dict[str, Any]:
             "use the release which wrote it."
         )
     return body
+
+
+def _instants(texts: Iterable[str]) -> tuple[datetime, ...]:
+    return tuple(map(instant_of, texts))
 
 
 def _maybe_text(instant: datetime | None) -> str | None:

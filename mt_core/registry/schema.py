@@ -21,7 +21,7 @@ from mt_core.model.run import RunKind, RunStatus
 METADATA = MetaData()
 
 # The newest migration: a registry that has it is opened without a look at the others.
-NEWEST = "0003"
+NEWEST = "0004"
 
 # Compared byte by byte on both databases, so that instants and names sort alike.
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
@@ -63,6 +63,7 @@ RUNS = Table(
     Column("request_key", TEXT),
     Column("schedule_time", TEXT),
     Column("last_point", TEXT),
+    Column("solo", Boolean, nullable=False, server_default=text("false")),
     Column("owner", TEXT),
     Column("lease_until", TEXT),
     Column("covered_by", TEXT),
@@ -111,13 +112,13 @@ def _partial_index(name: str, columns: tuple[str, ...], condition: str, *, uniqu
 _partial_index("runs_one_running", ("table_id",), "status = 'RUNNING'", unique=True)
 _partial_index(
     "runs_one_per_key",
-    ("request_key",),
+    ("table_id", "request_key"),
     "request_key IS NOT NULL AND status NOT IN ('FAILED', 'CANCELED')",
     unique=True,
 )
-_partial_index("runs_by_key", ("request_key", "seq"), "request_key IS NOT NULL")
+_partial_index("runs_by_key", ("table_id", "request_key", "seq"), "request_key IS NOT NULL")
 _partial_index("runs_by_last_point", ("table_id", "last_point"), "last_point IS NOT NULL")
-_partial_index("runs_by_schedule_time", ("table_id", "schedule_time"), "kind = 'PERIODIC'")
+_partial_index("runs_queued", ("solo", "seq"), "status = 'QUEUED'")
 _partial_index("runs_covered", ("covered_by",), "covered_by IS NOT NULL")
 
 

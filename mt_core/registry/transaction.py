@@ -13,6 +13,7 @@ from sqlalchemy import (
     Connection,
     CursorResult,
     Executable,
+    ScalarSelect,
     Select,
     Table,
     Update,
@@ -123,18 +124,32 @@ class SqlTransaction:
                 "RUNNING; read it again."
             )
 
-    def run_with_key(self, request_key: str) -> RefreshRun | None:
-        return self._run(_RUN_WITH_KEY, {"request_key": request_key})
+    def run_with_key(self, table_id: str, request_key: str) -> RefreshRun | None:
+        return self._run(_RUN_WITH_KEY, {"table_id": table_id, "request_key": request_key})
 
     def runs(
-        self, *, table_id: str | None = None, statuses: Iterable[RunStatus] | None = None, limit: int | None = None
+        self,
+        *,
+        table_id: str | None = None,
+        statuses: Iterable[RunStatus] | None = None,
+        before: str | None = None,
+        limit: int | None = None,
     ) -> Sequence[RefreshRun]:
         statement = select(RUNS).order_by(RUNS.c.seq.desc()).limit(limit)
+        if before is not None:
+            statement = statement.where(RUNS.c.seq < _place_of(before))
         if table_id is not None:
             statement = statement.where(RUNS.c.table_id == table_id)
         if statuses is not None:
             statement = statement.where(RUNS.c.status.in_(sorted(status.value for status in statuses)))
         return self._runs(statement)
+
+    def oldest_runs(self, *, after: str | None = None, limit: int) -> Sequence[RefreshRun]:
+        statement = select(RUNS).order_by(RUNS.c.seq).limit(limit)
+        return self._runs(statement if after is None else statement.where(RUNS.c.seq > _place_of(after)))
+
+    def delete_runs(self, run_ids: Iterable[str]) -> None:
+        self._execute(delete(RUNS).where(RUNS.c.run_id.in_(list(run_ids))))
 
     def queued(self, table_id: str) -> Sequence[RefreshRun]:
         return self._runs(_QUEUED_OF_TABLE, {"table_id": table_id})
@@ -225,6 +240,10 @@ class SqlTransaction:
         )
 
 
+def _place_of(run_id: str) -> ScalarSelect[Any]:
+    return select(RUNS.c.seq).where(RUNS.c.run_id == run_id).scalar_subquery()
+
+
 def _name_of(identifier: TableIdentifier) -> dict[str, str]:
     namespace = namespace_text(identifier.namespace)
     return {"its_catalog": identifier.catalog, "its_namespace": namespace, "its_name": identifier.name}
@@ -266,7 +285,7 @@ def _next_claimable() -> Select[Any]:
     busy = select(running.c.table_id).where(running.c.status == RUNNING)
     held = select(TABLES.c.table_id).where(TABLES.c.exclusive)
     free = and_(RUNS.c.table_id.not_in(busy), RUNS.c.table_id.not_in(held))
-    return select(RUNS).where(RUNS.c.status == QUEUED, free).order_by(RUNS.c.seq).limit(1)
+    return select(RUNS).where(RUNS.c.status == QUEUED, free).order_by(RUNS.c.solo, RUNS.c.seq).limit(1)
 
 
 # Made once: to build a statement and its cache key anew takes longer than to run it.
@@ -288,7 +307,7 @@ _CLAIM = select(TABLES.c.claim).where(TABLES.c.table_id == bindparam("table_id")
 _RAISE_CLAIM = update(TABLES).where(TABLES.c.table_id == bindparam("its_table_id")).values(claim=TABLES.c.claim + 1)
 _RUN = select(RUNS).where(RUNS.c.run_id == bindparam("run_id")).with_for_update()
 _REPLACE_RUN, _REPLACE_RUNNING = _replace_run(), _replace_running()
-_KEYED = select(RUNS).where(RUNS.c.request_key == bindparam("request_key"))
+_KEYED = select(RUNS).where(RUNS.c.table_id == bindparam("table_id"), RUNS.c.request_key == bindparam("request_key"))
 _RUN_WITH_KEY = _KEYED.order_by(RUNS.c.status.in_(SET_ASIDE), RUNS.c.seq.desc()).limit(1)
 _OF_TABLE = select(RUNS).where(RUNS.c.table_id == bindparam("table_id"))
 _QUEUED_OF_TABLE = _OF_TABLE.where(RUNS.c.status == QUEUED).order_by(RUNS.c.seq)

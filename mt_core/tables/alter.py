@@ -74,6 +74,7 @@ def _redefine(
         raise
 
     def last(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
+        now = _with_freshness(now, new.freshness) if detail["reschedules"] else now
         due = fingerprint_of(new, now.dynamic_options)
         if due == fingerprint_of(now.definition, now.dynamic_options):
             return replace(now, definition=new, intent=None)
@@ -122,7 +123,9 @@ def set_freshness(services: TableServices, identifier: TableIdentifier, freshnes
 
 
 def _with_freshness(table: MaterializedTable, freshness: Freshness) -> MaterializedTable:
-    return replace(table, definition=replace(table.definition, freshness=freshness))
+    # Which points of another grid lie in the spans between gaps is not known: they are due again.
+    covered = None if table.covered is None else ()
+    return replace(table, definition=replace(table.definition, freshness=freshness), covered=covered)
 
 
 def _is_explicit(table: MaterializedTable) -> bool:

@@ -11,9 +11,11 @@ from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.commands import CommandContext, CommandOutcome
 from mt_core.tables.definition import ZONE_KEY, define, formatter_warnings
 from mt_core.tables.drop import sweep
+from mt_core.tables.fingerprint import fingerprint_of
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.ports import Query, Transaction
 from mt_core.tables.services import TableServices, storage_spec, workflow_of
+from mt_core.tables.settings import InitialRefresh
 from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import DeleteRefreshWorkflow
 
@@ -89,6 +91,7 @@ def _announce(
         status_at=now,
         location=f"{services.settings.warehouse}/{'.'.join(identifier.namespace)}/{identifier.name}-{table_id}",
         covered_until=now,
+        covered=(),
         scheduler=services.settings.scheduler_type,
         intent=services.intents.new(tx, "CREATE", "storage", 1, {}),
     )
@@ -102,11 +105,14 @@ def _activate(services: TableServices, table: MaterializedTable, handler: Refres
 
     def last(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
         run_id.clear()
-        if services.settings.initial_refresh:
+        if services.settings.initial_refresh is InitialRefresh.ON_CREATE:
             run = services.whole_run(now, RunKind.INITIAL, tx.now())
             tx.insert_run(run)
             run_id.append(run.run_id)
         active = now.advance(RefreshStatus.ACTIVATED, by="CREATE", at=tx.now())
+        if services.settings.initial_refresh is not InitialRefresh.NONE:
+            # Due until a run of the whole table has succeeded: the first may fail.
+            active = replace(active, rebuild_due=fingerprint_of(active.definition, active.dynamic_options))
         return replace(active, handler=handler.serialize(), intent=None)
 
     services.intents.change(table, last)

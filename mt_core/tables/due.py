@@ -1,20 +1,21 @@
 """Which grid points a table still has to cover, and the partitions they stand for: pure.
 
 Every grid point since CREATE is due until a run that had it written into it is SUCCEEDED or SKIPPED. `covered_until` is a
-watermark: nothing up to it is due, so that looking for due points stays cheap however old the table is.
+watermark: nothing up to it is due. Points after it that are covered are kept as spans, which end where one is due: what it
+takes to look for due points grows with the gaps, not with the age of the oldest one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from mt_core.model.formatter import partitions_of
-from mt_core.model.freshness import grid_of
+from mt_core.model.freshness import Grid, grid_of
 from mt_core.model.partition import WHOLE, Scope
 from mt_core.model.run import RefreshRun
-from mt_core.model.table import MaterializedTable
+from mt_core.model.table import MaterializedTable, Span
 
 MAX_POINTS = 5000
 _TICK = timedelta(microseconds=1)
@@ -38,14 +39,13 @@ def scope_of(table: MaterializedTable, points: Iterable[datetime]) -> Scope:
 
 
 def due_share(
-    table: MaterializedTable, covering: Iterable[RefreshRun], until: datetime, *, max_partitions: int
+    table: MaterializedTable, until: datetime, *, max_partitions: int, without: Collection[datetime] = ()
 ) -> Share:
-    """Return the newest due points up to *until*, as many as fit into *max_partitions* partitions."""
-    covered = covered_points(covering)
+    """Return the newest due points up to *until*, as many as fit into *max_partitions* partitions, and none of *without*."""
     taken: list[datetime] = []
     partitions: set[object] = set()
     for point in _downwards(table, until):
-        if point in covered:
+        if point in without:
             continue
         partition = scope_of(table, [point])
         full = len(partitions) >= max_partitions and partition not in partitions
@@ -56,31 +56,53 @@ def due_share(
     return Share(points=tuple(taken))
 
 
-def is_due(table: MaterializedTable, covering: Iterable[RefreshRun], point: datetime) -> bool:
+def is_due(table: MaterializedTable, point: datetime) -> bool:
     """Whether *point* is a grid point since CREATE that no run has covered."""
-    grid = grid_of(table.definition.freshness, table.definition.zone)
-    on_grid = grid.at_or_before(point) == point
-    return on_grid and point > table.covered_until and point not in covered_points(covering)
+    on_grid = _grid(table).at_or_before(point) == point
+    covered = any(first <= point <= last for first, last in table.covered or ())
+    return on_grid and point > table.covered_until and not covered
 
 
-def advance_watermark(table: MaterializedTable, covering: Iterable[RefreshRun]) -> MaterializedTable:
-    """Return the table with `covered_until` moved over every point that is covered without a gap."""
-    covered = covered_points(covering)
-    grid = grid_of(table.definition.freshness, table.definition.zone)
-    mark = table.covered_until
-    while (following := grid.after(mark)) in covered:
-        mark = following
-    return table if mark == table.covered_until else replace(table, covered_until=mark)
+def cover(table: MaterializedTable, points: Iterable[datetime]) -> MaterializedTable:
+    """Return the table with *points* covered, and `covered_until` moved over every point that is covered without a gap."""
+    grid, mark = _grid(table), table.covered_until
+    on_grid = ((point, point) for point in points if grid.at_or_before(point) == point)
+    spans = _joined(grid, (span for span in (*(table.covered or ()), *on_grid) if span[1] > mark))
+    if spans and spans[0][0] <= grid.after(mark):
+        mark, spans = spans[0][1], spans[1:]
+    same = mark == table.covered_until and tuple(spans) == table.covered
+    return table if same else replace(table, covered_until=mark, covered=tuple(spans))
 
 
-def covered_points(covering: Iterable[RefreshRun]) -> Collection[datetime]:
-    """Return the points written into *covering*, which are SUCCEEDED or SKIPPED runs."""
-    return {point for run in covering for point in run.points}
+def covered_by(table: MaterializedTable, covering: Iterable[RefreshRun]) -> MaterializedTable:
+    """Return a table of an earlier release with the spans it did not keep, from the runs *covering* that are done."""
+    return cover(replace(table, covered=()), (point for run in covering for point in run.points))
+
+
+def _joined(grid: Grid, spans: Iterable[Span]) -> Sequence[Span]:
+    """Return *spans* in order, those with no grid point between them as one."""
+    joined: list[Span] = []
+    for first, last in sorted(spans):
+        if joined and first <= grid.after(joined[-1][1]):
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, last))
+    return joined
 
 
 def _downwards(table: MaterializedTable, until: datetime) -> Iterator[datetime]:
-    grid = grid_of(table.definition.freshness, table.definition.zone)
+    """Yield the due points up to *until*, newest first."""
+    grid, spans = _grid(table), list(table.covered or ())
     point = grid.at_or_before(until)
     while point > table.covered_until:
-        yield point
-        point = grid.at_or_before(point - _TICK)
+        while spans and spans[-1][0] > point:
+            spans.pop()
+        if spans and point <= spans[-1][1]:
+            point = grid.at_or_before(spans.pop()[0] - _TICK)
+        else:
+            yield point
+            point = grid.at_or_before(point - _TICK)
+
+
+def _grid(table: MaterializedTable) -> Grid:
+    return grid_of(table.definition.freshness, table.definition.zone)

@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from mt_core.errors import OperationNotFound, RevisionConflict
-from mt_core.model.partition import WHOLE
+from mt_core.errors import OperationNotFound, RequestKeyReused, RevisionConflict
 from mt_core.model.run import TERMINAL, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.decide import SUSPENDED
-from mt_core.tables.due import advance_watermark, due_share, is_due, scope_of
 from mt_core.tables.fingerprint import fingerprint_of
+from mt_core.tables.periodic import PeriodicRuns
 from mt_core.tables.ports import Registry, Transaction
 from mt_core.tables.settings import ManagerSettings
 
@@ -57,6 +56,7 @@ class Ledger:
         self.registry = registry
         self._settings = settings
         self._new_id = new_id
+        self._periodic = PeriodicRuns(max_partitions=settings.max_partitions, new_id=new_id)
 
     # ------------------------------------------------------------------------------------------------------ requests
 
@@ -71,8 +71,10 @@ class Ledger:
 
     def request_in(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
         """Do the same inside a transaction that holds *table*."""
-        earlier = tx.run_with_key(run.request_key) if run.request_key else None
+        run = replace(run, request=_request_text(run)) if run.request_key else run
+        earlier = tx.run_with_key(run.table_id, run.request_key) if run.request_key else None
         if earlier is not None:
+            _refuse_other_request(table, run, earlier)
             if not self._is_set_aside(tx, earlier):
                 return _attached(tx, earlier, run.request_attempt)
             run = replace(
@@ -126,7 +128,7 @@ class Ledger:
         return None
 
     def _claimed(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> Claimed:
-        wider = self._with_due_points(tx, table, run) if run.claim == 0 else run
+        wider = self._periodic.widened(tx, table, run) if run.claim == 0 else run
         claimed = wider.advance(
             RunStatus.RUNNING,
             claim=tx.next_claim(table.table_id),
@@ -139,39 +141,6 @@ class Ledger:
         )
         tx.replace_run(claimed, expected=run)
         return Claimed(run=claimed, table=table)
-
-    def _with_due_points(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
-        if run.kind is not RunKind.PERIODIC or run.solo:
-            return run
-        if table.rebuild_due is not None:
-            run = replace(run, scope=WHOLE)
-        if not run.points or not table.definition.date_formatters:
-            return run
-        until = max(run.points)
-        covering = tx.covering_runs(table.table_id, table.covered_until)
-        if not is_due(table, covering, until):
-            return run
-        share = due_share(table, covering, until, max_partitions=self._settings.max_partitions)
-        if share.rest is not None:
-            tx.insert_run(self._single(table, run, share.rest, tx.now(), solo=False))
-        scope = WHOLE if run.scope.whole else run.scope.union(scope_of(table, share.points))
-        return replace(run, points=tuple(sorted({*run.points, *share.points}, reverse=True)), scope=scope)
-
-    def _single(
-        self, table: MaterializedTable, origin: RefreshRun, point: datetime, now: datetime, *, solo: bool
-    ) -> RefreshRun:
-        return RefreshRun(
-            run_id=self._new_id(),
-            table_id=table.table_id,
-            kind=RunKind.PERIODIC,
-            scope=scope_of(table, [point]),
-            points=(point,),
-            schedule_time=point,
-            solo=solo,
-            requested_at=now,
-            options=origin.options,
-            retry_of=origin.run_id if solo else None,
-        )
 
     # ------------------------------------------------------------------------------------------------------------ holding
 
@@ -225,25 +194,9 @@ class Ledger:
 
     def _follow_up(self, tx: Transaction, run: RefreshRun) -> None:
         table = tx.table(run.table_id)
-        if table is None:
-            return
-        if run.status is RunStatus.FAILED:
-            self._queue_single_retries(tx, table, run)
-        elif run.status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED):
-            done = table
-            if table.definition.date_formatters and run.points:
-                done = advance_watermark(done, tx.covering_runs(table.table_id, table.covered_until))
-            if run.scope.whole and run.fingerprint == table.rebuild_due:
-                done = replace(done, rebuild_due=None)
-            if done is not table:
-                tx.replace_table(done)
-
-    def _queue_single_retries(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> None:
-        union = len(run.points) > 1 or (run.scope.whole and bool(run.points))
-        if run.kind is not RunKind.PERIODIC or run.solo or not union or not table.definition.date_formatters:
-            return
-        for point in sorted(run.points, reverse=True):
-            tx.insert_run(self._single(table, run, point, tx.now(), solo=True))
+        after = self._periodic.ended(tx, table, run) if table is not None else None
+        if after is not None and after is not table:
+            tx.replace_table(after)
 
     def release(self, claimed: Claimed, reason: str) -> None:
         """Give a held run back to the queue: its process was lost."""
@@ -318,6 +271,19 @@ class Ledger:
         )
 
 
+def _request_text(run: RefreshRun) -> str:
+    """What a requester asked for, which stays the same while runs grow by what they are coalesced with."""
+    return f"{run.kind} {run.schedule_time.isoformat() if run.schedule_time else run.scope}"
+
+
+def _refuse_other_request(table: MaterializedTable, run: RefreshRun, earlier: RefreshRun) -> None:
+    if earlier.request not in (None, run.request):
+        raise RequestKeyReused(
+            f"Idempotency-Key '{run.request_key}' belongs to another refresh of {table.identifier}: it was sent with "
+            f"{earlier.request}, now it is sent with {run.request}; send another key with another request."
+        )
+
+
 def _held(tx: Transaction, claimed: Claimed) -> RefreshRun | None:
     run = tx.run(claimed.run.run_id)
     ours = run is not None and (run.status, run.attempt, run.claim) == (
@@ -345,7 +311,7 @@ def _attached(tx: Transaction, run: RefreshRun, attempt: int | None) -> RefreshR
 def _is_outdated(tx: Transaction, run: RefreshRun, attempt: int | None) -> bool:
     if attempt is None:
         return False
-    newest = tx.run_with_key(run.request_key) if run.request_key else None
+    newest = tx.run_with_key(run.table_id, run.request_key) if run.request_key else None
     seen = max(run.request_attempt or 0, (newest.request_attempt or 0) if newest else 0)
     return attempt < seen
 

@@ -59,25 +59,37 @@ class Transaction(Protocol):
         """Return a run, locked until the end of the transaction."""
 
     def insert_run(self, run: RefreshRun) -> None:
-        """Add a run; raises RevisionConflict when its request key is taken by a run not FAILED or CANCELED."""
+        """Add a run; raises RevisionConflict when its key is taken by a run of the table not FAILED or CANCELED."""
 
     def replace_run(self, run: RefreshRun, *, expected: RefreshRun) -> None:
         """Store *run*; raises RevisionConflict unless status, attempt and claim in the ledger are those of *expected*,
         or when another run of the table is RUNNING already."""
 
-    def run_with_key(self, request_key: str) -> RefreshRun | None:
-        """Return the run of that key which is not FAILED or CANCELED, else the newest with it, else None."""
+    def run_with_key(self, table_id: str, request_key: str) -> RefreshRun | None:
+        """Return the table's run of that key which is not FAILED or CANCELED, else the newest with it, else None."""
 
     def runs(
-        self, *, table_id: str | None = None, statuses: Iterable[RunStatus] | None = None, limit: int | None = None
+        self,
+        *,
+        table_id: str | None = None,
+        statuses: Iterable[RunStatus] | None = None,
+        before: str | None = None,
+        limit: int | None = None,
     ) -> Sequence[RefreshRun]:
-        """Return runs, newest request first."""
+        """Return runs, newest request first; only those requested before the run *before*, none if that is gone."""
+
+    def oldest_runs(self, *, after: str | None = None, limit: int) -> Sequence[RefreshRun]:
+        """Return runs, oldest request first; only those requested after the run *after*, none if that is gone."""
+
+    def delete_runs(self, run_ids: Iterable[str]) -> None:
+        """Forget these runs; harmless for those that are not there."""
 
     def queued(self, table_id: str) -> Sequence[RefreshRun]:
         """Return the QUEUED runs of a table, oldest first."""
 
     def next_claimable(self) -> RefreshRun | None:
-        """Return the oldest QUEUED run whose table has no RUNNING run and no exclusive intent."""
+        """Return the oldest QUEUED run whose table has no RUNNING run and no exclusive intent; a solo one only if there is
+        no other."""
 
     def covering_runs(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
         """Return the SUCCEEDED and SKIPPED runs whose latest point is later than *after*."""

@@ -26,6 +26,7 @@ from mt_core.tables.glance import Glance, Glimpse
 from mt_core.tables.intents import found
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.pages import on_each_page
+from mt_core.tables.periodic import with_spans
 from mt_core.tables.ports import Transaction
 from mt_core.tables.requests import refuse_initializing
 from mt_core.tables.services import TableServices, query_of
@@ -215,11 +216,8 @@ class Reports:
         if table.rebuild_due is not None or not table.definition.date_formatters:
             return WHOLE, "rebuild due" if table.rebuild_due else "no date-formatter"
 
-        def read(tx: Transaction) -> tuple[datetime, Sequence[RefreshRun]]:
-            return tx.now(), tx.covering_runs(table.table_id, table.covered_until)
-
-        now, covering = in_transaction(self._services.registry, read)
-        share = due_share(table, covering, now, max_partitions=self._services.settings.max_partitions)
+        now, known = in_transaction(self._services.registry, lambda tx: (tx.now(), with_spans(tx, table)))
+        share = due_share(known, now, max_partitions=self._services.settings.max_partitions, without=table.failing)
         if share.points:
             return scope_of(table, share.points), f"{len(share.points)} grid points are due"
         latest = grid_of(table.definition.freshness, table.definition.zone).at_or_before(now)

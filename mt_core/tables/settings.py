@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from enum import StrEnum
 
 from mt_core.config import SETTINGS, value_of
 from mt_core.model.freshness import Freshness
@@ -12,6 +13,14 @@ from mt_core.model.freshness import Freshness
 THRESHOLD_KEY = "materialized-table.refresh-mode.freshness-threshold"
 DEFAULT_FULL_KEY = "materialized-table.default-freshness.full"
 DEFAULT_CONTINUOUS_KEY = "materialized-table.default-freshness.continuous"
+
+
+class InitialRefresh(StrEnum):
+    """When a new table is filled: by CREATE, by its first scheduled refresh, or never but for what schedule times name."""
+
+    ON_CREATE = "on-create"
+    ON_SCHEDULE = "on-schedule"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +36,7 @@ class ManagerSettings:
     freshness_threshold_s: int = 1800
     default_freshness_full: Freshness = field(default_factory=lambda: Freshness(1, "HOUR"))
     default_freshness_continuous: Freshness = field(default_factory=lambda: Freshness(3, "MINUTE"))
-    initial_refresh: bool = True
+    initial_refresh: InitialRefresh = InitialRefresh.ON_CREATE
     max_partitions: int = 366
     lease: timedelta = timedelta(seconds=60)
     intent_wait_s: float = 5.0

@@ -23,7 +23,7 @@ from mt_core.tables.manager import TableManager
 from mt_core.tables.ports import Registry, Transaction
 from mt_core.tables.reconcile import reconcile
 from mt_core.tables.services import TableServices
-from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.settings import InitialRefresh, ManagerSettings
 from mt_core.tables.signal import Signal
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_engine import FakeEngine
@@ -46,7 +46,7 @@ class ManagerWorld:
         *,
         registry: Registry | None = None,
         engine: FakeEngine | None = None,
-        initial_refresh: bool = True,
+        initial_refresh: InitialRefresh = InitialRefresh.ON_CREATE,
         max_partitions: int = 366,
     ) -> None:
         self.clock = FakeClock(START)

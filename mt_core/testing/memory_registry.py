@@ -13,7 +13,7 @@ from typing import TypeVar
 from mt_core.clock import Clock
 from mt_core.errors import RegistryError, RevisionConflict, TableExists, TableGone
 from mt_core.model.catalog import CreatedCatalog
-from mt_core.model.run import DONE, RefreshRun, RunKind, RunStatus
+from mt_core.model.run import DONE, RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.ports import Tombstone
 from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition, shard_of
@@ -157,18 +157,37 @@ class MemoryTransaction:
             )
         self._store_run(run)
 
-    def run_with_key(self, request_key: str) -> RefreshRun | None:
-        keyed = self._runs(lambda run: run.request_key == request_key)
+    def run_with_key(self, table_id: str, request_key: str) -> RefreshRun | None:
+        keyed = self._runs(lambda run: (run.table_id, run.request_key) == (table_id, request_key))
         live = [run for run in keyed if run.status not in SET_ASIDE]
         found = live or keyed
         return found[-1] if found else None
 
     def runs(
-        self, *, table_id: str | None = None, statuses: Iterable[RunStatus] | None = None, limit: int | None = None
+        self,
+        *,
+        table_id: str | None = None,
+        statuses: Iterable[RunStatus] | None = None,
+        before: str | None = None,
+        limit: int | None = None,
     ) -> Sequence[RefreshRun]:
         wanted = frozenset(RunStatus if statuses is None else statuses)
         found = self._runs(lambda run: table_id in (None, run.table_id) and run.status in wanted)
+        if before is not None:
+            places = list(self.state.runs)
+            behind = set(places[places.index(before) :]) if before in places else set(places)
+            found = [run for run in found if run.run_id not in behind]
         return found[::-1][:limit]
+
+    def oldest_runs(self, *, after: str | None = None, limit: int) -> Sequence[RefreshRun]:
+        places = list(self.state.runs)
+        first = 0 if after is None else places.index(after) + 1 if after in places else len(places)
+        return [self.state.runs[run_id] for run_id in places[first : first + limit]]
+
+    def delete_runs(self, run_ids: Iterable[str]) -> None:
+        gone = frozenset(run_ids)
+        kept = {run_id: run for run_id, run in self.state.runs.items() if run_id not in gone}
+        self._current = replace(self.state, runs=kept)
 
     def queued(self, table_id: str) -> Sequence[RefreshRun]:
         return self._runs(lambda run: run.table_id == table_id and run.status is RunStatus.QUEUED)
@@ -177,7 +196,8 @@ class MemoryTransaction:
         held = {run.table_id for run in self.state.runs.values() if run.status is RunStatus.RUNNING}
         held |= {each.table_id for each in self.state.tables.values() if each.intent and each.intent.exclusive}
         queued = (run for run in self.state.runs.values() if run.status is RunStatus.QUEUED)
-        return next((run for run in queued if run.table_id not in held), None)
+        free = [run for run in queued if run.table_id not in held]
+        return next(iter(sorted(free, key=attrgetter("solo"))), None)
 
     def covering_runs(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
         done = self._runs(lambda run: run.table_id == table_id and run.status in DONE)
@@ -232,7 +252,7 @@ class MemoryTransaction:
     # ----------------------------------------------------------------------------------------------------------- facts
 
     def _store_table(self, table: MaterializedTable) -> None:
-        _check_zones(table.created_at, table.status_at, table.covered_until)
+        _check_zones(table.created_at, table.status_at, table.covered_until, *table.failing)
         self._current = replace(self.state, tables={**self.state.tables, table.table_id: table})
 
     def _store_run(self, run: RefreshRun) -> None:
@@ -245,7 +265,7 @@ class MemoryTransaction:
     def _key_taken(self, run: RefreshRun) -> bool:
         if run.request_key is None or run.status in SET_ASIDE:
             return False
-        holder = self.run_with_key(run.request_key)
+        holder = self.run_with_key(run.table_id, run.request_key)
         return holder is not None and holder.status not in SET_ASIDE
 
     def _running_elsewhere(self, run: RefreshRun) -> bool:
@@ -282,11 +302,8 @@ class LedgerDefinitionStore(DefinitionStore):
         with self._begin() as transaction:
             state = transaction.state
         for run in state.runs.values():
-            accepted = run.status is not RunStatus.SKIPPED or bool(run.points)
-            if run.kind is not RunKind.PERIODIC or run.table_id not in state.definitions or not accepted:
-                continue
-            if run.schedule_time is not None:
-                latest[run.table_id] = max(run.schedule_time, latest.get(run.table_id, run.schedule_time))
+            if run.table_id in state.definitions and run.points:
+                latest[run.table_id] = max(*run.points, latest.get(run.table_id, run.points[0]))
         return latest
 
 

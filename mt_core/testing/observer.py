@@ -8,14 +8,14 @@ truth. P6 a fenced worker changes nothing. P7 the holder of a run is fenced by n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import OPEN, RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.attempt import BRANCH_PREFIX, Steps
-from mt_core.tables.due import due_share, scope_of
+from mt_core.tables.due import covered_by, due_share, scope_of
 from mt_core.tables.fingerprint import fingerprint_of
 from mt_core.tables.ledger import Claimed, in_transaction
 from mt_core.tables.ports import Registry, Snapshot, Write
@@ -47,10 +47,13 @@ class _Decision:
 
 
 class Observer:
-    """Watches one table. Call `look` after everything that happens, and let workers do their steps through `step`."""
+    """Watches one table, which in the end has all its partitions if it *fills* itself.
 
-    def __init__(self, registry: Registry, engine: ObservedEngine) -> None:
-        self._registry, self._engine = registry, engine
+    Call `look` after everything that happens, and let workers do their steps through `step`.
+    """
+
+    def __init__(self, registry: Registry, engine: ObservedEngine, *, fills: bool) -> None:
+        self._registry, self._engine, self.fills = registry, engine, fills
         self.published: dict[str, str] = {}
         self._requests: dict[str, _Request] = {}
         self._decisions: dict[str, _Decision] = {}
@@ -234,13 +237,23 @@ class Observer:
             for spec in self._engine.partitions:
                 self._check_current(spec, len(self._engine.positions) - 1)
             return
-        due = due_share(table, covering, max(points), max_partitions=len(points) + 1).points
-        _require(not due, f"L3 still due: {due}")
+        self._check_covered(table, covering, points)
+
+    def _check_covered(
+        self, table: MaterializedTable, covering: Sequence[RefreshRun], points: Mapping[datetime, int]
+    ) -> None:
+        # By the ledger, not by the marks that the table keeps of it.
+        by_ledger = covered_by(replace(table, covered_until=table.created_at), covering)
+        for known in (by_ledger, table):
+            due = due_share(known, max(points), max_partitions=len(points) + 1).points
+            _require(not due, f"L3 still due: {due}")
+        _require(not table.failing, f"L3 still failing: {table.failing}")
+        wanted = dict.fromkeys(self._engine.partitions if self.fills else (), 0)
         for point, position in points.items():
-            for spec in scope_of(table, [point]).specs or ():
-                foreign = Cell(run_id=None) == self._engine.cells().get(spec)
-                if not foreign:
-                    self._check_current(spec, position)
+            wanted.update(dict.fromkeys(scope_of(table, [point]).specs or (), position))
+        for spec, position in wanted.items():
+            if self._engine.cells().get(spec) != Cell(run_id=None):
+                self._check_current(spec, position)
 
     def _check_current(self, spec: PartitionSpec, position: int) -> None:
         """The partition holds the sources as they were at *position* or later, by the current definition."""

@@ -16,6 +16,7 @@ from mt_core.tables.attempt import Steps
 from mt_core.tables.exclusive import fence
 from mt_core.tables.ledger import Claimed, in_transaction
 from mt_core.tables.ports import Transaction
+from mt_core.tables.settings import InitialRefresh
 from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 from mt_core.testing.observed_engine import ObservedEngine
 from mt_core.testing.observer import Observer
@@ -38,13 +39,13 @@ class Worker:
 class ProtocolWorld:
     """A table `daily` (partitioned by day, with a date-formatter) or `totals` (not partitioned) over two sources."""
 
-    def __init__(self, *, partitioned: bool = True, initial_refresh: bool = False) -> None:
+    def __init__(self, *, partitioned: bool = True, initial_refresh: InitialRefresh = InitialRefresh.NONE) -> None:
         self.engine = ObservedEngine(DAYS, SOURCES)
         self.world = ManagerWorld(engine=self.engine, initial_refresh=initial_refresh)
         self.name = "daily" if partitioned else "totals"
         self.partitioned = partitioned
         self.world.sql(DAILY if partitioned else WHOLE_TABLE)
-        self.observer = Observer(self.world.registry, self.engine)
+        self.observer = Observer(self.world.registry, self.engine, fills=initial_refresh is not InitialRefresh.NONE)
         self.workers: list[Worker] = []
         self.points: dict[datetime, int] = {}
         self._keys = 0

@@ -285,9 +285,10 @@ class DefinitionsContract:
         assert changed == (etag_of([replace(definition, paused=True)]), [replace(definition, paused=True)])
         assert len({empty[0], first[0], changed[0]}) == 3
 
-    def test_the_latest_schedule_time_is_that_of_the_periodic_runs(self, registry: Registry) -> None:
-        def run(table_id: str, hours: int, kind: RunKind = RunKind.PERIODIC, **changes: object) -> RefreshRun:
-            return a_run(table_id, kind=kind, schedule_time=NOON + HOUR * hours, **changes)
+    def test_the_latest_schedule_time_is_that_of_the_points_in_runs(self, registry: Registry) -> None:
+        def run(table_id: str, hours: int, **changes: object) -> RefreshRun:
+            point = NOON + HOUR * hours
+            return a_run(table_id, **{"schedule_time": point, "points": (point,)} | changes)
 
         for workflow_id in ("w1", "w2", "w3"):
             registry.definitions.put(a_definition(workflow_id))
@@ -295,9 +296,9 @@ class DefinitionsContract:
             registry,
             run("w1", 2, status=RunStatus.FAILED),
             run("w1", 1),
-            run("w1", 3, RunKind.MANUAL),
+            run("w1", 3, points=()),
             run("w2", 0),
-            run("w3", 1, RunKind.REBUILD),
+            run("w3", 1, kind=RunKind.REBUILD, points=(), schedule_time=None),
             run("unpublished", 1),
         )
 

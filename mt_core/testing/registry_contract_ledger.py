@@ -33,6 +33,9 @@ class LedgerContract:
             request_key="k",
             schedule_time=NOON,
             points=(NOON - HOUR, NOON),
+            rest=(NOON,),
+            solo=True,
+            request="PERIODIC at noon",
             options={"a": "b"},
             status=RunStatus.RUNNING,
             attempt=2,
@@ -138,13 +141,51 @@ class LedgerContract:
 
         assert all_runs(registry) == [elsewhere.advance(RunStatus.RUNNING), waiting, replace(running, owner="g2")]
 
+    def test_a_request_key_belongs_to_its_table(self, registry: Registry) -> None:
+        ours, theirs = a_run(request_key="k"), a_run("other", request_key="k")
+        insert_runs(registry, ours, theirs)
+
+        with registry.transaction() as transaction:
+            assert (transaction.run_with_key("t-1", "k"), transaction.run_with_key("other", "k")) == (ours, theirs)
+
+    def test_runs_of_single_points_are_claimed_when_nothing_else_waits(self, registry: Registry) -> None:
+        solo, later = a_run("a", solo=True), a_run("b")
+        insert_runs(registry, solo, later)
+
+        assert claimable(registry) == later
+
+        replace_run(registry, later, later.advance(RunStatus.CANCELED))
+        assert claimable(registry) == solo
+
+    def test_runs_are_read_in_pages_from_both_ends(self, registry: Registry) -> None:
+        first, second, third = (a_run(), a_run("other"), a_run())
+        insert_runs(registry, first, second, third)
+
+        with registry.transaction() as transaction:
+            assert transaction.runs(before=third.run_id, limit=1) == [second]
+            assert transaction.runs(before=third.run_id, table_id="t-1") == [first]
+            assert transaction.runs(before="gone") == []
+            assert transaction.oldest_runs(limit=2) == [first, second]
+            assert transaction.oldest_runs(after=first.run_id, limit=9) == [second, third]
+            assert transaction.oldest_runs(after="gone", limit=9) == []
+
+    def test_deleted_runs_are_gone_and_the_others_stay(self, registry: Registry) -> None:
+        first, second = a_run(request_key="k"), a_run()
+        insert_runs(registry, first, second)
+
+        with registry.transaction() as transaction:
+            transaction.delete_runs([first.run_id, "gone"])
+
+        assert all_runs(registry) == [second]
+        assert keyed(registry) is None
+
     def test_a_taken_request_key_or_run_id_is_refused_and_the_transaction_goes_on(self, registry: Registry) -> None:
         run, unkeyed = a_run(request_key="k"), a_run()
 
         with registry.transaction() as transaction:
             transaction.insert_run(run)
             with pytest.raises(RevisionConflict, match="'k'"):
-                transaction.insert_run(a_run("other", request_key="k"))
+                transaction.insert_run(a_run(request_key="k"))
             with pytest.raises(RevisionConflict, match=run.run_id):
                 transaction.insert_run(replace(run, request_key=None))
             transaction.insert_run(unkeyed)

@@ -120,7 +120,7 @@ class TransactionsContract:
     def test_one_request_key_asked_for_by_many_threads_gives_one_run(self, registry: Registry) -> None:
         def request() -> str:
             with registry.transaction() as transaction:
-                found = transaction.run_with_key("k")
+                found = transaction.run_with_key("t-1", "k")
                 if found is None:
                     found = a_run(request_key="k")
                     transaction.insert_run(found)

@@ -63,4 +63,4 @@ def claimable(registry: Registry) -> RefreshRun | None:
 
 def keyed(registry: Registry) -> RefreshRun | None:
     with registry.transaction() as transaction:
-        return transaction.run_with_key("k")
+        return transaction.run_with_key("t-1", "k")

@@ -128,9 +128,9 @@ class DefinitionStore(ABC):
 
     @abstractmethod
     def latest_schedule_times(self) -> Mapping[str, datetime]:
-        """Return for each workflow the latest schedule time for which the ledger has a periodic run (absent: none).
+        """Return for each workflow the latest schedule time that a run of the ledger covers or tries to (absent: none).
 
-        A run that was skipped because its table was suspended does not count: it covers nothing.
+        A run that was skipped because its table was suspended covers nothing, nor does one of a schedule time still to come.
         """
 
     def shard(self, number: int) -> tuple[str, list[WorkflowDefinition]]:

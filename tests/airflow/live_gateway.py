@@ -14,7 +14,7 @@ from mt_core.sessions.sessions import SessionManager
 from mt_core.sql.parser import parse
 from mt_core.tables.commands import CommandContext, CommandOutcome
 from mt_core.tables.reconcile import reconcile
-from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.settings import InitialRefresh, ManagerSettings
 from mt_core.tables.shared_catalogs import SharedCatalogs
 from mt_core.testing.fake_engine import FakeEngine
 from mt_core.testing.fake_statements import FakeStatementEngine
@@ -31,7 +31,9 @@ class LiveGateway:
         self.clock, self.engine = SystemClock(), FakeEngine()
         self.engine.create_source("lake.shop.orders", [{"ds": "2026-01-01", "amount": 1}])
         self.registry, self.scheduler = MemoryRegistry(self.clock), AirflowScheduler()
-        settings = ManagerSettings(owner="live", warehouse="memory:/", scheduler_type="airflow", initial_refresh=False)
+        settings = ManagerSettings(
+            owner="live", warehouse="memory:/", scheduler_type="airflow", initial_refresh=InitialRefresh.NONE
+        )
         statements = FakeStatementEngine()
         self._wiring = Wiring(
             Parts(

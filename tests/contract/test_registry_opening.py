@@ -69,23 +69,28 @@ def test_the_migrations_make_the_tables_that_the_code_uses(url: str) -> None:
 
 
 def test_a_registry_of_the_first_release_is_migrated_with_what_it_holds(url: str) -> None:
-    table, definition = a_table(), a_definition("w1")
+    table, definition, run = a_table(), a_definition("w1"), a_run(solo=True)
     with closing(SqlRegistry.open(url)) as registry:
         insert_tables(registry, table)
+        insert_runs(registry, run)
         registry.definitions.put(definition)
     engine = connect(url)
     with engine.begin() as connection:
+        connection.execute(text("DROP INDEX runs_queued"))
+        connection.execute(text("ALTER TABLE runs DROP COLUMN solo"))
+        connection.execute(text("CREATE INDEX runs_by_schedule_time ON runs (table_id, schedule_time)"))
+        connection.execute(text('UPDATE runs SET body = replace(body, \'"version"\', \'"solo": true, "version"\')'))
         connection.execute(text("DROP TABLE catalogs"))
         connection.execute(text("UPDATE workflow_definitions SET shard = 99"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     engine.dispose()
 
     with closing(SqlRegistry.open(url)) as registry, registry.transaction() as transaction:
-        found = transaction.tables(), transaction.catalogs()
+        found = transaction.tables(), transaction.runs(), transaction.catalogs()
     with closing(SqlRegistry.open(url)) as registry:
         _, shard = registry.definitions.shard(shard_of("w1"))
 
-    assert (*found, shard) == ([table], [], [definition])
+    assert (*found, shard) == ([table], [run], [], [definition])
 
 
 def test_several_gateways_give_one_run_for_one_request_key(gateways: list[SqlRegistry]) -> None:
@@ -93,7 +98,7 @@ def test_several_gateways_give_one_run_for_one_request_key(gateways: list[SqlReg
 
     def request() -> str:
         with next(turn).transaction() as transaction:
-            found = transaction.run_with_key("k")
+            found = transaction.run_with_key("t-1", "k")
             if found is None:
                 found = a_run(request_key="k")
                 transaction.insert_run(found)

@@ -24,7 +24,7 @@ from mt_core.tables.ledger import Ledger, in_transaction
 from mt_core.tables.manager import TableManager
 from mt_core.tables.ports import Query, Registry, SourceVector
 from mt_core.tables.services import TableServices, query_of
-from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.settings import InitialRefresh, ManagerSettings
 from mt_core.tables.signal import Signal
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_scheduler import FakeScheduler
@@ -39,7 +39,12 @@ class RefreshWorld:
     """One namespace of the catalog `lake` with everything the manager works with. Names without a catalog are its own."""
 
     def __init__(
-        self, driver: SparkDriver, folder: Path, *, registry: Registry | None = None, initial_refresh: bool = True
+        self,
+        driver: SparkDriver,
+        folder: Path,
+        *,
+        registry: Registry | None = None,
+        initial_refresh: InitialRefresh = InitialRefresh.ON_CREATE,
     ) -> None:
         self.namespace = f"world_{next(_numbers)}"
         self.folder = folder / self.namespace

@@ -7,6 +7,7 @@ import pytest
 from mt_core.errors import QueryFailed
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.spark.driver import SparkDriver
+from mt_core.tables.settings import InitialRefresh
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 
@@ -87,7 +88,7 @@ def test_another_commit_of_the_same_rows_is_not_skipped(orders: RefreshWorld) ->
 
 
 def test_a_new_partition_at_unchanged_sources_is_refreshed(spark_driver: SparkDriver, tmp_path: Path) -> None:
-    world = RefreshWorld(spark_driver, tmp_path, initial_refresh=False)
+    world = RefreshWorld(spark_driver, tmp_path, initial_refresh=InitialRefresh.NONE)
     world.spark("CREATE TABLE orders USING iceberg AS SELECT '2026-03-02' AS ds, 2 AS k")
     world.sql(
         f"CREATE MATERIALIZED TABLE mt {BY_DAY} FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM orders"

@@ -8,7 +8,15 @@ from uuid import uuid4
 
 import pytest
 
-from mt_core.errors import MtError, RequestInvalid, TableBusy, TableGone, TableInitializing, TableNotFound
+from mt_core.errors import (
+    MtError,
+    RequestInvalid,
+    RequestKeyReused,
+    TableBusy,
+    TableGone,
+    TableInitializing,
+    TableNotFound,
+)
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.run import RunStatus
 from mt_core.tables.commands import RefreshRequest
@@ -83,6 +91,7 @@ def test_the_same_idempotency_key_gives_the_same_handle(gateway: Gateway) -> Non
         (RequestInvalid("scheduleTime is no time."), 400, "REQUEST_INVALID", None),
         (TableNotFound("There is no lake.sales.daily."), 404, "TABLE_NOT_FOUND", None),
         (TableBusy("lake.sales.daily is being altered."), 409, "TABLE_BUSY", None),
+        (RequestKeyReused("The key is of another refresh."), 409, "REQUEST_KEY_REUSED", None),
         (TableGone("lake.sales.daily was dropped."), 410, "TABLE_GONE", None),
         (TableInitializing("lake.sales.daily is being created."), 503, "TABLE_INITIALIZING", "2"),
         (MtError("Something else."), 500, "INTERNAL", None),

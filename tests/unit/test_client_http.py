@@ -23,7 +23,8 @@ class Server:
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
-        answer = self.answers.pop(0)
+        # A client that no test closed may still beat when the list is at its end.
+        answer = self.answers.pop(0) if self.answers else httpx.ConnectError("no answer is left")
         if isinstance(answer, Exception):
             raise answer
         return answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)

@@ -170,6 +170,13 @@ def test_a_row_is_written_as_version_1_has_it(kind: str, fact: Any, row_of: Any,
     assert row_of(fact) == golden
 
 
+def test_a_run_written_before_solo_was_a_column_can_still_be_read() -> None:
+    row = rows.run_row(RUN)
+    body = json.loads(row["body"]) | {"solo": True}
+
+    assert rows.run_of(row | {"body": json.dumps(body)}) == RUN
+
+
 def test_facts_without_the_optional_parts_come_back_as_they_were() -> None:
     table, run, tombstone = a_table(), a_run(), replace(TOMBSTONE, handler=None)
 

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.table import RefreshStatus
+from mt_core.tables.settings import InitialRefresh
 from mt_core.testing.protocol_world import SOURCES, ProtocolWorld, Worker
 
 DAYS = ("2026-03-01", "2026-03-02")
@@ -60,10 +61,11 @@ class RefreshProtocol(RuleBasedStateMachine):
     """Every rule is something that anybody may do at any time; the observer checks P1-P8 after each, `teardown` L1-L3."""
 
     partitioned = True
+    initial_refresh = InitialRefresh.NONE
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = ProtocolWorld(partitioned=self.partitioned)
+        self.world = ProtocolWorld(partitioned=self.partitioned, initial_refresh=self.initial_refresh)
         self.budget = dict(BUDGET)
 
     @initialize(done=st.integers(0, 2), asked=st.booleans())
@@ -240,6 +242,18 @@ class WholeTableProtocol(RefreshProtocol):
     partitioned = False
 
 
+class FilledTableProtocol(RefreshProtocol):
+    """The same on a table that is due as a whole until a run of all of it has succeeded."""
+
+    initial_refresh = InitialRefresh.ON_CREATE
+
+
+class FilledOnScheduleProtocol(RefreshProtocol):
+    """The same on a table that its first scheduled refresh fills."""
+
+    initial_refresh = InitialRefresh.ON_SCHEDULE
+
+
 def _settings(examples: int, *, fixed: bool) -> settings:
     return settings(
         max_examples=examples,
@@ -253,7 +267,10 @@ def _settings(examples: int, *, fixed: bool) -> settings:
     )
 
 
-@pytest.mark.parametrize("machine", [RefreshProtocol, WholeTableProtocol])
+MACHINES = [RefreshProtocol, WholeTableProtocol, FilledTableProtocol, FilledOnScheduleProtocol]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
 class TestProtocol:
     @pytest.mark.timeout(600)
     def test_the_protocol_keeps_its_promises(self, machine: type[RefreshProtocol]) -> None:

@@ -12,7 +12,7 @@ from mt_core.model.freshness import Freshness, grid_of
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import Column, MaterializedTable, RefreshMode, TableDefinition, TableIdentifier
-from mt_core.tables.due import advance_watermark, due_share, is_due, scope_of
+from mt_core.tables.due import cover, covered_by, due_share, is_due, scope_of
 
 START = datetime(2026, 3, 27, 13, 30, tzinfo=UTC)
 
@@ -43,6 +43,7 @@ def table(
         status_at=START,
         location="",
         covered_until=START,
+        covered=(),
     )
 
 
@@ -81,11 +82,12 @@ def test_every_point_since_the_watermark_is_covered_or_due_and_never_both(histor
     made, covering, until, points = history
     covered = {point for each in covering for point in each.points}
 
-    share = due_share(made, covering, until, max_partitions=1000)
+    known = covered_by(made, covering)
+    share = due_share(known, until, max_partitions=1000)
 
     assert share.rest is None
     assert list(share.points) == sorted(set(points) - covered, reverse=True)
-    assert all(is_due(made, covering, point) == (point not in covered) for point in points)
+    assert all(is_due(known, point) == (point not in covered) for point in points)
 
 
 @settings(max_examples=40, deadline=None)
@@ -97,7 +99,7 @@ def test_shares_taken_one_after_the_other_give_every_due_point_once_and_none_is_
     rest: datetime | None = until
 
     while rest is not None:
-        share = due_share(made, [*covering, run(*taken)], rest, max_partitions=limit)
+        share = due_share(covered_by(made, [*covering, run(*taken)]), rest, max_partitions=limit)
         assert len(scope_of(made, share.points).specs or ()) <= limit
         taken.extend(share.points)
         rest = share.rest
@@ -111,7 +113,7 @@ def test_the_watermark_passes_no_point_that_is_not_covered_and_every_point_that_
     made, covering, _, points = history
     covered = {point for each in covering for point in each.points}
 
-    mark = advance_watermark(made, covering).covered_until
+    mark = covered_by(made, covering).covered_until
 
     assert {point for point in points if point <= mark} <= covered
     grid = grid_of(made.definition.freshness, made.definition.zone)
@@ -121,27 +123,40 @@ def test_the_watermark_passes_no_point_that_is_not_covered_and_every_point_that_
 
 @settings(max_examples=40, deadline=None)
 @given(histories())
-def test_moving_the_watermark_changes_nothing_about_what_is_due(history) -> None:
+def test_points_covered_one_after_the_other_in_any_order_leave_the_same_due_as_all_at_once(history) -> None:
     made, covering, until, _ = history
-    moved = advance_watermark(made, covering)
+    grown = made
+    for each in covering:
+        grown = cover(grown, each.points)
 
-    before = due_share(made, covering, until, max_partitions=1000)
-    after = due_share(moved, covering, until, max_partitions=1000)
+    at_once = covered_by(made, covering)
 
-    assert after == before
+    assert grown == at_once
+    gaps = len(due_share(grown, until, max_partitions=1000).points)
+    assert len(grown.covered or ()) <= gaps
 
 
-def test_a_watermark_that_does_not_move_gives_the_table_itself() -> None:
+def test_covering_nothing_new_gives_the_table_itself() -> None:
     made = table()
 
-    assert advance_watermark(made, []) is made
+    assert cover(made, []) is made
+    assert cover(made, [START]) is made
+
+
+def test_points_left_out_are_not_taken() -> None:
+    made = table()
+    first, second = datetime(2026, 3, 28, tzinfo=UTC), datetime(2026, 3, 29, tzinfo=UTC)
+
+    share = due_share(made, second, max_partitions=10, without={first})
+
+    assert share.points == (second,)
 
 
 def test_points_off_the_grid_or_not_after_the_watermark_are_not_due() -> None:
     made = table()
     midnight = datetime(2026, 3, 28, tzinfo=UTC)
 
-    due = [is_due(made, [], point) for point in (midnight, midnight - timedelta(days=1), midnight + timedelta(hours=1))]
+    due = [is_due(made, point) for point in (midnight, midnight - timedelta(days=1), midnight + timedelta(hours=1))]
 
     assert due == [True, False, False]
 
@@ -166,7 +181,7 @@ def test_a_long_absence_is_shared_out_by_partitions_not_by_points() -> None:
     made = table(freshness=Freshness(1, "HOUR"))
     until = START + timedelta(days=10)
 
-    share = due_share(made, [], until, max_partitions=3)
+    share = due_share(made, until, max_partitions=3)
 
     assert len(scope_of(made, share.points).specs or ()) == 3
     assert len(share.points) > 48

@@ -12,6 +12,7 @@ from mt_core.errors import (
     MtError,
     OperationNotFound,
     RequestInvalid,
+    RequestKeyReused,
     TableGone,
     TableInitializing,
     TableNotFound,
@@ -19,7 +20,7 @@ from mt_core.errors import (
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import RunKind, RunStatus
 from mt_core.tables.commands import RefreshRequest
-from mt_core.testing.manager_world import DAILY, ManagerWorld
+from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 from tests.unit.tables.daily_table import ORDERS, daily_world, manual, statuses
 
 MARCH_2 = datetime(2026, 3, 2, tzinfo=UTC)
@@ -55,13 +56,48 @@ def test_a_request_whose_run_failed_gives_a_new_run_that_says_what_it_retries(wo
     first = manual(world, {"ds": "2026-03-01"}, key="mine")
     world.work()
 
-    again = manual(world, {"ds": "2026-03-02"}, key="mine")
+    again = manual(world, {"ds": "2026-03-01"}, key="mine")
     world.work()
 
     assert world.run(first.run_id).status is RunStatus.FAILED
     assert again.retry_of == first.run_id
     assert (world.run(again.run_id).status, again.scope) == (RunStatus.SUCCEEDED, ds("2026-03-01"))
     assert manual(world, {"ds": "2026-03-01"}, key="mine").run_id == again.run_id
+
+
+def test_a_key_used_for_another_table_is_a_request_of_its_own(world: ManagerWorld) -> None:
+    world.sql(WHOLE_TABLE)
+    world.work()
+    first = manual(world, {"ds": "2026-03-01"}, key="nightly-2026-03-01")
+
+    other = RefreshRequest(identifier_text="lake.default.totals", is_periodic=False, request_key="nightly-2026-03-01")
+    second = world.manager.requests.request_refresh(other)
+    world.work()
+
+    assert second.run_id != first.run_id
+    assert second.table_id == world.table("totals").table_id
+    assert world.run(second.run_id).status is RunStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_key_used_for_another_request_of_the_table_is_refused_with_the_way_out(
+    world: ManagerWorld, ended: bool
+) -> None:
+    manual(world, {"ds": "2026-03-01"}, key="mine")
+    manual(world, {"ds": "2026-03-03"}, key="widens it")
+    if ended:
+        world.engine.failing["write"] = RuntimeError("no executor")
+        world.work()
+    before = world.state()
+
+    text = world.refused(lambda: manual(world, {"ds": "2026-03-02"}, key="mine"), RequestKeyReused)
+    world.refused(lambda: world.tick(world.latest_point(), key="mine"), RequestKeyReused)
+
+    assert text == (
+        "Idempotency-Key 'mine' belongs to another refresh of lake.default.daily: it was sent with MANUAL ds=2026-03-01, "
+        "now it is sent with MANUAL ds=2026-03-02; send another key with another request."
+    )
+    assert world.state() == before
 
 
 def test_a_coalesced_request_whose_host_failed_can_be_asked_again(world: ManagerWorld) -> None:

@@ -9,6 +9,7 @@ import pytest
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.commands import RefreshRequest
+from mt_core.tables.settings import InitialRefresh
 from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 
 ORDERS = "lake.default.orders"
@@ -59,7 +60,7 @@ def test_a_new_partition_at_unchanged_sources_is_refreshed(world: ManagerWorld) 
 
 
 def test_a_partition_that_no_run_ever_wrote_is_not_skipped(world: ManagerWorld) -> None:
-    world = ManagerWorld(initial_refresh=False)
+    world = ManagerWorld(initial_refresh=InitialRefresh.NONE)
     world.engine.commit(ORDERS, [*ROWS, {"ds": "2026-03-02", "amount": 2}])
     world.sql(DAILY)
     tick(world, "daily")

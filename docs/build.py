@@ -44,6 +44,7 @@ WAYS_OUT: Mapping[str, str] = {
     "REQUEST_INVALID": "Correct the field or parameter that the message names.",
     "UNSUPPORTED": "Take the way that the message names, such as adding `REFRESH_MODE = FULL`.",
     "TABLE_NOT_FOUND": "Check the name; `SHOW MATERIALIZED TABLES IN namespace` lists those there are.",
+    "TABLE_PROTECTED": "Use the statement that the message names: a materialized table changes by its own statements alone.",
     "NOT_MATERIALIZED_TABLE": "Use the statement for ordinary tables and views.",
     "TABLE_EXISTS": "Choose another name, DROP what has it, or use `CREATE OR ALTER` for a materialized table.",
     "TABLE_NOT_CREATED": "Correct what the message names and CREATE again: nothing was kept.",

@@ -13,6 +13,7 @@
     ├── Unsupported               known and refused, with the way out
     ├── TableNotFound             no table of that name
     ├── NotMaterializedTable      the name belongs to something else
+    ├── TableProtected            a statement would change a materialized table past its own statements
     ├── TableExists               the name is taken
     ├── TableNotCreated           a step of CREATE failed, and everything was undone
     ├── TableGone                 the table was dropped or re-created since
@@ -135,6 +136,17 @@ class NotMaterializedTable(MtError):
 
     code = "NOT_MATERIALIZED_TABLE"
     http_status = 400
+
+
+class TableProtected(MtError):
+    """A statement for tables would change a materialized table; `table` is its name."""
+
+    code = "TABLE_PROTECTED"
+    http_status = 409
+
+    def __init__(self, message: str, *, table: str) -> None:
+        super().__init__(message)
+        self.table = table
 
 
 class TableExists(MtError):

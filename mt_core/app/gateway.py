@@ -35,6 +35,7 @@ from mt_core.spark.java import check_java
 from mt_core.spark.statements import SparkStatements
 from mt_core.tables.maintenance import maintain
 from mt_core.tables.reconcile import reconcile
+from mt_core.tables.registered import RegisteredTables
 from mt_core.tables.services import TableServices
 from mt_core.tables.shared_catalogs import SharedCatalogs
 from mt_core.workflow.loader import load_scheduler
@@ -61,7 +62,10 @@ class Gateway:
         self._catalogs = SharedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
         self._engine = SparkEngine(self._driver, self._catalogs.settings)
         self._statements = SparkStatements(
-            self._driver, spools(config, home.paths.results), catalogs=self._catalogs.settings
+            self._driver,
+            spools(config, home.paths.results),
+            catalogs=self._catalogs.settings,
+            tables=RegisteredTables(self._registry),
         )
         scheduler = load_scheduler(config.text("workflow-scheduler.type"))
         self._scheduler, self._scheduler_options = scheduler(), scheduler_options(config, scheduler)

@@ -77,6 +77,7 @@ _BY_CODE: Mapping[str, type[DatabaseError]] = {
     "REQUEST_INVALID": ProgrammingError,
     "TABLE_NOT_FOUND": ProgrammingError,
     "NOT_MATERIALIZED_TABLE": ProgrammingError,
+    "TABLE_PROTECTED": ProgrammingError,
     "TABLE_EXISTS": ProgrammingError,
 }
 

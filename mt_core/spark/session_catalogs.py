@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import SparkSession
 
-from mt_core.errors import DefinitionInvalid
+from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.model.table import Namespace
 from mt_core.rowset import Column
 from mt_core.sessions.ports import SessionContext
@@ -57,7 +57,11 @@ class SessionCatalogs:
         """Return the plan of a statement without running it; raises QueryFailed with line and position."""
         with self._in(context) as session:
             state, execution = state_of(session), jvm_of(session).org.apache.spark.sql.execution
-            plan = state.executePlan(state.sqlParser().parsePlan(sql), execution.CommandExecutionMode.SKIP())
+            parsed = state.sqlParser().parsePlan(sql)
+            if str(parsed.productPrefix()) == "UnresolvedExecuteImmediate":
+                # Spark would run its text in order to analyse it.
+                raise Unsupported("EXPLAIN EXECUTE IMMEDIATE is not supported; EXPLAIN the statement itself.")
+            plan = state.executePlan(parsed, execution.CommandExecutionMode.SKIP())
             plan.assertAnalyzed()
             if mode == JSON_MODE:
                 return str(plan.executedPlan().prettyJson())

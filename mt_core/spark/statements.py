@@ -14,6 +14,7 @@ from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import ResultRows, SessionContext, StatementEngine, StatementResult
 from mt_core.spark.conf import INTERACTIVE_POOL
 from mt_core.spark.driver import SparkDriver
+from mt_core.spark.protection import NoTables, TableDirectory, run_protected
 from mt_core.spark.results import fetch
 from mt_core.spark.session_catalogs import SessionCatalogs
 from mt_core.spark.sessions import SparkSessions
@@ -34,8 +35,14 @@ class SparkStatements(StatementEngine):
     """Runs statements of gateway sessions, each in a Spark session of its own, all in one driver."""
 
     def __init__(
-        self, driver: SparkDriver, spools: Spools | None = None, *, catalogs: CatalogSource = no_catalogs
+        self,
+        driver: SparkDriver,
+        spools: Spools | None = None,
+        *,
+        catalogs: CatalogSource = no_catalogs,
+        tables: TableDirectory | None = None,
     ) -> None:
+        self._tables = tables or NoTables()
         self._driver, self._spools, shared = driver, spools or Spools(), SharedCatalogs(catalogs)
         self._sessions = SparkSessions(driver, shared)
         self._catalogs = SessionCatalogs(driver, self._sessions, shared)
@@ -48,7 +55,7 @@ class SparkStatements(StatementEngine):
         job = QueryJob(job_id=job_id, pool=INTERACTIVE_POOL, description=sql[:DESCRIPTION_LENGTH])
         with self._driver.run_tagged(job.job_id, job.pool, job.description):
             # A command has run when this returns; a query runs when it is fetched.
-            frame = session.sql(sql)
+            frame = run_protected(session, sql, self._tables)
             if not frame.schema.fields:
                 return StatementResult(is_query=False, rows=None)
             is_query = self._is_query(frame)

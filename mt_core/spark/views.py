@@ -57,6 +57,14 @@ class Names:
             str(level) for level in self._manager.currentNamespace()
         )
 
+    def is_catalog(self, name: str) -> bool:
+        """Return whether *name* is that of a catalog."""
+        return bool(self._manager.isCatalogRegistered(name))
+
+    def default_namespace(self, catalog: str) -> tuple[str, ...]:
+        """Return the namespace in which *catalog* looks up names while another catalog is the current one."""
+        return tuple(str(level) for level in self._manager.catalog(catalog).defaultNamespace())
+
     def qualify(self, parts: tuple[str, ...], catalog: str, namespace: tuple[str, ...]) -> tuple[str, ...]:
         """Return the full name which *parts* means where *catalog* and *namespace* are current."""
         if len(parts) == 1:

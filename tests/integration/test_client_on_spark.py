@@ -159,6 +159,8 @@ def test_what_is_in_the_catalog_is_reflected(cursor: dbapi.Cursor, engine: sa.En
     assert (found.has_table("daily", "shop"), found.has_table("none", "shop")) == (True, False)
     with pytest.raises(sa.exc.NoSuchTableError):
         found.get_columns("none", "shop")
+    with pytest.raises(dbapi.ProgrammingError, match=r"use DROP MATERIALIZED TABLE lake\.shop\.daily"):
+        cursor.execute("DROP TABLE shop.daily")
 
 
 def test_a_model_is_created_filled_and_queried(engine: sa.Engine) -> None:

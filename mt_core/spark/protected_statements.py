@@ -1,0 +1,114 @@
+"""Protected statements: what may work on a materialized table, and what to use in place of all else, by class of Spark's plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mt_core.errors import MtError, TableProtected, Unsupported
+from mt_core.model.table import TableIdentifier
+
+# These read, or change something else than a table. Any other command on a materialized table is refused.
+HARMLESS = frozenset(
+    {
+        *("CommentOnTable", "CreateOrReplaceTag", "DropTag"),
+        *("AnalyzeTable", "AnalyzeColumn", "AnalyzeTables", "CacheTable", "CacheTableAsSelect", "UncacheTable"),
+        *("DescribeRelation", "DescribeColumn", "ShowTableProperties", "ShowColumns", "ShowPartitions"),
+        *("InsertIntoDir", "InsertIntoHiveDirCommand", "CreateViewCommand", "RefreshTable"),
+        *("CreateFunction", "CreateUserDefinedFunction", "DropFunction", "RefreshFunction", "DescribeFunction"),
+        *("CreateVariable", "DropVariable", "SetVariable", "CreateNamespace"),
+    }
+)
+# The procedures that rewrite files and leave the rows as they are.
+PROCEDURES = frozenset({"rewrite_data_files", "rewrite_manifests", "rewrite_position_delete_files"})
+# Iceberg's own statements name their table in a field; Spark's changes of rows have a relation there.
+TABLE_FIELD = frozenset(
+    {
+        *("AddPartitionField", "DropPartitionField", "ReplacePartitionField", "SetWriteDistributionAndOrdering"),
+        *("SetIdentifierFields", "DropIdentifierFields", "CreateOrReplaceBranch", "DropBranch"),
+    }
+)
+WRITES_TO_ITS_TABLE = frozenset(
+    {
+        *("InsertIntoStatement", "OverwriteByExpression", "OverwritePartitionsDynamic", "AppendData"),
+        *("UpdateTable", "DeleteFromTable"),
+    }
+)
+
+NEW_NAME = "choose another name"
+_DROP = "use DROP MATERIALIZED TABLE {table}"
+_ROWS = (
+    "its rows are those of its query; ALTER MATERIALIZED TABLE {table} AS query changes the query, "
+    "ALTER MATERIALIZED TABLE {table} REFRESH computes them again"
+)
+_COLUMNS = "its columns come from its query; use ALTER MATERIALIZED TABLE {table} AS query"
+_OPTIONS = "use CREATE OR ALTER MATERIALIZED TABLE {table}"
+_RENAME = "CREATE MATERIALIZED TABLE under the new name, then DROP MATERIALIZED TABLE {table}"
+_NAME = "use CREATE OR ALTER MATERIALIZED TABLE {table}, or choose another name"
+_BRANCH = "its branches belong to refreshes; tags are allowed"
+_PROCEDURE = (
+    "of Iceberg's procedures only rewrite_data_files, rewrite_manifests and rewrite_position_delete_files may; "
+    "ALTER MATERIALIZED TABLE {table} REFRESH computes its rows again"
+)
+_VIEW = "use CREATE TEMPORARY VIEW … AS SELECT * FROM {table}"
+_SHOW = "use SHOW CREATE MATERIALIZED TABLE {table}"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A statement that must not work on a materialized table, and the way out; `{table}` in it is the table."""
+
+    statement: str
+    way_out: str
+    changes: bool = True
+
+    def of(self, table: TableIdentifier) -> MtError:
+        way_out = self.way_out.format(table=table)
+        if not self.changes:
+            return Unsupported(f"{table} is a materialized table, and {self.statement} does not show it: {way_out}.")
+        return TableProtected(
+            f"{table} is a materialized table, and {self.statement} must not change it: {way_out}.", table=str(table)
+        )
+
+
+_REFUSALS: Mapping[str, Refusal] = {
+    "DropTable": Refusal("DROP TABLE", _DROP),
+    **{kind: Refusal("DROP VIEW", _DROP) for kind in ("DropView", "DropIcebergView")},
+    "RenameTable": Refusal("ALTER TABLE … RENAME TO", _RENAME),
+    "InsertIntoStatement": Refusal("INSERT", _ROWS),
+    **{
+        kind: Refusal("INSERT", _ROWS) for kind in ("OverwriteByExpression", "OverwritePartitionsDynamic", "AppendData")
+    },
+    "UpdateTable": Refusal("UPDATE", _ROWS),
+    "DeleteFromTable": Refusal("DELETE", _ROWS),
+    "MergeIntoTable": Refusal("MERGE", _ROWS),
+    "LoadData": Refusal("LOAD DATA", _ROWS),
+    **{kind: Refusal("TRUNCATE TABLE", _ROWS) for kind in ("TruncateTable", "TruncatePartition")},
+    **{
+        kind: Refusal("ALTER TABLE … PARTITION", _ROWS)
+        for kind in ("AddPartitions", "DropPartitions", "RenamePartitions", "RecoverPartitions", "RepairTable")
+    },
+    **{
+        kind: Refusal("ALTER TABLE", _COLUMNS)
+        for kind in ("AddColumns", "DropColumns", "RenameColumn", "AlterColumns", "ReplaceColumns")
+    },
+    **{
+        kind: Refusal("CREATE TABLE", _NAME)
+        for kind in ("CreateTable", "CreateTableAsSelect", "CreateTableLikeCommand", "CreateStreamingTableAsSelect")
+    },
+    **{kind: Refusal("REPLACE TABLE", _NAME) for kind in ("ReplaceTable", "ReplaceTableAsSelect")},
+    **{
+        kind: Refusal("CREATE VIEW", _NAME)
+        for kind in ("CreateView", "CreateIcebergView", "CreateMaterializedViewAsSelect")
+    },
+    "CreateTempViewUsing": Refusal("a temporary view USING iceberg", _VIEW),
+    **{kind: Refusal("a statement about branches", _BRANCH) for kind in ("CreateOrReplaceBranch", "DropBranch")},
+    "ShowCreateTable": Refusal("SHOW CREATE TABLE", _SHOW, changes=False),
+}
+
+
+def refusal_of(kind: str, words: str) -> Refusal:
+    """Return what to say of a plan of that class; *words* are the statement's first ones."""
+    if kind == "Call":
+        return Refusal(words, _PROCEDURE)
+    return _REFUSALS.get(kind, Refusal(words, _OPTIONS))

@@ -1,4 +1,4 @@
-"""Result sets: columns with logical types (flink.md §2.3) and rows in JSON form (§2.4)."""
+"""Result sets: columns with Flink's logical types, and rows in the JSON form of its REST API."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Parts:
     settings: ManagerSettings
     clock: Clock
     refresh_threads: int = 2
-    statement_threads: int = 32
+    statement_threads: int = 64
 
 
 class Wiring:

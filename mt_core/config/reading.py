@@ -42,9 +42,6 @@ class Config:
         value = self.values[key]
         return value.reveal() if isinstance(value, Secret) else str(value)
 
-    def flag(self, key: str) -> bool:
-        return self.values[key] is True
-
     def integer(self, key: str) -> int:
         value = self.values[key]
         if not isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Results, fetched page by page with tokens (flink.md §2)."""
+"""Results, fetched page by page with tokens, as FLIP-91 has them."""
 
 from __future__ import annotations
 

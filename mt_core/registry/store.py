@@ -46,11 +46,6 @@ class SqlRegistry:
     def definitions(self) -> SqlDefinitionStore:
         return self._definitions
 
-    @property
-    def connections_in_use(self) -> int:
-        """How many connections transactions hold just now."""
-        return self._engine.pool.checkedout()  # type: ignore[attr-defined, no-any-return]
-
     @contextmanager
     def transaction(self) -> Iterator[SqlTransaction]:
         """Begin a transaction; raises RegistryError inside another one of the same thread."""

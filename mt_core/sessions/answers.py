@@ -1,4 +1,4 @@
-"""Answers: the results that statements end with, in Flink's shapes (flink.md §2.2)."""
+"""Answers: the results that statements end with, in Flink's shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Catalog statements: those about catalogs, tables, jobs and jars, answered in Flink's shapes (flink.md §2.2)."""
+"""Catalog statements: those about catalogs, tables, jobs and jars, answered in Flink's shapes."""
 
 from __future__ import annotations
 

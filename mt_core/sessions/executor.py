@@ -63,7 +63,7 @@ class StatementExecutor:
     While an operation only waits for a refresh run, the next statement of its session may begin.
     """
 
-    def __init__(self, ports: StatementPorts, *, max_workers: int = 32, engine_timeout_s: float = 600.0) -> None:
+    def __init__(self, ports: StatementPorts, *, max_workers: int = 64, engine_timeout_s: float = 600.0) -> None:
         self._ports = ports
         self._deadlines = Deadlines(ports.clock)
         self.names = StatementNames(ports.engine)

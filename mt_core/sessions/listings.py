@@ -196,7 +196,7 @@ def _clock_of(session: Session) -> Callable[[datetime], str]:
 
     def shown(instant: datetime) -> str:
         local = instant.astimezone(zone)
-        # The wall clock with a Z that does not mean UTC, as all such values (flink.md §2.4).
+        # The wall clock with a Z that does not mean UTC, as all such values of Flink's REST API.
         return f"{local:%Y-%m-%dT%H:%M:%S}.{local.microsecond // 1000:03}Z"
 
     return shown

@@ -30,7 +30,7 @@ class ResultRows(Protocol):
         """Wait until row *start* is there or none will come; return how many of *size* rows make a page that is there."""
 
     def page(self, start: int, size: int) -> list[list[Any]]:
-        """Return up to *size* rows from row *start* in JSON form (flink.md §2.4); fewer only at the end.
+        """Return up to *size* rows from row *start* in JSON form; fewer only at the end.
 
         Waits for them; raises the error of a query that ended before.
         """

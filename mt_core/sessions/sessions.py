@@ -30,7 +30,7 @@ class SessionManager:
         clock: Clock,
         defaults: Mapping[str, str] | None = None,
         idle_timeout_s: float = 600.0,
-        max_sessions: int = 1_000_000,
+        max_sessions: int = 10_000,
     ) -> None:
         self._engine, self._clock = engine, clock
         self._defaults = {**DEFAULT_PROPERTIES, **(defaults or {})}

@@ -8,9 +8,10 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import DefinitionInvalid, QueryFailed, Unsupported
 from mt_core.model.table import Column, display_name
-from mt_core.spark.catalogs import Driver, active, sql_name
+from mt_core.spark.catalogs import active, sql_name
 from mt_core.spark.columns import columns_of
 from mt_core.spark.contexts import QueryContexts
+from mt_core.spark.driver import SparkDriver
 from mt_core.spark.relations import ParsedQuery, base_relations, parse
 from mt_core.spark.views import Names
 from mt_core.tables.ports import AnalysedQuery, Query
@@ -25,7 +26,7 @@ _SESSION_BOUND = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UN
 class QueryAnalysis:
     """Understands queries in sessions of their own, without running them."""
 
-    def __init__(self, driver: Driver, contexts: QueryContexts) -> None:
+    def __init__(self, driver: SparkDriver, contexts: QueryContexts) -> None:
         self._driver = driver
         self._contexts = contexts
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
@@ -14,9 +14,8 @@ from pyspark.sql import SparkSession
 from mt_core.errors import CatalogUnsupported, DefinitionInvalid, MtError, StorageMissing
 from mt_core.model.table import TableIdentifier, quoted
 from mt_core.spark.conf import SESSION_CATALOG
-from mt_core.spark.driver import DriverState
+from mt_core.spark.driver import SparkDriver
 from mt_core.spark.failures import SPARK_ERRORS, java_classes, translate
-from mt_core.tables.ports import Progress
 
 NO_SUCH_TABLE = "org.apache.iceberg.exceptions.NoSuchTableException"
 ALREADY_EXISTS = "org.apache.iceberg.exceptions.AlreadyExistsException"
@@ -31,31 +30,6 @@ _CATALOG_KEY = re.compile(r"spark\.sql\.catalog\.([^.]+)")
 
 # Static members by their path, for each JVM.
 _statics: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
-
-
-class Driver(Protocol):
-    """What the storage side needs of the Spark driver."""
-
-    @property
-    def session(self) -> SparkSession: ...
-
-    @property
-    def state(self) -> DriverState: ...
-
-    @property
-    def generation(self) -> int: ...
-
-    def answers(self) -> bool: ...
-
-    def new_session(self) -> SparkSession: ...
-
-    def translating(self) -> AbstractContextManager[None]: ...
-
-    def run_tagged(self, job_id: str, pool: str, description: str) -> AbstractContextManager[None]: ...
-
-    def cancel(self, job_id: str) -> None: ...
-
-    def progress(self, job_id: str) -> Progress | None: ...
 
 
 @contextmanager
@@ -136,7 +110,7 @@ def _as_it_is(session: SparkSession) -> SparkSession:
 class Catalogs:
     """The catalogs of the driver's own session, which *tell* brings up to date."""
 
-    def __init__(self, driver: Driver, tell: Callable[[SparkSession], SparkSession] = _as_it_is) -> None:
+    def __init__(self, driver: SparkDriver, tell: Callable[[SparkSession], SparkSession] = _as_it_is) -> None:
         self._driver, self._tell = driver, tell
 
     @property

@@ -8,7 +8,8 @@ from collections import OrderedDict
 from pyspark.sql import SparkSession
 
 from mt_core.model.table import Namespace, quoted
-from mt_core.spark.catalogs import Driver, active
+from mt_core.spark.catalogs import active
+from mt_core.spark.driver import SparkDriver
 from mt_core.spark.shared_catalogs import SharedCatalogs
 from mt_core.sql.catalog_options import configured_catalogs
 from mt_core.tables.ports import Query
@@ -20,7 +21,7 @@ _Key = tuple[int, str, Namespace, str, tuple[tuple[str, str], ...]]
 class QueryContexts:
     """One session for each catalog, namespace, zone and settings; the least recently used ones are let go. Any thread."""
 
-    def __init__(self, driver: Driver, catalogs: SharedCatalogs) -> None:
+    def __init__(self, driver: SparkDriver, catalogs: SharedCatalogs) -> None:
         self._driver, self._catalogs = driver, catalogs
         self._lock = threading.Lock()
         self._sessions: OrderedDict[_Key, SparkSession] = OrderedDict()

@@ -52,7 +52,6 @@ class SparkDriver:
         self._incarnation: Incarnation | None = None
         self._generation = 0
         self._stopping = threading.Event()
-        self._lost_callbacks: list[Callable[[int], None]] = []
         self._launch_callbacks: list[Callable[[int], None]] = []
         self._cancels = jobs.JobCancels()
         self._supervisor = BackgroundLoop("spark-driver", self._supervise, clock=SystemClock())
@@ -89,10 +88,6 @@ class SparkDriver:
         if incarnation is not None:
             incarnation.stop()
         self._supervisor.join(STOP_TIMEOUT_S)
-
-    def on_lost(self, callback: Callable[[int], None]) -> None:
-        """Call *callback* with the generation that was lost, each time the JVM dies, in the driver's own thread."""
-        self._lost_callbacks.append(callback)
 
     def on_launch(self, callback: Callable[[int], None]) -> None:
         """Call *callback* with the process id of each JVM before anybody works with it, in the driver's own thread."""
@@ -287,6 +282,4 @@ class SparkDriver:
             self._incarnation, self._state = None, DriverState.LOST
             self._changed.notify_all()
         log.warning("spark was lost", extra={"action": "spark_lost", "pid": incarnation.process.pid})
-        for callback in self._lost_callbacks:
-            attempt("telling of a lost JVM", partial(callback, incarnation.generation))
         incarnation.discard()

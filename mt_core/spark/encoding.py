@@ -1,4 +1,4 @@
-"""Arrow columns as Python values that are ready for JSON (flink.md §2.4), a whole column at a time."""
+"""Arrow columns as Python values that are ready for JSON, a whole column at a time."""
 
 from __future__ import annotations
 

@@ -9,9 +9,10 @@ from datetime import datetime
 
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.analysis import QueryAnalysis
-from mt_core.spark.catalogs import Catalogs, Driver, active
+from mt_core.spark.catalogs import Catalogs, active
 from mt_core.spark.columns import check_assignable, stored_type
 from mt_core.spark.contexts import QueryContexts
+from mt_core.spark.driver import SparkDriver
 from mt_core.spark.housekeeping import Housekeeping
 from mt_core.spark.metadata import MetadataStore, ancestors
 from mt_core.spark.shared_catalogs import CatalogSource, SharedCatalogs, no_catalogs
@@ -37,7 +38,7 @@ from mt_core.tables.ports import (
 class SparkEngine(RefreshEngine):
     """Queries and storage on one Spark driver. Every method may be called from any thread."""
 
-    def __init__(self, driver: Driver, catalogs: CatalogSource = no_catalogs) -> None:
+    def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:
         self._driver, shared = driver, SharedCatalogs(catalogs)
         self._catalogs = Catalogs(driver, shared.tell)
         contexts = QueryContexts(driver, shared)

@@ -9,8 +9,9 @@ from typing import Any
 
 from mt_core.errors import EngineError, SourcesChanged
 from mt_core.model.table import Namespace, display_name
-from mt_core.spark.catalogs import Driver, active, jvm_of
+from mt_core.spark.catalogs import active, jvm_of
 from mt_core.spark.contexts import QueryContexts
+from mt_core.spark.driver import SparkDriver
 from mt_core.spark.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.lineage import Lineage, LineageReader, Shape, Source, shape_of
 from mt_core.spark.views import Names
@@ -35,7 +36,7 @@ class _Outdated(Exception):
 class SourceVersions:
     """Reads source vectors; what does not change with versions is kept. Any thread."""
 
-    def __init__(self, driver: Driver, contexts: QueryContexts) -> None:
+    def __init__(self, driver: SparkDriver, contexts: QueryContexts) -> None:
         self._driver = driver
         self._contexts = contexts
         self._lock = threading.Lock()

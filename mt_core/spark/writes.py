@@ -14,9 +14,10 @@ from pyspark.sql.functions import col, lit
 from mt_core.errors import EngineError, QueryFailed, RequestInvalid, SourcesChanged
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.table import Column, quoted
-from mt_core.spark.catalogs import Catalogs, Driver, active
+from mt_core.spark.catalogs import Catalogs, active
 from mt_core.spark.conf import REFRESH_POOL
 from mt_core.spark.contexts import QueryContexts
+from mt_core.spark.driver import SparkDriver
 from mt_core.spark.metadata import RUN_ID
 from mt_core.spark.sources import SourceVersions
 from mt_core.tables.ports import Staged, Write
@@ -29,7 +30,9 @@ _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 class StagedWrites:
     """Stages rows on branches. Blocks; any thread."""
 
-    def __init__(self, driver: Driver, catalogs: Catalogs, contexts: QueryContexts, versions: SourceVersions) -> None:
+    def __init__(
+        self, driver: SparkDriver, catalogs: Catalogs, contexts: QueryContexts, versions: SourceVersions
+    ) -> None:
         self._driver = driver
         self._catalogs = catalogs
         self._contexts = contexts

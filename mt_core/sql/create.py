@@ -1,4 +1,4 @@
-"""CREATE [OR ALTER] MATERIALIZED TABLE: its clauses, in the one order that Flink has (flink.md §5.1)."""
+"""CREATE [OR ALTER] MATERIALIZED TABLE: its clauses, in the one order that Flink's parser accepts (FLIP-435)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a CREATE or ALTER statement and the analysed query to a table definition: pure validation (flink.md §5.3, §5.5, §5.6)."""
+"""From a CREATE or ALTER statement and the analysed query to a table definition: pure validation, by the rules of FLIP-435."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def define(
 def derive(
     freshness: Freshness | None, mode: RefreshMode | None, settings: ManagerSettings
 ) -> tuple[Freshness, RefreshMode]:
-    """Return freshness and refresh mode with their defaults (flink.md §5.3)."""
+    """Return freshness and refresh mode with their defaults: one decides the other, by the threshold."""
     if freshness is None:
         full = mode is RefreshMode.FULL
         freshness = settings.default_freshness_full if full else settings.default_freshness_continuous
@@ -193,7 +193,7 @@ def formatter_warnings(identifier: TableIdentifier, definition: TableDefinition)
 
 
 def check_appended(table: TableIdentifier, old: Sequence[Column], new: Sequence[Column]) -> tuple[Column, ...]:
-    """Return the columns a new query appends; raises DefinitionInvalid unless it only appends at the end (flink.md §5.6)."""
+    """Return the columns a new query appends; raises DefinitionInvalid unless it only appends at the end."""
     if len(new) < len(old):
         raise DefinitionInvalid(
             f"The new query of {table} gives {len(new)} columns, the table has {len(old)}; columns cannot be dropped, "

@@ -42,7 +42,7 @@ class RefreshRequests:
         self._services = services
 
     def request_refresh(self, request: RefreshRequest) -> RefreshRun:
-        """Accept a call of the refresh endpoint (FLIP-448; flink.md §5.7)."""
+        """Accept a call of the refresh endpoint (FLIP-448)."""
         identifier = identifier_of(request.identifier_text)
         accepted: list[RefreshRun] = []
 

@@ -46,7 +46,7 @@ class ManagerSettings:
     history: timedelta = timedelta(days=7)
 
     def in_session(self, properties: Mapping[str, str]) -> ManagerSettings:
-        """Return the settings as a session sees them, whose own values count (flink.md §5.2); raises ConfigError."""
+        """Return the settings as a session sees them, whose own values count; raises ConfigError."""
         threshold = _duration(THRESHOLD_KEY, properties)
         full, continuous = _duration(DEFAULT_FULL_KEY, properties), _duration(DEFAULT_CONTINUOUS_KEY, properties)
         return replace(

@@ -1,4 +1,4 @@
-"""SHOW CREATE MATERIALIZED TABLE: a definition as the statement that makes it (flink.md §5.1)."""
+"""SHOW CREATE MATERIALIZED TABLE: a definition as the statement that makes it."""
 
 from __future__ import annotations
 

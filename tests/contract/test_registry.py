@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mt_core.clock import SystemClock
+from mt_core.registry.database import connect
 from mt_core.registry.store import SqlRegistry
 from mt_core.testing.memory_registry import MemoryRegistry
 from mt_core.testing.registry_contract import RegistryContract
@@ -31,9 +32,10 @@ class TestPostgresRegistry(RegistryContract):
 
 
 def _opened(url: str) -> Iterator[SqlRegistry]:
-    registry = SqlRegistry.open(url)
+    engine = connect(url)
+    registry = SqlRegistry(engine)
     try:
         yield registry
-        assert registry.connections_in_use == 0
+        assert engine.pool.checkedout() == 0
     finally:
         registry.close()

@@ -254,12 +254,13 @@ def test_a_connection_that_ends_in_a_transaction_is_an_error_of_ours(postgres_da
             _change_open(postgres_database, _END_OTHERS)
             transaction.insert_run(a_run())
 
-    with closing(SqlRegistry.open(postgres_database)) as registry:
+    engine = connect(postgres_database)
+    with closing(SqlRegistry(engine)) as registry:
         with pytest.raises(RegistryError, match="failed"):
             insert_and_lose_the_connection(registry)
 
         assert all_runs(registry) == []
-        assert registry.connections_in_use == 0
+        assert engine.pool.checkedout() == 0
 
 
 _END_OTHERS = (

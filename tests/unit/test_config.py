@@ -1,3 +1,5 @@
+import inspect
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -5,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mt_core.app.settings import manager_settings
 from mt_core.config import (
     SETTINGS,
     Config,
@@ -16,6 +19,9 @@ from mt_core.config import (
     value_of,
 )
 from mt_core.errors import ConfigError
+from mt_core.sessions.executor import StatementExecutor
+from mt_core.sessions.sessions import SessionManager
+from mt_core.tables.settings import ManagerSettings
 
 PORT = "sql-gateway.endpoint.rest.port"
 PORT_VARIABLE = "FRESHTABLE_SQL_GATEWAY_ENDPOINT_REST_PORT"
@@ -408,3 +414,19 @@ def test_sizes(text: str, size: int) -> None:
 def test_texts_that_are_no_size(text: str) -> None:
     with pytest.raises(ConfigError, match="expected a size such as 64 mb, 2 gb or a number of bytes"):
         value_of(Setting(key="k", kind=Kind.SIZE, help=""), text, "here")
+
+
+def test_the_defaults_in_code_are_those_of_the_settings(tmp_path: Path) -> None:
+    config = load_config(None, {}, (), tmp_path)
+
+    told = manager_settings(config)
+
+    assert replace(told, owner="", warehouse="", zone="UTC") == ManagerSettings(owner="")
+    assert defaults_of(SessionManager)["max_sessions"] == config.integer("sql-gateway.session.max-num")
+    assert defaults_of(StatementExecutor)["max_workers"] == config.integer("sql-gateway.worker.threads.max")
+    idle = config.duration("sql-gateway.session.idle-timeout").total_seconds()
+    assert defaults_of(SessionManager)["idle_timeout_s"] == idle
+
+
+def defaults_of(cls: type) -> dict[str, object]:
+    return {name: each.default for name, each in inspect.signature(cls).parameters.items()}

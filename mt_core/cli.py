@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -52,20 +53,25 @@ def sql(
         typer.Option("--format", help="How rows are printed; json is one object a row."),
     ] = "table",
 ) -> None:
-    """Run SQL statements on a gateway: from -e, from a file, or from standard input. Stops at the first error."""
+    """Run SQL statements on a gateway: from -e, a file or standard input, up to the first error; on a terminal, at a prompt."""
     from rich.console import Console
     from rich.markup import escape
 
     from mt_core.client.http import GatewayClient
+    from mt_core.client.prompt import Prompt
     from mt_core.client.script import run_script
     from mt_core.client.table import Format
     from mt_core.errors import MtError
 
     messages = Console(stderr=True, highlight=False)
     try:
-        script = read_script(statements, file)
+        script = None if not statements and file is None and sys.stdin.isatty() else read_script(statements, file)
         with GatewayClient(gateway, token, exact=True) as client:
-            run_script(client, script, Format(output), sys.stdout, messages)
+            if script is None:
+                _edit_lines()
+                Prompt(client, Format(output), sys.stdout, messages).run()
+            else:
+                run_script(client, script, Format(output), sys.stdout, messages)
     except MtError as error:
         messages.print(f"[red]Error:[/red] {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(1) from error
@@ -93,9 +99,7 @@ def gateway(
         with requiring("gateway", "freshtable gateway"):
             from mt_core.app.serve import serve
         loaded = load_config(config, os.environ, settings or (), home)
-        if sys.stderr.isatty():
-            typer.echo(f"Starting Spark, with the home folder {loaded.home} …", err=True)
-        raise typer.Exit(serve(loaded, os.environ, _say, verbose=verbose))
+        raise typer.Exit(serve(loaded, os.environ, _say, note=_note, verbose=verbose))
     except MtError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from error
@@ -128,6 +132,16 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
+def _note(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def _edit_lines() -> None:
+    """Give `input` the keys and the history of readline, where Python has it."""
+    with suppress(ImportError):
+        import readline  # noqa: F401 - importing it is all
+
+
 def read_script(statements: list[str] | None, file: Path | None) -> str:
     """Return the text to run; raises ConfigError when the file cannot be read."""
     from mt_core.errors import ConfigError
@@ -135,8 +149,6 @@ def read_script(statements: list[str] | None, file: Path | None) -> str:
     if statements:
         return "\n;\n".join(statements)
     if file is None:
-        if sys.stdin.isatty():
-            typer.echo("Type statements, each with its `;`, then Ctrl-D. Or give them by -e or -f.", err=True)
         return sys.stdin.read()
     try:
         return file.read_text(encoding="utf-8")

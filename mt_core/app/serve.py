@@ -54,10 +54,14 @@ def serve(
     environ: Mapping[str, str],
     say: Callable[[str], None],
     *,
+    note: Callable[[str], None] = log.info,
     verbose: bool = False,
     watch: Watch | None = None,
 ) -> int:
-    """Run a gateway until SIGTERM or SIGINT; *say* gets the one line with its URL once it is ready. Returns the exit code."""
+    """Run a gateway until SIGTERM or SIGINT, and return the exit code.
+
+    *note* gets a line when the gateway answers and Spark is starting, *say* the one with its URL once it is ready.
+    """
     end = _End()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: end.came.set())
@@ -68,6 +72,9 @@ def serve(
         gateway = Gateway(config, home, environ, watch=watch)
         try:
             gateway.start()
+            note(
+                f"The gateway answers at {gateway.url}. Spark is starting, which can take half a minute; logs: {home.paths.logs}"
+            )
             start_thread("start", lambda: _say_when_ready(gateway, say), end.fail)
             end.came.wait()
         finally:

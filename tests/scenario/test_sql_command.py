@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from mt_core.cli import app
+from mt_core.client.http import GatewayClient
+from mt_core.client.prompt import CONTINUATION, PROMPT, Prompt
+from mt_core.client.table import Format
 from mt_core.sql.statements import SuspendTable
 from mt_core.tables.commands import CommandOutcome
 from tests.scenario.running_gateway import Gateway
@@ -86,3 +91,39 @@ def test_a_gateway_that_is_away_and_a_file_that_is_missing_are_named(tmp_path: P
     assert (away.exit_code, missing.exit_code) == (1, 1)
     assert "Is the gateway running? Start it with: freshtable gateway" in away.stderr
     assert "no.sql cannot be read" in missing.stderr
+
+
+def typed(gateway: Gateway, *lines: str | type[BaseException]) -> tuple[list[str], str, str]:
+    """Type lines at the prompt; return what it asked with, what it printed, and its messages. Classes are raised."""
+    asked, out, messages, left = list[str](), io.StringIO(), io.StringIO(), list(lines)
+
+    def read(prompt: str) -> str:
+        asked.append(prompt)
+        line = left.pop(0) if left else EOFError
+        if isinstance(line, str):
+            return line
+        raise line
+
+    console = Console(file=messages, width=200)
+    with GatewayClient(str(gateway.http.base_url), exact=True) as client:
+        Prompt(client, Format.CSV, out, console, read).run()
+    return asked, out.getvalue(), messages.getvalue()
+
+
+def test_a_person_types_statements_at_a_prompt_and_an_error_does_not_end_it(gateway: Gateway) -> None:
+    gateway.engine.answers["SELECT\n  1"] = gateway.engine.answers["SELECT 1"]
+
+    asked, out, messages = typed(gateway, "SELECT", "  1;", "wrong;", "SELECT 1; SELECT 1;", "", "-- a note", "QUIT;")
+
+    assert (out, len(gateway.sessions)) == ("a\n1\n" * 3, 0)
+    assert asked == [PROMPT, CONTINUATION, PROMPT, PROMPT, PROMPT, PROMPT, PROMPT]
+    assert messages.startswith(f"Connected to {gateway.http.base_url}")
+    assert "Error: [PARSE_SYNTAX_ERROR] Syntax error at or near 'wrong'." in messages
+
+
+def test_ctrl_c_at_the_prompt_drops_what_was_typed_and_ctrl_d_says_what_was_not_run(gateway: Gateway) -> None:
+    asked, out, messages = typed(gateway, "SELECT 'open;", KeyboardInterrupt, "SELECT 1;", "SELECT 1")
+
+    assert asked == [PROMPT, CONTINUATION, PROMPT, PROMPT, CONTINUATION]
+    assert out == "a\n1\n"
+    assert messages.endswith("The last statement was not run: it has no `;`.\n")

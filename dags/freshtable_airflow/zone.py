@@ -60,6 +60,6 @@ def instant_at(wall: datetime, zone: ZoneInfo) -> datetime:
 
 
 def wall_clock(instant: datetime, zone: str) -> str:
-    """Return *instant* as the `yyyy-MM-dd HH:mm:ss` that clocks in *zone* show."""
-    local = instant.astimezone(UTC).astimezone(zone_named(zone))
-    return local.replace(tzinfo=None, microsecond=0).isoformat(sep=" ")
+    """Return *instant* as the `yyyy-MM-dd HH:mm:ss` that clocks in *zone* show, with its offset when they do so again."""
+    local = instant.astimezone(UTC).astimezone(zone_named(zone)).replace(microsecond=0)
+    return (local if local.fold else local.replace(tzinfo=None)).isoformat(sep=" ")

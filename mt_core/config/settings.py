@@ -168,6 +168,19 @@ SETTINGS: tuple[Setting, ...] = (
         help="How many tables are refreshed at a time.",
     ),
     Setting(
+        key="materialized-table.refresh.timeout",
+        kind=Kind.DURATION,
+        default="0 s",
+        help="How long a refresh may take before it is ended and has FAILED; 0: as long as it likes. A table can have its own: "
+        "`WITH ('materialized-table.refresh.timeout' = '2 h')`.",
+    ),
+    Setting(
+        key="materialized-table.refresh.history",
+        kind=Kind.DURATION,
+        default="30 d",
+        help="How long ended refreshes stay in the ledger; the newest 20 of each table always do. 0: for ever.",
+    ),
+    Setting(
         key="materialized-table.catch-up.max-partitions",
         kind=Kind.INTEGER,
         default="366",

@@ -17,7 +17,7 @@ SCHEDULE_TIME_FORMAT = "yyyy-MM-dd HH:mm:ss"
 # The most letters in a row for which SimpleDateFormat and LDML mean the same; None: any number.
 LONGEST_FIELDS: Mapping[str, int | None] = {"y": None, "M": 4, "d": 2, "H": 2, "m": 2, "s": 2, "S": None}
 _PARTS = re.compile(r"(?P<literal>'(?:[^']|'')*')|(?P<field>(?P<letter>[A-Za-z])(?P=letter)*)|(?P<quote>')")
-_SCHEDULE_TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}", re.ASCII)
+_SCHEDULE_TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}([+-]\d{2}:\d{2})?", re.ASCII)
 
 
 def check_pattern(column: str, pattern: str) -> None:
@@ -61,7 +61,8 @@ def partitions_of(
 def parse_schedule_time(text: str, zone: str) -> datetime:
     """Return the UTC instant of a local `yyyy-MM-dd HH:mm:ss`; raises RequestInvalid naming the field, text and format.
 
-    A wall clock that the zone skips means the first instant after the gap, one that it shows twice means the first.
+    A wall clock that the zone skips means the first instant after the gap, one that it shows twice means the first, unless
+    an offset such as +01:00 follows it.
     """
     refusal = (
         f"scheduleTime: '{text}' cannot be read; write it as {SCHEDULE_TIME_FORMAT} in the time zone {zone}, "
@@ -70,9 +71,16 @@ def parse_schedule_time(text: str, zone: str) -> datetime:
     if not _SCHEDULE_TIME.fullmatch(text):
         raise RequestInvalid(refusal)
     try:
-        return instant_at(datetime.fromisoformat(text), zone_named(zone))
+        wall = datetime.fromisoformat(text)
+        return instant_at(wall, zone_named(zone)) if wall.tzinfo is None else wall.astimezone(UTC)
     except (ValueError, OverflowError) as cause:
         raise RequestInvalid(refusal) from cause
+
+
+def exact_schedule_time(instant: datetime, zone: str) -> str:
+    """Return *instant* as the local `yyyy-MM-dd HH:mm:ss`, with its offset if the zone shows that for the second time."""
+    local = instant.astimezone(UTC).astimezone(zone_named(zone)).replace(microsecond=0)
+    return local.isoformat(sep=" ") if local.fold else show_schedule_time(instant, zone)
 
 
 def show_schedule_time(instant: datetime, zone: str) -> str:

@@ -54,10 +54,10 @@ class RefreshRun:
     """One row of the ledger. `run_id` is a UUID and an operation handle; instants are UTC.
 
     `points` are the grid points the run covers when it is done; `solo` runs take no further due points, come after all others,
-    and are followed by one for the next of `rest`; `alike` single points before it failed in a row, with `error_before`;
-    `request` is what was asked for with `request_key`; `claim` is 0 until a worker has claimed it; `vector` is the source
-    vector it read; `decision` is refresh, skip or suspended, and `reason` says why; `request_attempt` is the highest of the
-    attempts, as the requester counts them, that asked for the run.
+    and are followed by one for the next of `rest`; `alike` single points before it failed in a row, with `error_before`; its
+    attempt is ended at `deadline` (None: never); `request` is what was asked for with `request_key`; `claim` is 0 until a
+    worker has claimed it; `vector` is the source vector it read; `decision` is refresh, skip or suspended, and `reason` says
+    why; `request_attempt` is the highest of the attempts, as the requester counts them, that asked for the run.
     """
 
     run_id: str
@@ -79,6 +79,7 @@ class RefreshRun:
     claim: int = 0
     owner: str | None = None
     lease_until: datetime | None = None
+    deadline: datetime | None = None
     cancel_requested: bool = False
     covered_by: str | None = None
     retry_of: str | None = None

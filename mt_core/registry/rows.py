@@ -109,7 +109,7 @@ def run_of(row: Row) -> RefreshRun:
     body["scope"] = Scope.from_json(body.get("scope"))
     body["points"], body["rest"] = _instants(body.get("points", ())), _instants(body.get("rest", ()))
     body.pop("solo", None)  # a column since migration 0004
-    for name in ("started_at", "finished_at"):
+    for name in ("started_at", "finished_at", "deadline"):
         body[name] = _maybe_instant(body.get(name))
     if "vector" in body:
         body["vector"] = tuple(body["vector"])

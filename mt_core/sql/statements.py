@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mt_core.model.freshness import Freshness
+from mt_core.model.run import RunStatus
 from mt_core.model.table import Namespace, RefreshMode, TableIdentifier
 
 Name = tuple[str, ...]
@@ -134,9 +135,10 @@ class DescribeTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowRefreshes:
-    """SHOW REFRESHES [FOR name] [LIMIT n]."""
+    """SHOW REFRESHES [FOR name] [WHERE status = 'STATUS'] [LIMIT n]."""
 
     name: Name | None = None
+    status: RunStatus | None = None
     limit: int | None = None
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from mt_core.errors import SqlSyntaxError, Unsupported
+from mt_core.model.run import RunStatus
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.catalog_reader import read_explain
 from mt_core.sql.create import read_create, read_interval
@@ -26,6 +27,7 @@ from mt_core.sql.statements import (
 )
 from mt_core.tokens import TokenKind
 
+MOST_REFRESHES = 10_000
 _COLUMNS_COME_FROM_THE_QUERY = "its columns come from its query: use ALTER MATERIALIZED TABLE … AS query"
 _USE_CREATE_OR_ALTER = "use CREATE OR ALTER MATERIALIZED TABLE"
 
@@ -170,15 +172,26 @@ def _read_show_create(cursor: Cursor, *, or_alter: bool) -> ShowCreateTable:
 
 def show_refreshes(cursor: Cursor, text: str) -> Statement | None:
     name = cursor.name() if cursor.accept("FOR") else None
+    status = _read_status(cursor) if cursor.accept("WHERE") else None
     limit = _read_limit(cursor) if cursor.accept("LIMIT") else None
-    cursor.expect_end("FOR name, LIMIT n, or the end of the statement")
-    return ShowRefreshes(name=name, limit=limit)
+    cursor.expect_end("FOR name, WHERE status = '…', LIMIT n, or the end of the statement")
+    return ShowRefreshes(name=name, status=status, limit=limit)
+
+
+def _read_status(cursor: Cursor) -> RunStatus:
+    cursor.expect("STATUS")
+    cursor.expect_symbol("=")
+    if (token := cursor.peek()) and token.value.upper() not in RunStatus.__members__:
+        raise cursor.error("a status in quotes: " + ", ".join(f"'{status}'" for status in RunStatus))
+    return RunStatus(cursor.string("a status in quotes").upper())
 
 
 def _read_limit(cursor: Cursor) -> int:
     token = cursor.peek()
     if token is None or token.kind is not TokenKind.NUMBER or not re.fullmatch("[0-9]{1,9}", token.text):
         raise cursor.error("a whole number of rows")
+    if int(token.text) > MOST_REFRESHES:
+        raise cursor.error(f"at most {MOST_REFRESHES} rows; WHERE status = '…' and FOR name choose among them")
     cursor.take()
     return int(token.text)
 

@@ -36,6 +36,7 @@ from mt_core.tables.ports import (
     Write,
 )
 from mt_core.tables.services import query_of
+from mt_core.tables.settings import TIMEOUT_KEY
 
 MAX_RESTARTS = 3
 MAX_CONFLICTS = 100
@@ -195,12 +196,22 @@ class Attempt:
         except Canceled as error:
             if self._ledger.withdrawn(self._run.run_id):
                 raise _Ended(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"}) from error
+            if self._ledger.is_overdue(self.claimed):
+                raise _Ended(status=RunStatus.FAILED, changes={"error": self._timed_out()}) from error
             raise
         except SourcesChanged as error:
             if self._restarts >= MAX_RESTARTS:
                 raise
             self._vector = self._engine.read_vector(self.query)
             raise _Restart from error
+
+    def _timed_out(self) -> str:
+        begun, deadline = self._run.started_at, self._run.deadline
+        seconds = (deadline - begun).total_seconds() if deadline and begun else 0
+        return (
+            f"Refresh of {self._identifier} took longer than {seconds:.0f} s and was ended; make its query cheaper, or raise "
+            f"{TIMEOUT_KEY}, for this table with CREATE OR ALTER MATERIALIZED TABLE … WITH ('{TIMEOUT_KEY}' = '…')."
+        )
 
     def _summary(self) -> dict[str, str]:
         """What the snapshot says of its run."""

@@ -15,7 +15,7 @@ from mt_core.tables.fingerprint import fingerprint_of
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.ports import Query, Transaction
 from mt_core.tables.services import TableServices, storage_spec, workflow_of
-from mt_core.tables.settings import InitialRefresh
+from mt_core.tables.settings import InitialRefresh, refresh_timeout_of
 from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import DeleteRefreshWorkflow
 
@@ -29,7 +29,8 @@ def create(
     _refuse_taken(services, identifier)
     table = in_transaction(services.registry, lambda tx: _announce(services, tx, identifier, definition))
     try:
-        services.engine.create_storage(storage_spec(table))
+        with services.names.alone(identifier):
+            services.engine.create_storage(storage_spec(table))
         table = services.intents.step(table, "workflow")
         handler = services.scheduler.create_refresh_workflow(workflow_of(table, paused=False))
         run_id = _activate(services, table, handler)
@@ -52,6 +53,7 @@ def declared(
         zone=context.properties.get(ZONE_KEY, services.settings.zone),
         settings={key: value for key, value in context.properties.items() if key.startswith("spark.")},
     )
+    refresh_timeout_of(statement.options, services.settings)
     analysed = services.engine.analyse(query)
     definition = define(statement, analysed, identifier=identifier, context=context, settings=services.settings)
     produced = {column.name: column for column in analysed.columns}
@@ -156,7 +158,8 @@ def undo_create(services: TableServices, table: MaterializedTable) -> None:
     """Take back a CREATE, backwards; harmless for steps that never happened, and to repeat."""
     handler = RefreshHandler(scheduler=table.scheduler, workflow_id=table.table_id)
     services.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
-    services.engine.drop_storage(table.identifier, table.table_id, table.location)
+    with services.names.alone(table.identifier):
+        services.engine.drop_storage(table.identifier, table.table_id, table.location)
 
     def forget(tx: Transaction) -> None:
         now = tx.table(table.table_id)

@@ -90,7 +90,8 @@ def sweep(services: TableServices, tombstone: Tombstone) -> None:
             services.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
         except WorkflowError as error:
             failure = error
-    services.engine.drop_storage(tombstone.identifier, tombstone.table_id, tombstone.location)
+    with services.names.alone(tombstone.identifier):
+        services.engine.drop_storage(tombstone.identifier, tombstone.table_id, tombstone.location)
     if failure is not None:
         raise failure
     in_transaction(services.registry, lambda tx: tx.delete_tombstone(tombstone.table_id))

@@ -18,7 +18,7 @@ from mt_core.tables.decide import SUSPENDED
 from mt_core.tables.fingerprint import fingerprint_of
 from mt_core.tables.periodic import PeriodicRuns
 from mt_core.tables.ports import Registry, Transaction
-from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.settings import ManagerSettings, refresh_timeout_of
 
 MAX_ATTEMPTS = 3
 _TRIES = 20
@@ -129,12 +129,14 @@ class Ledger:
 
     def _claimed(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> Claimed:
         wider = self._periodic.widened(tx, table, run) if run.claim == 0 else run
+        timeout = refresh_timeout_of(table.definition.options, self._settings)
         claimed = wider.advance(
             RunStatus.RUNNING,
             claim=tx.next_claim(table.table_id),
             owner=self._settings.owner,
             lease_until=tx.now() + self._settings.lease,
             started_at=tx.now(),
+            deadline=tx.now() + timeout if timeout else None,
             finished_at=None,
             job_id=self._new_id().replace("-", ""),
             fingerprint=fingerprint_of(table.definition, {**table.dynamic_options, **run.options}),
@@ -171,6 +173,11 @@ class Ledger:
             return True
 
         return in_transaction(self.registry, work)
+
+    def is_overdue(self, claimed: Claimed) -> bool:
+        """Whether the run takes longer than it may."""
+        deadline = claimed.run.deadline
+        return deadline is not None and in_transaction(self.registry, lambda tx: tx.now()) >= deadline
 
     def withdrawn(self, run_id: str) -> bool:
         """Whether every requester of the run has cancelled."""

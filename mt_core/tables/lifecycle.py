@@ -92,7 +92,8 @@ def _restore_storage(services: TableServices, table: MaterializedTable) -> bool:
     except StorageMissing:
         due = fingerprint_of(table.definition, table.dynamic_options)
         services.intents.change(table, lambda _tx, now: replace(now, rebuild_due=due))
-        services.engine.create_storage(storage_spec(table))
+        with services.names.alone(table.identifier):
+            services.engine.create_storage(storage_spec(table))
         return True
     return False
 

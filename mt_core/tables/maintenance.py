@@ -1,4 +1,4 @@
-"""Housekeeping of storage: snapshots older than `materialized-table.history` expire, and files nobody refers to go."""
+"""Housekeeping: snapshots older than `materialized-table.history` expire, files nobody refers to go, and old runs are forgotten."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.exclusive import claim_exclusively
 from mt_core.tables.pages import on_each_page
 from mt_core.tables.ports import Transaction
+from mt_core.tables.retention import forget_old_runs
 from mt_core.tables.services import TableServices
 
 log = logging.getLogger(__name__)
@@ -22,7 +23,8 @@ ORPHAN_AGE = timedelta(days=1)
 
 def maintain(services: TableServices) -> list[str]:
     """Look after every table that has something to expire and nothing to do; return what was done, in words."""
-    done: list[str] = []
+    forgotten = forget_old_runs(services)
+    done = [f"forgot {forgotten} old runs of the ledger"] if forgotten else []
     for table in on_each_page(services.registry, _idle):
         attempt(f"maintenance of {table.identifier}", partial(_look_after, services, table, done))
     return done

@@ -13,6 +13,7 @@ from mt_core.tables.drop import drop
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.lifecycle import resume, suspend
 from mt_core.tables.positions import in_statement
+from mt_core.tables.refresh_reports import RefreshReports
 from mt_core.tables.reports import Reports
 from mt_core.tables.requests import RefreshRequests
 from mt_core.tables.services import TableServices
@@ -26,6 +27,7 @@ class TableManager:
         self._services = services
         self.requests = RefreshRequests(services)
         self.reports = Reports(services)
+        self.refreshes = RefreshReports(services)
 
     def execute(self, statement: sql.Statement, context: CommandContext) -> CommandOutcome:
         try:
@@ -39,9 +41,9 @@ class TableManager:
                 return self._create(statement, context)
             case sql.ShowMaterializedTables():
                 return CommandOutcome(rows=self.reports.show_tables(statement, context))
-            case sql.ShowRefreshes(name=name, limit=limit):
+            case sql.ShowRefreshes(name=name, status=status, limit=limit):
                 identifier = self._known(name, context) if name else None
-                return CommandOutcome(rows=self.reports.show_refreshes(identifier, limit))
+                return CommandOutcome(rows=self.refreshes.show(identifier, status, limit))
             case sql.DescribeTable(name=name, extended=extended):
                 return self._describe(_identifier(name, context), extended=extended)
             case sql.DropTable(name=name, if_exists=if_exists):
@@ -67,7 +69,7 @@ class TableManager:
                 table = self._services.intents.current(self._known(name, context))
                 return CommandOutcome(rows=_text(show_create(table, or_alter=or_alter)))
             case sql.ExplainRefresh(name=name, partitions=partitions):
-                return CommandOutcome(rows=self.reports.explain_refresh(self._known(name, context), partitions))
+                return CommandOutcome(rows=self.refreshes.explain(self._known(name, context), partitions))
             case _:
                 raise MtError(f"{type(statement).__name__} is not a statement about materialized tables.")
 

@@ -21,17 +21,27 @@ from mt_core.tables.pages import every_table
 from mt_core.tables.ports import Tombstone, Transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.workflow_schedule import reschedule
+from mt_core.workflow.definitions import WorkflowDefinition
+from mt_core.workflow.handlers import RefreshHandler
+from mt_core.workflow.operations import DeleteRefreshWorkflow
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """The tombstones at an instant, and all tables as they were read from then on."""
+    """The workflow definitions and tombstones at an instant, and all tables as they were read from then on."""
 
     at: datetime
+    definitions: Sequence[WorkflowDefinition]
     tables: Sequence[MaterializedTable]
     tombstones: Sequence[Tombstone]
+
+    @property
+    def without_table(self) -> list[WorkflowDefinition]:
+        """The definitions whose table was dropped while its workflow was created again."""
+        known = {table.table_id for table in self.tables} | {tombstone.table_id for tombstone in self.tombstones}
+        return [definition for definition in self.definitions if definition.workflow_id not in known]
 
     def orphaned(self, owner: str) -> list[MaterializedTable]:
         """Return the tables whose command lost its process, if *owner* is the one that lives."""
@@ -52,6 +62,9 @@ def reconcile(services: TableServices) -> list[str]:
     for tombstone in found.tombstones:
         text = f"removed what was left of {tombstone.identifier}"
         _attempt(done, text, partial(sweep, services, tombstone))
+    for definition in found.without_table:
+        text = f"removed the workflow of {definition.identifier}, which was dropped"
+        _attempt(done, text, partial(_remove, services, definition))
     if orphaned or found.tombstones:
         found = _look(services)
     _attempt(done, "", lambda: done.extend(_workflows(services, found)))
@@ -74,8 +87,16 @@ def _attempt(done: list[str], text: str, work: Callable[[], object]) -> None:
 
 
 def _look(services: TableServices) -> _Found:
+    # Before the tables: the row of a table is there before its definition.
+    definitions = services.registry.definitions.all()
     at, tombstones = in_transaction(services.registry, lambda tx: (tx.now(), tx.tombstones()))
-    return _Found(at=at, tables=every_table(services.registry), tombstones=tombstones)
+    return _Found(at=at, definitions=definitions, tables=every_table(services.registry), tombstones=tombstones)
+
+
+def _remove(services: TableServices, definition: WorkflowDefinition) -> None:
+    handler = RefreshHandler(scheduler=services.scheduler.identifier, workflow_id=definition.workflow_id)
+    services.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
+    in_transaction(services.registry, lambda tx: tx.delete_definition(definition.workflow_id))
 
 
 def _command(table: MaterializedTable) -> str:

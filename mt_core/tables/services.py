@@ -12,6 +12,7 @@ from mt_core.model.run import RefreshRun, RunKind
 from mt_core.model.table import MaterializedTable, TableDefinition
 from mt_core.tables.intents import Intents
 from mt_core.tables.ledger import Ledger
+from mt_core.tables.name_locks import NameLocks
 from mt_core.tables.ports import Query, RefreshEngine, Registry, StorageSpec
 from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.sightings import Sightings
@@ -26,7 +27,7 @@ _STORAGE_OPTIONS = ("write.", "commit.", "history.", "read.", "format-version")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableServices:
     """Registry, engine, scheduler and clock, wired once by the application. `signal` tells workers that the ledger changed,
-    `sightings` are what was seen of the workflows last."""
+    `sightings` are what was seen of the workflows last, `names` keeps CREATE and DROP of one name apart."""
 
     registry: Registry
     engine: RefreshEngine
@@ -38,6 +39,7 @@ class TableServices:
     new_id: Callable[[], str]
     signal: Signal
     sightings: Sightings = field(default_factory=Sightings)
+    names: NameLocks = field(default_factory=NameLocks)
 
     def whole_run(self, table: MaterializedTable, kind: RunKind, now: datetime) -> RefreshRun:
         """Return a new run over the whole table."""

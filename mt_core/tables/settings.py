@@ -12,6 +12,7 @@ from mt_core.model.freshness import Freshness
 
 THRESHOLD_KEY = "materialized-table.refresh-mode.freshness-threshold"
 DEFAULT_FULL_KEY = "materialized-table.default-freshness.full"
+TIMEOUT_KEY = "materialized-table.refresh.timeout"
 DEFAULT_CONTINUOUS_KEY = "materialized-table.default-freshness.continuous"
 
 
@@ -44,6 +45,8 @@ class ManagerSettings:
     drop_wait_s: float = 10.0
     glance_s: float = 1.0
     history: timedelta = timedelta(days=7)
+    refresh_history: timedelta = timedelta(days=30)
+    refresh_timeout: timedelta = timedelta(0)
 
     def in_session(self, properties: Mapping[str, str]) -> ManagerSettings:
         """Return the settings as a session sees them, whose own values count; raises ConfigError."""
@@ -57,6 +60,13 @@ class ManagerSettings:
                 self.default_freshness_continuous if continuous is None else Freshness.of_seconds(continuous)
             ),
         )
+
+
+def refresh_timeout_of(options: Mapping[str, str], settings: ManagerSettings) -> timedelta:
+    """Return how long a refresh of a table with *options* may take, 0 for as long as it likes; raises ConfigError."""
+    if TIMEOUT_KEY not in options:
+        return settings.refresh_timeout
+    return timedelta(seconds=_duration(TIMEOUT_KEY, options) or 0)
 
 
 def _duration(key: str, properties: Mapping[str, str]) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from mt_core.background import BackgroundLoop
 from mt_core.model.run import RunStatus
@@ -73,10 +73,17 @@ class Workers:
         return any(loop.ending for loop in self._workers)
 
     def _renew(self) -> None:
-        for claimed in list(self._active.values()):
-            self._ledger.renew_lease(claimed)
+        self.look_after(list(self._active.values()))
         if self._ledger.recover():
             self._signal.set()
+
+    def look_after(self, active: Iterable[Claimed]) -> None:
+        """Renew the leases of runs at work, and end those that take longer than they may."""
+        for claimed in active:
+            self._ledger.renew_lease(claimed)
+            if self._ledger.is_overdue(claimed):
+                # The attempt itself says what this means, as it does when its requesters cancel.
+                self._engine.cancel(claimed.run.job_id or "")
 
     def _log_end(self, claimed: Claimed) -> None:
         run = self._ledger.shown(claimed.run.run_id)

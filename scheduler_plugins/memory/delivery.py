@@ -22,6 +22,8 @@ _JOIN_S = 2.0
 # A wall clock can be set and a machine can sleep; neither ends a wait early, so the timer looks again this often.
 _LOOK_AGAIN = timedelta(seconds=5)
 _NOTICED_ATTEMPT = 3
+# A clock that is adjusted by less only ticks a little later.
+SETBACK = timedelta(seconds=2)
 log = logging.getLogger(__name__)
 
 
@@ -39,6 +41,8 @@ class Delivery:
         self._schedule = Timer()
         self._outbox = Outbox()
         self._missed = MissedTicks()
+        self._latest = clock.now()
+        self._setbacks = 0
         self._threads = [threading.Thread(target=self._keep_time, name=f"{THREADS}-timer", daemon=True)]
         self._threads += [
             threading.Thread(target=self._keep_sending, name=f"{THREADS}-sender-{number}", daemon=True)
@@ -134,12 +138,13 @@ class Delivery:
             if self._closed:
                 return now
             self._unseen = False
+            self._notice_setback(now, passing)
             names = self._schedule.pop_due(now)
             for name in names:
                 points = passing.of(self._workflows[name].schedule)
                 self._schedule.set(name, points.next)
                 if points.passed is not None:
-                    self._outbox.put(Tick(workflow_id=name, point=points.passed))
+                    self._outbox.put(Tick(workflow_id=name, point=points.passed, setback=self._setbacks))
             self._outbox.release(now)
             for tick in self._missed.take(now, room=not self._outbox.crowded):
                 self._outbox.put(tick)
@@ -147,6 +152,17 @@ class Delivery:
             instants = [each.next_instant() for each in (self._schedule, self._outbox, self._missed)]
         known = [instant for instant in instants if instant is not None]
         return min(*known, now + _LOOK_AGAIN) if known else None
+
+    def _notice_setback(self, now: datetime, passing: Passing) -> None:
+        """Begin at *now* again after the clock was put back: what was the next point may be an hour, or years, away."""
+        if now < self._latest - SETBACK:
+            self._setbacks += 1
+            log.warning("clock put back from %s to %s", self._latest, now, extra={"action": "clock_put_back"})
+            for name in [name for name in self._workflows if self._schedule.instant_of(name) is not None]:
+                self._schedule.set(name, passing.of(self._workflows[name].schedule).next)
+                self._outbox.drop(name)
+            self._latest = now
+        self._latest = max(self._latest, now)
 
     # --------------------------------------------------------------------------------------------------------- senders
 

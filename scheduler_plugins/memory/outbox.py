@@ -11,11 +11,12 @@ from scheduler_plugins.memory.timer import Timer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """One grid point of one workflow; `attempt` counts from 1."""
+    """One grid point of one workflow; `attempt` counts from 1, `setback` how often the clock had been put back before it."""
 
     workflow_id: str
     point: datetime
     attempt: int = 1
+    setback: int = 0
 
 
 class Outbox:

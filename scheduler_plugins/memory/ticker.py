@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 
 from mt_core.errors import SessionNotFound
-from mt_core.model.formatter import show_schedule_time
+from mt_core.model.formatter import exact_schedule_time
 from mt_core.workflow.definitions import WorkflowDefinition
 from scheduler_plugins.memory.outbox import Tick
 
@@ -106,15 +106,17 @@ class Ticker:
 def _body(definition: WorkflowDefinition, tick: Tick) -> dict[str, Any]:
     return {
         "isPeriodic": True,
-        "scheduleTime": show_schedule_time(tick.point, definition.schedule.zone),
+        "scheduleTime": exact_schedule_time(tick.point, definition.schedule.zone),
         "dynamicOptions": dict(definition.dynamic_options),
         "executionConfig": dict(definition.execution_config),
     }
 
 
 def _headers(tick: Tick) -> dict[str, str]:
+    key = f"{tick.workflow_id}/{tick.point.astimezone(UTC).isoformat()}"
     return {
-        "Idempotency-Key": f"{tick.workflow_id}/{tick.point.astimezone(UTC).isoformat()}",
+        # A point that comes again because the clock was put back is another request.
+        "Idempotency-Key": f"{key}/{tick.setback}" if tick.setback else key,
         "Freshtable-Table": tick.workflow_id,
         "Freshtable-Attempt": str(tick.attempt),
     }

@@ -238,3 +238,31 @@ def test_the_pause_between_attempts_doubles_up_to_half_a_minute(attempt: int, sh
 def test_a_pause_that_is_asked_for_counts_up_to_the_longest() -> None:
     assert retry_delay_s(1, 12.0) == 12.0
     assert retry_delay_s(1, 3600.0) == 30.0
+
+
+class TestClocks(DeliveryWorkbench):
+    def test_a_clock_put_back_by_an_hour_ticks_on_from_there(self) -> None:
+        self.create()
+        self.pass_by(timedelta(hours=2))
+        self.move_clock(-timedelta(hours=1))
+        self.create(workflow_id=OTHER)
+        self.settle()
+        before = len(self.gateway.ticks)
+
+        self.pass_by(MINUTE)
+
+        (tick,) = [tick for tick in self.gateway.ticks[before:] if tick.table_id == TABLE]
+        assert tick.schedule_time[-8:] == "11:01:00"
+        assert tick.headers["idempotency-key"] == f"{TABLE}/2024-01-03T11:01:00+00:00/1"
+
+    def test_a_clock_that_jumped_years_ahead_and_was_put_back_ticks_at_the_next_point(self) -> None:
+        self.create()
+        self.pass_by(timedelta(days=2000))
+        self.move_clock(-timedelta(days=2000))
+        self.create(workflow_id=OTHER)
+        self.settle()
+        before = len(self.gateway.ticks)
+
+        self.pass_by(MINUTE)
+
+        assert [tick.schedule_time for tick in self.gateway.ticks[before:] if tick.table_id == TABLE]

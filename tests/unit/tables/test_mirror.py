@@ -376,3 +376,39 @@ def test_a_drop_while_the_scheduler_is_away_removes_the_storage_and_is_finished_
     assert not left
     assert again == ["removed what was left of lake.default.daily"]
     assert table_id not in world.scheduler.workflows
+
+
+def test_a_definition_whose_table_was_dropped_while_its_workflow_was_made_again_is_removed(world: ManagerWorld) -> None:
+    definition = publish(world)
+    workflow = world.scheduler.workflows[world.table().table_id]
+    world.sql("DROP MATERIALIZED TABLE daily")
+    world.scheduler.workflows[workflow.workflow_id] = workflow
+    world.registry.definitions.put(definition)
+
+    done = reconcile(world.services)
+
+    assert done == ["removed the workflow of lake.default.daily, which was dropped"]
+    assert world.registry.definitions.all() == []
+    assert world.scheduler.workflows == {}
+
+
+def test_a_definition_of_a_table_that_is_there_stays(world: ManagerWorld) -> None:
+    definition = publish(world)
+
+    assert reconcile(world.services) == []
+    assert world.registry.definitions.all() == [definition]
+
+
+def test_removing_what_a_dropped_table_left_waits_for_a_create_of_its_name(world: ManagerWorld) -> None:
+    identifier = world.table().identifier
+    world.scheduler.failing["delete"] = ValueError("away")
+    world.sql("DROP MATERIALIZED TABLE daily")
+    with world.services.names.alone(identifier):
+        sweeping = threading.Thread(target=reconcile, args=[world.services])
+        sweeping.start()
+        sweeping.join(0.05)
+        swept = not sweeping.is_alive()
+    sweeping.join(5.0)
+
+    assert not swept
+    assert in_transaction(world.registry, lambda tx: list(tx.tombstones())) == []

@@ -1,0 +1,129 @@
+"""Ended runs leave the ledger after a while; what is still needed stays, and one stuck partition costs nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from mt_core.errors import SqlSyntaxError
+from mt_core.model.partition import PartitionSpec
+from mt_core.model.run import RunStatus
+from mt_core.tables.ledger import in_transaction
+from mt_core.tables.maintenance import maintain
+from mt_core.tables.retention import NEWEST_KEPT, forget_old_runs
+from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
+
+MONTH = timedelta(days=30)
+
+
+@pytest.fixture
+def world() -> ManagerWorld:
+    """A daily table with sixty days of refreshes."""
+    made = ManagerWorld()
+    made.sql(DAILY)
+    made.work()
+    tick_days(made, 60)
+    return made
+
+
+def tick_days(world: ManagerWorld, days: int) -> None:
+    for _ in range(days):
+        world.pass_days(1)
+        world.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": world.clock.now().toordinal()}])
+        world.tick(world.latest_point())
+        world.work()
+
+
+def test_ended_runs_older_than_the_history_are_forgotten(world: ManagerWorld) -> None:
+    before = world.runs()
+
+    done = maintain(world.services)
+
+    assert done[0] == "forgot 30 old runs of the ledger"
+    assert world.runs() == before[30:]
+    assert all(run.requested_at >= world.clock.now() - MONTH for run in world.runs())
+
+
+def test_what_is_due_is_the_same_after_runs_were_forgotten(world: ManagerWorld) -> None:
+    world.engine.poisoned = {PartitionSpec.of({"ds": f"{world.clock.now():%Y-%m-%d}"})}
+    tick_days(world, 50)
+    before, known = world.show("EXPLAIN REFRESH daily"), world.table()
+
+    forget_old_runs(world.services)
+
+    assert len(world.runs()) < 100
+    assert world.show("EXPLAIN REFRESH daily") == before
+    assert world.table() == known
+    world.engine.poisoned = set()
+    tick_days(world, 1)
+    assert world.table().covered_until == world.latest_point()
+
+
+def test_the_newest_runs_of_a_table_stay_whatever_their_age(world: ManagerWorld) -> None:
+    world.pass_days(400)
+
+    forget_old_runs(world.services)
+
+    assert len(world.runs()) == NEWEST_KEPT
+    assert world.show("SHOW MATERIALIZED TABLES")[0]["last refresh"] is not None
+
+
+def test_runs_that_have_not_ended_and_those_of_other_tables_stay(world: ManagerWorld) -> None:
+    world.sql(WHOLE_TABLE)
+    waiting = world.sql("ALTER MATERIALIZED TABLE daily REFRESH").wait_for
+    first = world.runs("totals")
+    world.pass_days(400)
+
+    forget_old_runs(world.services)
+
+    assert waiting in [run.run_id for run in world.runs()]
+    assert world.runs("totals") == first
+
+
+def test_all_old_runs_of_a_dropped_table_are_forgotten(world: ManagerWorld) -> None:
+    table_id = world.table().table_id
+    world.sql("DROP MATERIALIZED TABLE daily")
+    world.pass_days(31)
+
+    forget_old_runs(world.services)
+
+    assert in_transaction(world.registry, lambda tx: list(tx.runs(table_id=table_id))) == []
+
+
+def test_a_partition_that_fails_for_months_leaves_one_span_and_claims_read_no_runs(world: ManagerWorld) -> None:
+    world.engine.poisoned = {PartitionSpec.of({"ds": f"{world.clock.now():%Y-%m-%d}"})}
+
+    tick_days(world, 100)
+
+    table = world.table()
+    assert len(table.covered or ()) == 1
+    assert len(table.failing) == 1
+    assert (table.covered or ())[0][1] == world.latest_point()
+
+
+def test_show_refreshes_reads_more_than_a_page_and_refuses_to_read_everything(world: ManagerWorld) -> None:
+    tick_days(world, 500)
+
+    shown = world.show("SHOW REFRESHES LIMIT 10000")
+    refused = world.refused(lambda: world.sql("SHOW REFRESHES LIMIT 999999999"), SqlSyntaxError)
+
+    assert [row["refresh"] for row in shown] == [run.run_id for run in reversed(world.runs())]
+    assert "at most 10000 rows" in refused
+
+
+def test_show_refreshes_of_one_status(world: ManagerWorld) -> None:
+    world.engine.failing["write"] = RuntimeError("no executor")
+    world.sql("ALTER MATERIALIZED TABLE daily REFRESH")
+    world.work()
+
+    (failed,) = world.show("SHOW REFRESHES FOR daily WHERE status = 'failed' LIMIT 5")
+
+    assert (failed["status"], failed["kind"]) == ("FAILED", "MANUAL")
+    assert world.show("SHOW REFRESHES WHERE status = 'RUNNING'") == []
+
+
+def test_a_status_that_does_not_exist_is_refused_with_those_that_do(world: ManagerWorld) -> None:
+    text = world.refused(lambda: world.sql("SHOW REFRESHES WHERE status = 'BROKEN'"), SqlSyntaxError)
+
+    assert all(f"'{status}'" in text for status in RunStatus)

@@ -17,6 +17,7 @@ FORMATTER_PREFIX = "partition.fields."
 FORMATTER_SUFFIX = ".date-formatter"
 Namespace = tuple[str, ...]
 _LEVEL = re.compile(r"`(?:[^`]|``)*`|[^.]+")
+_RECORDED = frozenset({"query_types", "sources"})
 
 
 class RefreshMode(StrEnum):
@@ -98,7 +99,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDefinition:
-    """What a CREATE MATERIALIZED TABLE said, resolved: the part of a table that only users change."""
+    """What a CREATE MATERIALIZED TABLE said, resolved: the part of a table that only users change.
+
+    `query_types` are the types that the query's columns had when it was defined, by their names in the table; `sources` are
+    the tables it read then. Both are empty in a definition of an earlier release.
+    """
 
     columns: tuple[Column, ...]
     original_query: str
@@ -113,6 +118,8 @@ class TableDefinition:
     catalog: str = ""
     namespace: Namespace = ()
     settings: Mapping[str, str] = field(default_factory=dict)
+    query_types: Mapping[str, str] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
 
     @property
     def date_formatters(self) -> dict[str, str]:
@@ -129,7 +136,9 @@ class TableDefinition:
         body["freshness"] = {"amount": self.freshness.amount, "unit": self.freshness.unit}
         body["options"], body["settings"] = dict(self.options), dict(self.settings)
         body["namespace"] = namespace_text(self.namespace)
-        return body
+        # Left out when empty, as in what earlier releases wrote.
+        body["query_types"], body["sources"] = dict(self.query_types), list(self.sources)
+        return {key: value for key, value in body.items() if value or key not in _RECORDED}
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> TableDefinition:
@@ -137,6 +146,7 @@ class TableDefinition:
         facts["columns"] = tuple(Column(**column) for column in facts["columns"])
         facts["partition_keys"] = tuple(facts["partition_keys"])
         facts["namespace"] = namespace_of(facts.get("namespace", ""))
+        facts["sources"] = tuple(facts.get("sources", ()))
         facts["freshness"] = Freshness(**facts["freshness"])
         facts["refresh_mode"] = RefreshMode(facts["refresh_mode"])
         return cls(**facts)

@@ -12,7 +12,9 @@ from mt_core.spark.catalogs import active, sql_name
 from mt_core.spark.columns import columns_of
 from mt_core.spark.contexts import QueryContexts
 from mt_core.spark.driver import SparkDriver
+from mt_core.spark.failures import SPARK_ERRORS
 from mt_core.spark.relations import ParsedQuery, base_relations, parse
+from mt_core.spark.stars import StarWriter
 from mt_core.spark.views import Names
 from mt_core.tables.ports import AnalysedQuery, Query
 
@@ -49,8 +51,8 @@ class QueryAnalysis:
 
 
 def _analysed(session: SparkSession, query: Query) -> AnalysedQuery:
-    parsed = parse(session, query.text)
     names = Names(session)
+    parsed = parse(session, query.text)
     _refuse_session_bound(parsed, names)
     analysed = session.sql(query.text)._jdf.queryExecution().analyzed()
     if analysed.isStreaming():
@@ -58,10 +60,37 @@ def _analysed(session: SparkSession, query: Query) -> AnalysedQuery:
     columns = columns_of(analysed.schema())
     _refuse_duplicates(columns)
     known = frozenset(base.parts for base in base_relations(analysed) if base.parts is not None)
+    text = _without_stars(session, query.text, columns)
+    starless = parsed if text == query.text else parse(session, text)
     return AnalysedQuery(
         columns=columns,
-        expanded_query="".join(_qualified(parsed, names, known)),
-        sources=tuple(dict.fromkeys(_sources(parsed, names, known))),
+        expanded_query="".join(_qualified(starless, names, known)),
+        sources=tuple(sorted(map(display_name, known))),
+        relations=frozenset(
+            each.parts[0].lower() for each in parsed.relations if len(each.parts) == 1 and not each.cte
+        ),
+        functions=frozenset(parts[0].lower() for parts in parsed.functions if len(parts) == 1),
+    )
+
+
+def _without_stars(session: SparkSession, text: str, columns: tuple[Column, ...]) -> str:
+    """Return *text* with its stars written out: as a source gets, loses or moves columns, the query goes on meaning the same."""
+    starless = StarWriter(session, text).written_out()
+    if starless == text:
+        return text
+    try:
+        found = columns_of(session.sql(starless)._jdf.queryExecution().analyzed().schema())
+    except SPARK_ERRORS as cause:
+        raise _not_without_stars() from cause
+    if found != columns:
+        raise _not_without_stars()
+    return starless
+
+
+def _not_without_stars() -> DefinitionInvalid:
+    return DefinitionInvalid(
+        "The stars of the query cannot be written out as columns, and would mean others once a source changes its columns; "
+        "name the columns in the place of each *."
     )
 
 
@@ -97,15 +126,3 @@ def _qualified(parsed: ParsedQuery, names: Names, known: frozenset[tuple[str, ..
         yield sql_name(parts)
         position = relation.stop
     yield parsed.text[position:]
-
-
-def _sources(parsed: ParsedQuery, names: Names, known: frozenset[tuple[str, ...]]) -> Iterator[str]:
-    catalog, namespace = names.current()
-    for relation in parsed.relations:
-        if not relation.cte:
-            parts = names.qualify(relation.parts, catalog, namespace)
-            named = parts in known or names.view(parts) is not None
-            yield display_name(parts) if named else parsed.text[relation.start : relation.stop]
-    if parsed.identifier_clause:
-        # What IDENTIFIER() named, only the plan knows.
-        yield from sorted(map(display_name, known))

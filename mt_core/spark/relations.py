@@ -16,7 +16,7 @@ from mt_core.spark.catalogs import jvm_of, state_of
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 _COMMAND = f"{_LOGICAL}.Command"
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
-_TABLE_WORD = re.compile(r"\bTABLE(?:\s|/\*.*?\*/|--[^\n]*\n)*$", re.IGNORECASE | re.DOTALL)
+TABLE_WORD = re.compile(r"\bTABLE(?:\s|/\*.*?\*/|--[^\n]*\n)*$", re.IGNORECASE | re.DOTALL)
 _ALIAS_NODES = frozenset({"SubqueryAlias", "UnresolvedSubqueryColumnAliases"})
 _IDENTIFIER_NODES = ("PlanWithUnresolvedIdentifier", "ExpressionWithUnresolvedIdentifier")
 
@@ -97,16 +97,16 @@ class _Walk:
 
     def _with(self, plan: Any, scope: frozenset[str]) -> None:
         recursive = plan.allowRecursion()
-        for entry in _each(plan.cteRelations()):
+        for entry in each(plan.cteRelations()):
             name = frozenset({str(entry._1()).lower()})
             self.root(entry._2(), scope | name if recursive else scope)
             scope |= name
         self.plan(plan.child(), scope)
 
     def _relation(self, plan: Any, scope: frozenset[str], *, aliased: bool, travel: str | None = None) -> None:
-        parts, origin = tuple(str(part) for part in _each(plan.multipartIdentifier())), plan.origin()
+        parts, origin = tuple(str(part) for part in each(plan.multipartIdentifier())), plan.origin()
         start = int(origin.startIndex().get())
-        word = _TABLE_WORD.search(self.text[:start])
+        word = TABLE_WORD.search(self.text[:start])
         self.relations.append(
             RelationName(
                 parts=parts,
@@ -121,10 +121,10 @@ class _Walk:
         )
 
     def _inner(self, plan: Any, scope: frozenset[str], *, aliased: bool) -> None:
-        for child in _each(plan.children()):
+        for child in each(plan.children()):
             self.plan(child, scope, aliased=aliased)
         if plan.containsPattern(self._has_subquery):
-            for expression in _each(plan.expressions()):
+            for expression in each(plan.expressions()):
                 self._expression(expression, scope)
 
     def _expression(self, expression: Any, scope: frozenset[str]) -> None:
@@ -132,7 +132,7 @@ class _Walk:
             return
         if self._subquery.isInstance(expression):
             self.plan(expression.plan(), scope)
-        for child in _each(expression.children()):
+        for child in each(expression.children()):
             self._expression(child, scope)
 
 
@@ -158,8 +158,8 @@ class BaseRelation:
 
 def base_relations(analysed: Any) -> tuple[BaseRelation, ...]:
     """Return what an analysed plan reads, below views, WITH queries and subqueries."""
-    plans = [analysed, *_each(analysed.subqueriesAll())]
-    leaves = [leaf for plan in plans for leaf in _each(plan.collectLeaves())]
+    plans = [analysed, *each(analysed.subqueriesAll())]
+    leaves = [leaf for plan in plans for leaf in each(plan.collectLeaves())]
     return tuple(base for base in map(_base, leaves) if base is not None)
 
 
@@ -204,7 +204,7 @@ def _travel(plan: Any) -> str:
     return str(version.get()) if version.isDefined() else "timestamp"
 
 
-def _each(sequence: Any) -> Iterator[Any]:
+def each(sequence: Any) -> Iterator[Any]:
     return (sequence.apply(index) for index in range(sequence.size()))
 
 

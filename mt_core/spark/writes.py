@@ -15,12 +15,14 @@ from mt_core.errors import EngineError, QueryFailed, RequestInvalid, SourcesChan
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.table import Column, quoted
 from mt_core.spark.catalogs import Catalogs, active
+from mt_core.spark.columns import spelled
 from mt_core.spark.conf import REFRESH_POOL
 from mt_core.spark.contexts import QueryContexts
 from mt_core.spark.driver import SparkDriver
 from mt_core.spark.metadata import RUN_ID
 from mt_core.spark.sources import SourceVersions
 from mt_core.tables.ports import Staged, Write
+from mt_core.tables.shape import stored_order
 
 BRANCH_SELECTOR = "branch_"
 _OPTION_PREFIX = "write."
@@ -86,17 +88,12 @@ class StagedWrites:
 
 
 def _shaped(rows: DataFrame, write: Write) -> DataFrame:
-    """Give *rows* the table's column names by position; columns the query does not have yet are NULL."""
-    given, names = len(rows.columns), [column.name for column in write.columns]
-    if given > len(names):
-        raise QueryFailed(
-            f"The query gives {given} columns and {write.table} has {len(names)}; "
-            "a source may have got new columns: ALTER the materialized table."
-        )
-    named = rows.toDF(*names[:given])
-    for column in write.columns[given:]:
-        named = named.withColumn(column.name, lit(None).cast(column.type))
-    return named
+    """Give *rows* the table's columns: matched by name, whatever their order."""
+    produced = tuple(Column(name=field.name, type=spelled(field.dataType)) for field in rows.schema.fields)
+    names = stored_order(write.table, produced, write.columns, write.query_types)
+    return rows.select(
+        *(col(quoted(name)).alias(column.name) for name, column in zip(names, write.columns, strict=True))
+    )
 
 
 def _predicate(scope: Scope, columns: Sequence[Column]) -> SparkColumn | None:

@@ -17,7 +17,7 @@ from mt_core.model.table import Column, MaterializedTable, RefreshMode, RefreshS
 from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.commands import CommandContext, CommandOutcome
 from mt_core.tables.create import declared
-from mt_core.tables.definition import check_appended, derive
+from mt_core.tables.definition import check_appended, derive, recorded_types, settings_of
 from mt_core.tables.exclusive import claim_exclusively
 from mt_core.tables.fingerprint import fingerprint_of
 from mt_core.tables.ports import Transaction
@@ -30,15 +30,18 @@ def alter_query(
 ) -> CommandOutcome:
     """Give the table another query, which may append nullable columns at the end; the whole table is due to be rebuilt."""
     table = services.intents.current(identifier)
-    old = replace(table.definition, catalog=context.catalog, namespace=context.namespace)
+    old = replace(table.definition, catalog=context.catalog, namespace=context.namespace, settings=settings_of(context))
     analysed = services.engine.analyse(query_of(old, query))
     columns = services.engine.check_columns(identifier, analysed.columns)
     appended = check_appended(identifier, table.definition.columns, columns)
+    stored = (*table.definition.columns, *appended)
     new = replace(
         old,
         original_query=query,
         expanded_query=analysed.expanded_query,
-        columns=(*table.definition.columns, *appended),
+        columns=stored,
+        query_types=recorded_types(stored, analysed),
+        sources=analysed.sources,
     )
     return _redefine(services, table, new, appended)
 

@@ -23,6 +23,7 @@ from mt_core.errors import (
 )
 from mt_core.model.partition import Scope
 from mt_core.model.run import RunStatus
+from mt_core.model.table import TableIdentifier
 from mt_core.tables.decide import comparable, decide
 from mt_core.tables.ledger import MAX_ATTEMPTS, Claimed, Ledger
 from mt_core.tables.ports import (
@@ -37,6 +38,7 @@ from mt_core.tables.ports import (
 )
 from mt_core.tables.services import query_of
 from mt_core.tables.settings import TIMEOUT_KEY
+from mt_core.tables.shape import with_way_out
 
 MAX_RESTARTS = 3
 MAX_CONFLICTS = 100
@@ -103,7 +105,7 @@ class Attempt:
         except EngineUnavailable:
             raise
         except MtError as error:
-            yield from self._finish(_failed(error))
+            yield from self._finish(_failed(error, self._identifier))
 
     def _work(self) -> Steps:
         if self.claimed.lost_too_often:
@@ -191,6 +193,7 @@ class Attempt:
                     scope=self._scope,
                     summary=self._summary(),
                     options={**self._table.dynamic_options, **self._run.options},
+                    query_types=self._table.definition.query_types,
                 )
             )
         except Canceled as error:
@@ -331,10 +334,10 @@ def _as_published(snapshot: Snapshot | None) -> dict[str, Any]:
     }
 
 
-def _failed(error: MtError) -> _Ended:
+def _failed(error: MtError, table: TableIdentifier) -> _Ended:
     return _Ended(
         status=RunStatus.FAILED,
-        changes={"error": str(error), "cause": str(error.__cause__) if error.__cause__ else None},
+        changes={"error": with_way_out(error, table), "cause": str(error.__cause__) if error.__cause__ else None},
     )
 
 

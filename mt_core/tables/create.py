@@ -9,7 +9,7 @@ from mt_core.model.run import RunKind
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableDefinition, TableIdentifier
 from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.commands import CommandContext, CommandOutcome
-from mt_core.tables.definition import ZONE_KEY, define, formatter_warnings
+from mt_core.tables.definition import ZONE_KEY, define, formatter_warnings, settings_of
 from mt_core.tables.drop import sweep
 from mt_core.tables.fingerprint import fingerprint_of
 from mt_core.tables.ledger import in_transaction
@@ -51,7 +51,7 @@ def declared(
         catalog=context.catalog,
         namespace=context.namespace,
         zone=context.properties.get(ZONE_KEY, services.settings.zone),
-        settings={key: value for key, value in context.properties.items() if key.startswith("spark.")},
+        settings=settings_of(context),
     )
     refresh_timeout_of(statement.options, services.settings)
     analysed = services.engine.analyse(query)

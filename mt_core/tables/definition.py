@@ -52,9 +52,22 @@ def define(
         options=options,
         catalog=context.catalog,
         namespace=context.namespace,
-        settings={key: value for key, value in sorted(context.properties.items()) if key.startswith("spark.")},
+        settings=settings_of(context),
+        query_types=recorded_types(columns, analysed),
+        sources=analysed.sources,
     )
     return replace(definition, options=_checked_formatters(definition, identifier))
+
+
+def settings_of(context: CommandContext) -> dict[str, str]:
+    """Return the settings of a session that stay with the query of a table."""
+    return {key: value for key, value in sorted(context.properties.items()) if key.startswith("spark.")}
+
+
+def recorded_types(columns: Sequence[Column], analysed: AnalysedQuery) -> dict[str, str]:
+    """Return the types that the query gives, by the names of the table's columns."""
+    produced = {column.name.lower(): column.type for column in analysed.columns}
+    return {column.name: produced[column.name.lower()] for column in columns}
 
 
 def derive(

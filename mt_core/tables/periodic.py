@@ -16,6 +16,7 @@ from mt_core.model.partition import WHOLE
 from mt_core.model.run import DONE, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.due import cover, covered_by, due_share, is_due, scope_of
+from mt_core.tables.fingerprint import fingerprint_of
 from mt_core.tables.ports import Transaction
 
 MOST_ALIKE = 3
@@ -119,7 +120,7 @@ def _marked(tx: Transaction, table: MaterializedTable, run: RefreshRun) -> Mater
     if run.status in DONE:
         if table.definition.date_formatters and run.points:
             marked = cover(with_spans(tx, marked), run.points)
-        if run.scope.whole and run.fingerprint == table.rebuild_due:
+        if run.scope.whole and table.rebuild_due is not None and _computed(table, run):
             marked = replace(marked, rebuild_due=None)
     failing = [point for point in marked.failing if point not in run.points or run.status not in DONE]
     if run.solo and len(run.points) == 1 and run.status is RunStatus.FAILED:
@@ -142,3 +143,9 @@ def _without_digits(error: str | None) -> str:
 
 def _newest_first(points: Iterable[datetime]) -> tuple[datetime, ...]:
     return tuple(sorted(points, reverse=True))
+
+
+def _computed(table: MaterializedTable, run: RefreshRun) -> bool:
+    """Return whether *run* computed the table as it is defined now; an upgrade may have given its query another text."""
+    current = fingerprint_of(table.definition, {**table.dynamic_options, **run.options})
+    return run.fingerprint in (table.rebuild_due, current)

@@ -156,11 +156,17 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalysedQuery:
-    """What a query gives: its columns, its text with every relation qualified, and the relations it reads."""
+    """What a query gives: its columns, and its text with every relation qualified and every star written out.
+
+    `sources` are the full names of the tables it reads, also below views; `relations` and `functions` are the names of one
+    part that its text has, in lower case: those that a session may hide.
+    """
 
     columns: tuple[Column, ...]
     expanded_query: str
     sources: tuple[str, ...]
+    relations: frozenset[str] = frozenset()
+    functions: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +262,8 @@ class Snapshot:
 class Write:
     """Rows to compute and to stage on a branch: the query at *vector*, restricted to *scope*, overwriting exactly *scope*.
 
-    `summary` goes into the snapshot; `options` are the dynamic options of the write.
+    `summary` goes into the snapshot; `options` are the dynamic options of the write; `query_types` are the types that the
+    columns of the query had when it was defined (empty: not known).
     """
 
     job_id: str
@@ -268,6 +275,7 @@ class Write:
     scope: Scope
     summary: Mapping[str, str]
     options: Mapping[str, str] = field(default_factory=dict)
+    query_types: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

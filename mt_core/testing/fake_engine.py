@@ -1,6 +1,8 @@
 """FakeEngine: an in-memory store of versioned tables with the same open, write and publish rules as the real engine.
 
-It understands `SELECT * FROM <source>` alone. Faults can be planned: a query that fails for some partitions, a commit whose
+It understands `SELECT * FROM <source>`, and the same with columns, alone.
+
+Faults can be planned: a query that fails for some partitions, a commit whose
 answer is lost (after or before it landed), an engine that is away, an operation that fails (an MtError or a BaseException is
 raised as it is, any other exception inside an EngineError).
 """
@@ -27,7 +29,7 @@ from mt_core.errors import (
     TableExists,
 )
 from mt_core.model.partition import PartitionSpec, Scope
-from mt_core.model.table import Column, TableIdentifier
+from mt_core.model.table import Column, TableIdentifier, quoted
 from mt_core.tables.ports import (
     AnalysedQuery,
     MetadataChange,
@@ -41,9 +43,10 @@ from mt_core.tables.ports import (
     StorageSpec,
     Write,
 )
+from mt_core.tables.shape import stored_order
 from mt_core.testing.fake_tables import FakeSource, FakeStorage, Row, StoredSnapshot
 
-_SELECT = re.compile(r"(?is)^\s*select\s+\*\s+from\s+(?P<name>[\w.`]+)\s*$")
+_SELECT = re.compile(r"(?is)^\s*select\s+(?P<columns>\*|[\w`, ]+)\s+from\s+(?P<name>[\w.`]+)\s*$")
 
 
 class FakeEngine:
@@ -155,7 +158,12 @@ class FakeEngine:
     def analyse(self, query: Query) -> AnalysedQuery:
         self._check("analyse")
         name, source = self._source(query)
-        return AnalysedQuery(columns=source.columns, expanded_query=f"SELECT * FROM {name}", sources=(name,))
+        columns = _selected(query, source)
+        listed = ", ".join(quoted(column.name) for column in columns)
+        relations = frozenset({name.rsplit(".", 1)[-1]} if "." not in _parsed(query)["name"] else ())
+        return AnalysedQuery(
+            columns=columns, expanded_query=f"SELECT {listed} FROM {name}", sources=(name,), relations=relations
+        )
 
     def check_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> tuple[Column, ...]:
         self._check("check_columns")
@@ -170,6 +178,7 @@ class FakeEngine:
     def read_vector(self, query: Query) -> SourceVector:
         self._check("read_vector")
         name, source = self._source(query)
+        _selected(query, source)
         version = {"uuid": source.uuid, "snapshot": source.data_version(), "schema": 0, "at": source.current}
         entry = SourceVersion(name=name, kind="table", version=version)
         return SourceVector(sources=(entry,), unstable=self.unstable)
@@ -178,10 +187,7 @@ class FakeEngine:
         return identifier in self.storages or str(identifier) in self.sources
 
     def _source(self, query: Query) -> tuple[str, FakeSource]:
-        match = _SELECT.match(query.text)
-        if match is None:
-            raise QueryFailed("the fake engine reads SELECT * FROM source alone", error_class="PARSE_SYNTAX_ERROR")
-        name = match["name"].replace("`", "")
+        name = _parsed(query)["name"].replace("`", "")
         full = name if name.count(".") == 2 else f"{query.catalog}.{'.'.join(query.namespace)}.{name}"
         if full not in self.sources:
             raise QueryFailed(
@@ -304,7 +310,9 @@ class FakeEngine:
             head = storage.branches.get(write.branch)
             _, source = self._source(write.query)
             version = (write.vector.sources[0].version or {})["at"]
-            rows = tuple(row for row in source.versions[version] if _inside(row, write.scope))
+            names = stored_order(write.table, _selected(write.query, source), write.columns, write.query_types)
+            read = ({name: row.get(name) for name in names} for row in source.versions[version])
+            rows = tuple(row for row in read if _inside(row, write.scope))
             before = storage.snapshots[head].rows if head is not None else ()
             kept = tuple(row for row in before if not _inside(row, write.scope))
             facts = _facts(self._next_id(), write)
@@ -341,6 +349,26 @@ class FakeEngine:
 
     def _next_id(self) -> str:
         return str(next(self._numbers))
+
+
+def _parsed(query: Query) -> re.Match[str]:
+    match = _SELECT.match(query.text)
+    if match is None:
+        raise QueryFailed("the fake engine reads SELECT * FROM source alone", error_class="PARSE_SYNTAX_ERROR")
+    return match
+
+
+def _selected(query: Query, source: FakeSource) -> tuple[Column, ...]:
+    """Return the columns that *query* gives, in its order."""
+    listed = _parsed(query)["columns"]
+    if listed == "*":
+        return source.columns
+    known = {column.name.lower(): column for column in source.columns}
+    names = [name.strip().strip("`") for name in listed.split(",")]
+    for name in names:
+        if name.lower() not in known:
+            raise QueryFailed(f"column {name} cannot be resolved", error_class="UNRESOLVED_COLUMN.WITH_SUGGESTION")
+    return tuple(known[name.lower()] for name in names)
 
 
 def _facts(snapshot_id: str, write: Write) -> Snapshot:

@@ -12,6 +12,7 @@ from mt_core.model.freshness import Freshness
 from mt_core.model.partition import WHOLE
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import Column, RefreshStatus
+from mt_core.tables.ledger import in_transaction
 from mt_core.testing.manager_world import DAILY, ManagerWorld
 
 DS, AMOUNT, NOTE = (
@@ -61,7 +62,7 @@ def test_another_query_rebuilds_the_table(world: ManagerWorld, statement: str) -
 
     assert (definition.original_query, definition.expanded_query) == (
         "SELECT * FROM doubled",
-        "SELECT * FROM lake.default.doubled",
+        "SELECT `ds`, `amount` FROM lake.default.doubled",
     )
     assert due is not None
     rebuild = world.runs()[-1]
@@ -341,3 +342,12 @@ def test_a_freshness_that_would_change_the_mode_is_refused_naming_the_way_out() 
 
     assert "REFRESH_MODE = FULL" in refusal
     assert world.state() == before
+
+
+def test_a_rebuild_due_under_the_text_of_an_earlier_release_is_done_by_the_next_whole_run(world: ManagerWorld) -> None:
+    due = replace(world.table(), rebuild_due="what an earlier release computed")
+    in_transaction(world.registry, lambda tx: tx.replace_table(due))
+
+    tick(world)
+
+    assert world.table().rebuild_due is None

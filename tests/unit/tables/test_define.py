@@ -74,6 +74,8 @@ def test_a_definition_holds_what_the_statement_and_its_session_say() -> None:
         catalog="lake",
         namespace=("sales",),
         settings={"spark.sql.ansi.enabled": "false"},
+        query_types={column.name: column.type for column in COLUMNS},
+        sources=("lake.sales.orders",),
     )
 
 

@@ -76,7 +76,10 @@ def test_the_statement_read_back_gives_the_same_definition(definition: TableDefi
 
     assert statement.or_alter is or_alter
     assert statement.name == ("lake", "sa`les", "deep", "daily")
-    assert again == replace(definition, original_query=definition.expanded_query, logical_refresh_mode="FULL")
+    types = {column.name: column.type for column in definition.columns}
+    assert again == replace(
+        definition, original_query=definition.expanded_query, logical_refresh_mode="FULL", query_types=types
+    )
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00\r"), max_size=12)

@@ -1,0 +1,92 @@
+"""The shape of a query's rows: which columns must come, and in which types, to be stored in a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from mt_core.errors import MtError, QueryFailed
+from mt_core.model.table import Column, TableIdentifier
+
+COLUMNS_CHANGED = "COLUMNS_CHANGED"
+# What analysis says of a query whose sources have other columns than it was written for.
+_OF_SOURCES = (
+    "UNRESOLVED_COLUMN",
+    "FIELD_NOT_FOUND",
+    "AMBIGUOUS_REFERENCE",
+    "NUM_COLUMNS_MISMATCH",
+    "DATATYPE_MISMATCH",
+)
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_WIDER = {("float", "double")} | {(each, "double") for each in ("tinyint", "smallint", "int")}
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_TEXT = re.compile(r"(var)?char\(\d+\)")
+
+
+def stored_order(
+    table: TableIdentifier, produced: Sequence[Column], stored: Sequence[Column], types: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the names of the query's columns in the order of the table's; raises QueryFailed if they do not fit any more.
+
+    Columns are matched by name. Each must have the type that the definition recorded (*types*), or one whose values all fit
+    the table's column exactly.
+    """
+    found = {column.name.lower(): column for column in produced}
+    wanted = {column.name.lower() for column in stored}
+    missing = [column.name for column in stored if column.name.lower() not in found]
+    added = [column.name for column in produced if column.name.lower() not in wanted]
+    if missing or added or len(found) != len(produced):
+        raise _changed(table, _difference(produced, missing, added))
+    for column in stored:
+        now = found[column.name.lower()]
+        if now.type != types.get(column.name) and not is_exact(now.type, column.type, recorded=bool(types)):
+            before = types.get(column.name, column.type)
+            raise _changed(table, f"column {column.name} is {now.type.upper()} now and was {before.upper()}")
+    return tuple(found[column.name.lower()].name for column in stored)
+
+
+def is_exact(source: str, target: str, *, recorded: bool = True) -> bool:
+    """Return whether every value of one type is a value of the other. A nested type, if none is *recorded*, is taken as it is."""
+    source, target = source.lower(), target.lower()
+    if source == target or (source, target) in _WIDER or (target == "string" and _TEXT.fullmatch(source)):
+        return True
+    if "<" in source and "<" in target:
+        return not recorded
+    if source in _DIGITS and target in _DIGITS:
+        return _DIGITS[source] <= _DIGITS[target]
+    before, after = _decimal(source), _decimal(target)
+    if before is None or after is None or target in _DIGITS:
+        return False
+    return before[0] <= after[0] and before[1] <= after[1]
+
+
+def with_way_out(error: MtError, table: TableIdentifier) -> str:
+    """Return the text of an error of a refresh; one that a changed source has caused tells how to give the table another query."""
+    if not isinstance(error, QueryFailed) or not (error.error_class or "").startswith(_OF_SOURCES):
+        return str(error)
+    return f"{error} If a source has other columns now: {_way_out(table)}"
+
+
+def _decimal(name: str) -> tuple[int, int] | None:
+    """Return the digits before and after the point."""
+    found = _DECIMAL.fullmatch(name)
+    if found:
+        return int(found[1]) - int(found[2]), int(found[2])
+    return (_DIGITS[name], 0) if name in _DIGITS else None
+
+
+def _difference(produced: Sequence[Column], missing: Sequence[str], added: Sequence[str]) -> str:
+    if missing:
+        return f"the query gives no column {', '.join(missing)} any more"
+    if added:
+        return f"the query gives {', '.join(added)} too, which the table does not have"
+    return f"the query gives two columns of one name ({', '.join(column.name for column in produced)})"
+
+
+def _changed(table: TableIdentifier, what: str) -> QueryFailed:
+    text = f"The columns of the sources of {table} have changed: {what}. {_way_out(table)}"
+    return QueryFailed(text, error_class=COLUMNS_CHANGED)
+
+
+def _way_out(table: TableIdentifier) -> str:
+    return f"ALTER MATERIALIZED TABLE {table} AS … gives it a query that fits, with a CAST where a type differs."

@@ -50,6 +50,7 @@ WAYS_OUT: Mapping[str, str] = {
     "TABLE_NOT_CREATED": "Correct what the message names and CREATE again: nothing was kept.",
     "TABLE_GONE": "Forget the request: it was meant for a table that was dropped. Schedulers must not try it again.",
     "TABLE_INITIALIZING": "Wait as long as `Retry-After` says and send the request again, or DROP the table.",
+    "SCHEDULER_NOT_USED": "Set `workflow-scheduler.type` to that scheduler, or remove what asks (in Airflow, the bundle).",
     "TABLE_BUSY": "Wait for the command that the message names and try again; DROP never has to wait.",
     "ILLEGAL_STATUS": "Look at the status with `DESCRIBE EXTENDED`; the [tables of statuses](statuses.md) say what works when.",
     "REQUEST_KEY_REUSED": "Send a key of its own with each request, such as the table and the schedule time.",

@@ -10,6 +10,7 @@
     ├── DefinitionInvalid         a CREATE or ALTER names something that does not fit
     │   └── CatalogUnsupported    the catalog cannot hold materialized tables
     ├── RequestInvalid            a parameter of a request cannot be used
+    ├── SchedulerNotUsed          another workflow scheduler is in use
     ├── Unsupported               known and refused, with the way out
     ├── TableNotFound             no table of that name
     ├── NotMaterializedTable      the name belongs to something else
@@ -115,6 +116,13 @@ class RequestInvalid(MtError):
 
     code = "REQUEST_INVALID"
     http_status = 400
+
+
+class SchedulerNotUsed(MtError):
+    """Workflows are asked for by a scheduler that this gateway does not use, or uses no longer."""
+
+    code = "SCHEDULER_NOT_USED"
+    http_status = 404
 
 
 class Unsupported(MtError):

@@ -6,14 +6,17 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from airflow.sdk import get_parsing_context
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from freshtable_airflow.address import GatewayAddress
-from freshtable_airflow.cache import ShardCache
+from freshtable_airflow.cache import EMPTY, ShardCache
 from freshtable_airflow.errors import GatewayRefused, GatewayUnavailable
 from freshtable_airflow.hook import DEFAULT_CONNECTION, FreshtableHook
 from freshtable_airflow.shard import ShardSource
 
+# What a gateway answers whose `workflow-scheduler.type` is not airflow.
+NOT_USED = "SCHEDULER_NOT_USED"
 log = logging.getLogger(__name__)
 
 
@@ -39,8 +42,10 @@ class GatewayChoice:
 
 
 def pull_shards(choice: GatewayChoice, cache: ShardCache, numbers: Iterable[int]) -> None:
-    """Bring shards of the cache up to date. Whatever goes wrong is logged and noted there, and what is there stays."""
+    """Bring shards of the cache up to date. Whatever goes wrong is logged and noted there, and what is there stays,
+    unless the gateway says that it uses another scheduler."""
     problem = ""
+    numbers = list(numbers)
     try:
         with ShardSource(choice.address()) as source:
             for number in numbers:
@@ -49,5 +54,16 @@ def pull_shards(choice: GatewayChoice, cache: ShardCache, numbers: Iterable[int]
                     cache.store(number, shard)
     except (GatewayUnavailable, GatewayRefused) as error:
         problem = str(error)
-        log.warning("The definitions of materialized tables stay as they are: %s", problem)
+        if getattr(error, "code", "") == NOT_USED and get_parsing_context().dag_id is None:
+            log.warning("The materialized tables have another scheduler now: %s", problem)
+            _let_go(cache, numbers)
+        else:
+            log.warning("The definitions of materialized tables stay as they are: %s", problem)
     cache.problem = problem
+
+
+def _let_go(cache: ShardCache, numbers: Iterable[int]) -> None:
+    """Have no DAGs of tables whose refreshes another scheduler asks for; a task that runs already goes on to its end."""
+    for number in numbers:
+        if cache.read(number).workflows:
+            cache.store(number, EMPTY)

@@ -89,6 +89,7 @@ class StubGateway:
         self.looks = looks
         self.version = 1
         self.down = False
+        self.scheduler = "airflow"
         self.definitions: list[dict[str, Any]] = []
         self.sessions: set[str] = set()
         self.runs: list[StubRun] = []
@@ -175,6 +176,8 @@ class StubGateway:
             )
         parts = call.path.strip("/").split("/")
         if parts[:4] == ["v3", "workflows", "airflow", "shards"]:
+            if self.scheduler != "airflow":
+                return refusal(404, "SCHEDULER_NOT_USED", f"its workflow-scheduler.type is {self.scheduler}.")
             return self._shard(int(parts[4]), call)
         if parts == ["v3", "sessions"]:
             handle = str(uuid.uuid4())

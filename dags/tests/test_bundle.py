@@ -140,6 +140,38 @@ def test_while_the_gateway_is_away_the_dags_stay_and_the_first_anchor_says_so(st
     assert "The gateway is starting." in dags["mt__shard_00"].doc_md
 
 
+def test_a_gateway_with_another_scheduler_takes_the_dags_out_of_airflow_and_gives_them_back_with_airflow(
+    stub: StubGateway,
+) -> None:
+    stub.definitions = [definition("lake.a")]
+    found = bundle(gateway=stub.url)
+    found.initialize()
+    stub.scheduler = "memory"
+    found.refresh()
+    without = dags_of(found)
+    stub.scheduler = "airflow"
+
+    found.refresh()
+
+    assert set(without) == ANCHORS
+    assert "404 SCHEDULER_NOT_USED" in without["mt__shard_00"].doc_md
+    assert set(dags_of(found)) == ANCHORS | {"mt__lake.a"}
+
+
+def test_a_task_of_a_gateway_with_another_scheduler_finds_its_dag_still(
+    stub: StubGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub.definitions = [definition("lake.a")]
+    found = bundle(gateway=stub.url)
+    found.initialize()
+    stub.scheduler = "memory"
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "mt__lake.a")
+
+    bundle(gateway=stub.url).initialize()
+
+    assert set(dags_of(found)) == {"mt__lake.a"}
+
+
 def test_when_the_gateway_is_back_the_anchor_is_quiet_again(stub: StubGateway) -> None:
     found = bundle(gateway=stub.url)
     stub.down = True

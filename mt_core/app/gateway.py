@@ -33,6 +33,7 @@ from mt_core.spark.driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.spark.java import check_java
 from mt_core.spark.statements import SparkStatements
+from mt_core.tables.handover import take_over_tables
 from mt_core.tables.maintenance import maintain
 from mt_core.tables.reconcile import reconcile
 from mt_core.tables.registered import RegisteredTables
@@ -76,6 +77,7 @@ class Gateway:
         self._expiry = self._loop(
             "sessions", config.duration("sql-gateway.session.check-interval"), self._wiring.sessions.expire_idle
         )
+        self._configuration = {key: text for key, text, _source in config.rows()}
         self._reconciler = self._loop("reconciler", RECONCILE_EVERY, partial(self._upkeep, reconcile, "reconciled"))
         self._maintenance = self._loop("maintenance", MAINTAIN_EVERY, partial(self._upkeep, maintain, "maintained"))
 
@@ -85,13 +87,20 @@ class Gateway:
 
     def start(self) -> None:
         """Answer requests and let the scheduler tick; Spark comes up in the background, and accepted runs wait for it."""
+        self._take_over_tables()
         self._driver.start()
         self._server.start()
         token = self._tokens[0] if self._tokens else ""
-        self._scheduler.open(self._wiring.scheduler_context(self.url, options=self._scheduler_options, token=token))
+        context = self._wiring.scheduler_context(self.url, options=self._scheduler_options, token=token)
+        self._scheduler.open(replace(context, configuration=self._configuration))
         self._tables.ledger.recover()
         self._catalogs.load()
         self._expiry.start()
+
+    def _take_over_tables(self) -> None:
+        """Before anybody can ask for anything: a table of a scheduler that is not in use could be neither changed nor dropped."""
+        for line in take_over_tables(self._tables):
+            log.info("%s", line, extra={"action": "scheduler_changed"})
 
     def wait_ready(self) -> None:
         """Block until Spark runs, then settle what the last process left, and let the workers begin."""

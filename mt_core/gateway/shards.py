@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
 
-from mt_core.errors import RequestInvalid, TableNotFound
+from mt_core.errors import RequestInvalid, SchedulerNotUsed, TableNotFound
 from mt_core.gateway.answers import HEADERS, JsonAnswer
 from mt_core.gateway.errors import error_answer
 from mt_core.gateway.schemas import PUBLISHED_SHARD, PUBLISHED_WORKFLOW, described
@@ -14,7 +14,6 @@ from mt_core.gateway.services import GatewayServices
 from mt_core.tables.published import PublishedWorkflows
 
 _NOT_MODIFIED = 304
-_NOT_FOUND = 404
 _DIGITS = 9
 
 
@@ -55,10 +54,10 @@ def _published(services: GatewayServices, scheduler: str) -> PublishedWorkflows 
 
 def _unknown(services: GatewayServices, scheduler: str) -> JsonAnswer:
     ours = services.published.scheduler if services.published is not None else "none"
-    error = RequestInvalid(
+    error = SchedulerNotUsed(
         f"This gateway publishes no workflows for the scheduler '{scheduler}': its workflow-scheduler.type is {ours}."
     )
-    return error_answer(error, _NOT_FOUND, doing="There are no such workflows.")
+    return error_answer(error, error.http_status, doing="There are no such workflows.")
 
 
 def _details(request: Request, scheduler: str) -> str:

@@ -16,6 +16,7 @@ from functools import partial
 
 from mt_core.errors import MtError, TableBusy, WorkflowError
 from mt_core.model.table import MaterializedTable, RefreshStatus
+from mt_core.tables.handover import cannot_tick
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.ports import Transaction
 from mt_core.tables.services import TableServices, handler_of, workflow_of
@@ -83,6 +84,8 @@ def repair(services: TableServices, seen: Seen) -> list[str]:
 
 def _repaired(services: TableServices, seen: Seen, table: MaterializedTable) -> list[str]:
     if seen.states[table.table_id].state is WorkflowState.MISSING:
+        if cannot_tick(services, table):
+            return []
         _make_again(services, table)
         return [f"made the workflow of {table.identifier} again"]
     done = _corrected(services, seen, table)

@@ -18,12 +18,14 @@ from mt_core.sql.statements import ShowMaterializedTables
 from mt_core.tables.commands import CommandContext
 from mt_core.tables.decide import SUSPENDED
 from mt_core.tables.glance import Glance, Glimpse
+from mt_core.tables.handover import cannot_tick
 from mt_core.tables.intents import found
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.pages import on_each_page
 from mt_core.tables.ports import Transaction
 from mt_core.tables.refresh_reports import source_text
 from mt_core.tables.services import TableServices
+from mt_core.workflow.scheduler import WorkflowState
 
 _WILDCARDS = {"%": ".*", "_": "."}
 _TEXT = tuple[str, ...]
@@ -139,7 +141,7 @@ class Reports:
             "freshness": str(definition.freshness),
             "schedule": f"every {definition.freshness.words} in {zone}",
             "next run": show_schedule_time(next_run, zone) if next_run else "none",
-            "workflow": _workflow_text(glimpse, table),
+            "workflow": _workflow_text(glimpse, table) + self._problem_of(glimpse, table),
             "last run": _run_text(last, zone) if last else "none",
             "decision": f"{last.decision}: {last.reason}" if last and last.decision else "none",
             "sources": _sources_text(last),
@@ -154,6 +156,14 @@ class Reports:
                 f"{table.intent.command} ({table.intent.step}) since {table.intent.started_at:%H:%M:%S}"
             )
         return list(facts.items())
+
+    def _problem_of(self, glimpse: Glimpse | None, table: MaterializedTable) -> str:
+        """Return why a workflow that is missing will not be made again, if that is so."""
+        missing = (
+            glimpse is not None and glimpse.workflow is not None and glimpse.workflow.state is WorkflowState.MISSING
+        )
+        problem = cannot_tick(self._services, table) if missing else ""
+        return f": {problem}" if problem else ""
 
     def _storage_text(self, table: MaterializedTable) -> str:
         try:

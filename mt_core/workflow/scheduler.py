@@ -48,13 +48,17 @@ class SchedulerOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerContext:
-    """What a scheduler is opened with. `gateway_url` is where its ticks go; `token` (empty: none) authorises them."""
+    """What a scheduler is opened with. `gateway_url` is where its ticks go; `token` (empty: none) authorises them.
+
+    `configuration` has all settings in force as texts, secrets masked (FLIP-448 getConfiguration).
+    """
 
     options: Mapping[str, str]
     definitions: DefinitionStore
     clock: Clock
     gateway_url: str
     token: str = field(default="", repr=False)
+    configuration: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @contextmanager
@@ -103,6 +107,12 @@ class WorkflowScheduler(ABC):
     @abstractmethod
     def close(self) -> None:
         """Stop ticking and release everything; closing twice is harmless."""
+
+    def check_schedule(self, identifier: str, schedule: Schedule) -> None:  # noqa: B027 (most keep to any schedule)
+        """Raise WorkflowError, with the way out, if *schedule* is one that this scheduler can never keep to.
+
+        Nothing is asked of anybody, and the scheduler need not be open.
+        """
 
     @abstractmethod
     def create_refresh_workflow(self, workflow: CreatePeriodicRefreshWorkflow) -> RefreshHandler:

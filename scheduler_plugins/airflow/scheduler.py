@@ -79,8 +79,16 @@ class AirflowScheduler(WorkflowScheduler):
         if opened is not None:
             opened.client.close()
 
+    def check_schedule(self, identifier: str, schedule: Schedule) -> None:
+        if schedule.freshness.seconds < self.shortest.total_seconds():
+            raise WorkflowError(
+                f"FRESHNESS = {schedule.freshness} is too often for Airflow, which begins {identifier} once a minute at most: "
+                "use INTERVAL '1' MINUTE or more, or set workflow-scheduler.type to memory; a table that exists is mended by "
+                f"ALTER MATERIALIZED TABLE {identifier} SET FRESHNESS = INTERVAL '1' MINUTE."
+            )
+
     def create_refresh_workflow(self, workflow: CreatePeriodicRefreshWorkflow) -> RefreshHandler:
-        self._check_length(workflow.identifier, workflow.schedule)
+        self.check_schedule(workflow.identifier, workflow.schedule)
         with self._operation("created", workflow.workflow_id) as opened:
             stored = opened.definitions.get(workflow.workflow_id)
             newer = stored is not None and stored.name and stored.token >= workflow.token
@@ -153,19 +161,12 @@ class AirflowScheduler(WorkflowScheduler):
     def _reschedule(self, workflow: ModifyRefreshWorkflowSchedule) -> None:
         with self._operation("re-scheduled", workflow.handler.workflow_id) as opened:
             stored = opened.current(workflow.handler, "re-scheduled", workflow.token)
-            self._check_length(stored.identifier, workflow.schedule)
+            self.check_schedule(stored.identifier, workflow.schedule)
             changed = replace(
                 stored, schedule=workflow.schedule, description=workflow.schedule.description(stored.identifier)
             )
             with self._alone(stored.name):
                 opened.change(replace(changed, token=workflow.token), over=stored)
-
-    def _check_length(self, identifier: str, schedule: Schedule) -> None:
-        if schedule.freshness.seconds < self.shortest.total_seconds():
-            raise WorkflowError(
-                f"FRESHNESS = {schedule.freshness} is too often for Airflow, which begins {identifier} once a minute at most: "
-                "use INTERVAL '1' MINUTE or more, or set workflow-scheduler.type to memory."
-            )
 
     @contextmanager
     def _operation(self, verb: str, workflow_id: str) -> Iterator[Opened]:

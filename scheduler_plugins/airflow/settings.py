@@ -14,7 +14,9 @@ IDENTIFIER = "airflow"
 PREFIX = f"workflow-scheduler.{IDENTIFIER}."
 
 ENDPOINT = SchedulerOption(
-    key="endpoint", help="URL of Airflow's api-server, such as `http://airflow.example.com:8080`.", default=None
+    key="endpoint",
+    help="URL of Airflow's api-server, such as `https://airflow.example.com`; `http://` may be left out.",
+    default=None,
 )
 USER_NAME = SchedulerOption(
     key="user-name",
@@ -86,7 +88,11 @@ class AirflowSettings:
 def read_settings(options: Mapping[str, str]) -> AirflowSettings:
     """Return the settings in *options*; raises WorkflowError naming one that cannot be used."""
     texts = {option.key: options.get(option.key, option.default or "").strip() for option in OPTIONS}
-    endpoint, user, password = texts[ENDPOINT.key].rstrip("/"), texts[USER_NAME.key], options.get(PASSWORD.key, "")
+    endpoint, user, password = (
+        _with_scheme(texts[ENDPOINT.key]).rstrip("/"),
+        texts[USER_NAME.key],
+        options.get(PASSWORD.key, ""),
+    )
     if not _is_url(endpoint):
         raise _unusable(ENDPOINT, endpoint, "a URL such as http://airflow.example.com:8080")
     if not texts[TOKEN.key] and not (user and password):
@@ -108,6 +114,11 @@ def read_settings(options: Mapping[str, str]) -> AirflowSettings:
         publish_timeout_s=_seconds(PUBLISH_TIMEOUT, texts),
         full_read_interval_s=_seconds(FULL_READ_INTERVAL, texts),
     )
+
+
+def _with_scheme(endpoint: str) -> str:
+    """Return a URL of what FLIP-448 writes as an endpoint, `localhost:8085`."""
+    return endpoint if "://" in endpoint or not endpoint else f"http://{endpoint}"
 
 
 def _is_url(text: str) -> bool:

@@ -11,49 +11,13 @@ from mt_core.errors import TableNotCreated, WorkflowError
 from mt_core.model.table import RefreshStatus
 from mt_core.tables.intents import LONGEST_CALL
 from mt_core.tables.reconcile import reconcile
-from mt_core.testing.fake_airflow import FakeAirflow
-from mt_core.testing.fake_airflow_server import FakeAirflowServer
-from mt_core.testing.fake_clock import HastyClock
-from mt_core.testing.manager_world import DAILY, START, ManagerWorld
-from mt_core.testing.memory_registry import MemoryRegistry
-from mt_core.workflow.scheduler import SchedulerContext
-from scheduler_plugins.airflow.scheduler import AirflowScheduler
+from mt_core.testing.manager_world import DAILY
+from tests.scenario.airflow_story import AirflowStory
 
 DAG = "mt__lake.default.daily"
 SUSPEND = "ALTER MATERIALIZED TABLE daily SUSPEND"
 RESUME = "ALTER MATERIALIZED TABLE daily RESUME"
 DROP = "DROP MATERIALIZED TABLE daily"
-
-
-class AirflowStory(ManagerWorld):
-    """A manager whose scheduler is Airflow's, over an Airflow that is a fake."""
-
-    def __init__(self) -> None:
-        clock = HastyClock(START)
-        super().__init__(registry=MemoryRegistry(clock))
-        self.clock = clock
-        self.server = FakeAirflowServer(FakeAirflow(clock, self.registry.definitions))
-        self.airflow = self.server.airflow
-        self.server.start()
-        self.scheduler = AirflowScheduler()
-        options = {option.key: option.default or "" for option in AirflowScheduler.options}
-        login = {"endpoint": self.server.url, "user-name": "svc", "password": "s3cret-svc"}
-        self.scheduler.open(
-            SchedulerContext(
-                options=options | login,
-                definitions=self.registry.definitions,
-                clock=clock,
-                gateway_url="http://gateway",
-            )
-        )
-        self.restart()
-
-    def close(self) -> None:
-        self.scheduler.close()
-        self.server.stop()
-
-    def facts(self) -> dict[object, object]:
-        return {row["name"]: row["type"] for row in self.show("DESCRIBE EXTENDED daily")}
 
 
 @pytest.fixture

@@ -168,7 +168,7 @@ def test_a_shard_that_does_not_exist_is_refused(airflow: httpx.Client, number: s
 def test_a_scheduler_that_is_not_in_use_has_no_workflows(airflow: httpx.Client, path: str) -> None:
     answer = airflow.get(f"/v3/workflows/dagster/{path}")
 
-    assert answer.status_code == 404
+    assert (answer.status_code, answer.headers["freshtable-error"]) == (404, "SCHEDULER_NOT_USED")
     assert "workflow-scheduler.type is airflow" in root_cause(answer)
 
 

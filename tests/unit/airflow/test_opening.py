@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+from mt_core.app.settings import scheduler_options
+from mt_core.config import load_config
+from mt_core.errors import WorkflowError
 from mt_core.workflow.definitions import shard_of
 from scheduler_plugins.airflow.scheduler import AirflowScheduler
+from scheduler_plugins.airflow.settings import read_settings
 from tests.unit.airflow.airflow_world import AirflowWorld
+
+OPTIONS = {option.key: option.default or "" for option in AirflowScheduler.options} | {
+    "user-name": "svc",
+    "password": "x",
+}
+
+OPTIONS = {option.key: option.default or "" for option in AirflowScheduler.options} | {
+    "user-name": "svc",
+    "password": "x",
+}
 
 
 def test_an_airflow_that_has_everything_is_opened_without_a_word(
@@ -129,3 +144,30 @@ def test_after_a_start_files_are_read_again_a_few_at_a_time(world: AirflowWorld)
 
     assert len({shard_of(handler.workflow_id) for handler in handlers}) == 6
     assert asked == [2, 2, 4, 6, 6]
+
+
+def test_the_lines_of_flip_448_are_understood(tmp_path: Path) -> None:
+    file = tmp_path / "flink-conf.yaml"
+    file.write_text(
+        "workflow-scheduler.type: airflow\n"
+        "workflow-scheduler.airflow.endpoint: localhost:8085\n"
+        "workflow-scheduler.airflow.user-name: admin\n"
+        "workflow-scheduler.airflow.password: 123456\n"
+    )
+
+    settings = read_settings(scheduler_options(load_config(file), AirflowScheduler))
+
+    assert (settings.endpoint, settings.user_name, settings.password) == ("http://localhost:8085", "admin", "123456")
+
+
+@pytest.mark.parametrize("endpoint", ["localhost:8080", "https://airflow.example.com", "airflow.example.com/sub"])
+def test_an_endpoint_may_leave_out_its_scheme(endpoint: str) -> None:
+    found = read_settings({**OPTIONS, "endpoint": endpoint}).endpoint
+
+    assert found == (endpoint if "://" in endpoint else f"http://{endpoint}")
+
+
+@pytest.mark.parametrize("endpoint", ["", "localhost:port", "ftp://airflow", "http://", ":8080"])
+def test_an_endpoint_that_is_no_url_is_refused(endpoint: str) -> None:
+    with pytest.raises(WorkflowError, match=r"workflow-scheduler\.airflow\.endpoint is "):
+        read_settings({**OPTIONS, "endpoint": endpoint})

@@ -1,0 +1,57 @@
+"""A manager whose workflows are DAGs of a fake Airflow, or those of the memory scheduler on the same registry."""
+
+from __future__ import annotations
+
+from mt_core.tables.handover import take_over_tables
+from mt_core.testing.fake_airflow import FakeAirflow
+from mt_core.testing.fake_airflow_server import FakeAirflowServer
+from mt_core.testing.fake_clock import FakeClock, HastyClock
+from mt_core.testing.manager_world import START, ManagerWorld
+from mt_core.testing.memory_registry import MemoryRegistry
+from mt_core.workflow.scheduler import SchedulerContext, WorkflowScheduler
+from scheduler_plugins.airflow.scheduler import AirflowScheduler
+from scheduler_plugins.memory.scheduler import MemoryScheduler
+
+
+class AirflowStory(ManagerWorld):
+    """A manager whose scheduler is Airflow's, over an Airflow that is a fake; `change_to` is a start with another scheduler."""
+
+    def __init__(self, clock: FakeClock | None = None) -> None:
+        clock = clock or HastyClock(START)
+        super().__init__(registry=MemoryRegistry(clock))
+        self.clock = clock
+        self.server = FakeAirflowServer(FakeAirflow(clock, self.registry.definitions))
+        self.airflow = self.server.airflow
+        self.server.start()
+        self.change_to(AirflowScheduler())
+
+    def change_to(self, scheduler: WorkflowScheduler) -> list[str]:
+        """Start again with *scheduler*, and return what became of the tables, in words."""
+        self.scheduler.close()
+        self.scheduler = scheduler
+        self.restart()
+        done = take_over_tables(self.services)
+        login = {"endpoint": self.server.url, "user-name": "svc", "password": "s3cret-svc"}
+        options = {option.key: option.default or "" for option in scheduler.options}
+        scheduler.open(
+            SchedulerContext(
+                options=options | login,
+                definitions=self.registry.definitions,
+                clock=self.clock,
+                gateway_url="http://127.0.0.1:1",
+            )
+        )
+        return done
+
+    def to_airflow(self) -> list[str]:
+        return self.change_to(AirflowScheduler())
+
+    def to_memory(self) -> list[str]:
+        return self.change_to(MemoryScheduler())
+
+    def close(self) -> None:
+        self.scheduler.close()
+        self.server.stop()
+
+    def facts(self, name: str = "daily") -> dict[object, object]:
+        return {row["name"]: row["type"] for row in self.show(f"DESCRIBE EXTENDED {name}")}

@@ -55,6 +55,7 @@ WAYS_OUT: Mapping[str, str] = {
     "ILLEGAL_STATUS": "Look at the status with `DESCRIBE EXTENDED`; the [tables of statuses](statuses.md) say what works when.",
     "REQUEST_KEY_REUSED": "Send a key of its own with each request, such as the table and the schedule time.",
     "REFRESH_FAILED": "Read the reason in the message or in `SHOW REFRESHES`, correct it, and `ALTER … REFRESH`.",
+    "QUERY_BROKEN": "Bring back the column or table that the message names, or change the query with `ALTER … AS`.",
     "QUERY_FAILED": "Correct the query at the position that the message names.",
     "CANCELED": "Nothing: it was asked for. Send the statement again if it was not meant.",
     "STATEMENT_TIMED_OUT": "Give the statement more time: its `executionTimeout`, or `SET 'execution.timeout'` in the session.",

@@ -22,6 +22,7 @@
     ├── TableBusy                 another command works on the table
     ├── IllegalStatus             the status of the table or operation does not allow it
     ├── RefreshFailed             a refresh run ended FAILED or CANCELED
+    │   └── QueryBroken           its query cannot be understood any more
     ├── QueryFailed               Spark refused or failed a query
     ├── Canceled                  the work was cancelled on request
     ├── StatementTimedOut         the work took longer than it may
@@ -210,6 +211,13 @@ class RefreshFailed(MtError):
     """A refresh run that somebody waits for ended FAILED or CANCELED."""
 
     code = "REFRESH_FAILED"
+
+
+class QueryBroken(RefreshFailed):
+    """A refresh failed because its query cannot be understood any more; another would fail in the same way."""
+
+    code = "QUERY_BROKEN"
+    http_status = 500
 
 
 class QueryFailed(MtError):

@@ -29,7 +29,9 @@ from freshtable_airflow.factory import DagSettings
 from freshtable_airflow.loader import load_file
 
 load_file(globals(), __file__, {number}, {settings!r})
-'''
+{statements}'''
+# So many characters of a statement stand in the file: Airflow stores the file once for each of its DAGs.
+LONGEST_STATEMENT = 4000
 
 
 class GatewayDagBundle(BaseDagBundle):
@@ -105,7 +107,22 @@ class GatewayDagBundle(BaseDagBundle):
         return self.path / f"{self._settings.dag_id_prefix}shard_{number:02d}.py"
 
     def _text(self, number: int) -> str:
-        return FILE.format(state=self._cache.state(number), number=number, settings=self._settings)
+        statements = "".join(_comment(body) for body in self._cache.read(number).workflows)
+        return FILE.format(
+            state=self._cache.state(number), number=number, settings=self._settings, statements=statements
+        )
+
+
+def _comment(body: Any) -> str:
+    """Return the statement of a table as a comment, for people who look at the code of its DAG.
+
+    It was written by users of the gateway, and Airflow runs the file: every line of it is a comment, of printable characters.
+    """
+    text = str(body.get("definition") or "") if isinstance(body, dict) else ""
+    if len(text) > LONGEST_STATEMENT:
+        text = f"{text[:LONGEST_STATEMENT]} …"
+    lines = ["".join(each if each.isprintable() else " " for each in line) for line in text.splitlines()]
+    return "\n" + "".join(f"# {line}\n" for line in lines) if lines else ""
 
 
 def _read(file: Path) -> str:

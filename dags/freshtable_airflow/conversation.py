@@ -13,14 +13,16 @@ from urllib.parse import quote
 
 import httpx
 
-from freshtable_airflow.errors import GatewayRefused, GatewayUnavailable, RefreshFailed
-from freshtable_airflow.outcome import Outcome, Progress
+from freshtable_airflow.errors import GatewayRefused, GatewayUnavailable, RefreshFailed, RefreshHopeless
+from freshtable_airflow.outcome import Outcome, Progress, partitions_line
 from freshtable_airflow.refusal import read_refusal
 from freshtable_airflow.request import RefreshRequest, RunAddress
 
 SESSION_NAME = "airflow"
 SESSIONS = "/v3/sessions"
 SESSION_LOST = "SESSION_NOT_FOUND"
+# A refresh whose query cannot be understood any more: the next one fails in the same way until somebody changes something.
+HOPELESS = "QUERY_BROKEN"
 NOT_CANCELABLE = frozenset({"ILLEGAL_STATUS", "OPERATION_NOT_FOUND"})
 T = TypeVar("T")
 
@@ -52,9 +54,14 @@ def begin_refresh(request: RefreshRequest, init_config: Mapping[str, str]) -> Co
     response = yield Ask("POST", path, request.body, request.headers)
     if response.is_error:
         yield Ask("DELETE", f"{SESSIONS}/{session}")
-    handle = str(_read(response, f"The refresh of {request.table}")["operationHandle"])
+    body = _read(response, f"The refresh of {request.table}")
     return RunAddress(
-        table=request.table, handle=handle, session=session, attempt=request.attempt, init_config=init_config
+        table=request.table,
+        handle=str(body["operationHandle"]),
+        session=session,
+        attempt=request.attempt,
+        init_config=init_config,
+        partitions=partitions_line(body),
     )
 
 
@@ -79,7 +86,9 @@ def ask_outcome(run: RunAddress) -> Conversation[tuple[RunAddress, Outcome]]:
     """Return what a run that is over came to; raises RefreshFailed with the gateway's reason when it failed."""
     run, response = yield from _in_session(run, lambda now: Ask("GET", f"{_operation(now)}/result/0"))
     if response.is_error:
-        raise RefreshFailed(f"The refresh of {run.table} failed: {read_refusal(response)}")
+        refusal = read_refusal(response)
+        failed = RefreshHopeless if refusal.code == HOPELESS else RefreshFailed
+        raise failed(f"The refresh of {run.table} failed: {refusal}")
     return run, Outcome.of(response.json())
 
 

@@ -5,6 +5,7 @@ FreshtableError
 ├── GatewayRefused         the gateway will not do this, however often it is asked
 │   └── TableDropped       the table was dropped or made anew since
 ├── RefreshFailed          the gateway ran the refresh, and it failed
+│   └── RefreshHopeless    another try would fail in the same way
 └── DefinitionBroken       a workflow definition cannot become a DAG
 """
 
@@ -33,6 +34,10 @@ class TableDropped(GatewayRefused):
 
 class RefreshFailed(FreshtableError):
     """The run ended without a result."""
+
+
+class RefreshHopeless(RefreshFailed):
+    """The run failed, and will in the same way until the query, or what it reads, is changed."""
 
 
 class DefinitionBroken(FreshtableError):

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
-from airflow.sdk import DAG, Asset
+from airflow.sdk import DAG, Asset, Param
 
 from freshtable_airflow.definition import Workflow
 from freshtable_airflow.hook import DEFAULT_CONNECTION
-from freshtable_airflow.operator import RefreshWorkflowOperator
+from freshtable_airflow.operator import FORCE, RefreshWorkflowOperator
 from freshtable_airflow.timetable import GridTimetable
 
-TABLE_TAG = "materialized-table"
-ANCHOR_TAG = "freshtable"
+TABLE_TAGS = frozenset({"freshtable", "materialized-table"})
+ANCHOR_TAG = "freshtable-shard"
+# Airflow's list is sorted by the names that it shows: tables come before their anchors.
+ANCHORS_LAST = "zz_"
 TASK_ID = "refresh"
 DEFAULT_PREFIX = "mt__"
 # Half a minute, two, eight: together longer than a gateway takes to start anew.
@@ -24,6 +27,13 @@ RETRIES = 3
 RETRY_DELAY = timedelta(seconds=30)
 RETRY_DELAY_GROWTH = 4.0
 LONGEST_RETRY_DELAY = timedelta(minutes=10)
+FORCE_HELP = (
+    'Refresh even if no source has changed since the last time. In a backfill: the configuration {"force": true}.'
+)
+PERIOD_HELP = (
+    "A run refreshes the period that ends at its date: of a table by day, the run (or backfill) of the 19th at 00:00 refreshes "
+    "the partition of the 18th. What has not changed is skipped, unless the run is triggered with *force*."
+)
 
 
 @dataclass(frozen=True)
@@ -42,13 +52,15 @@ def dag_of(body: Mapping[str, Any], settings: DagSettings) -> DAG:
     workflow = Workflow.of(body)
     dag = DAG(
         workflow.name,
-        dag_display_name=workflow.identifier,
+        # The id, but with the characters of the table's name that an id may not have.
+        dag_display_name=f"{settings.dag_id_prefix}{workflow.identifier}",
         description=workflow.description or None,
         schedule=workflow.timetable,
         catchup=False,
         max_active_runs=1,
         is_paused_upon_creation=workflow.paused,
-        tags={TABLE_TAG},
+        tags=TABLE_TAGS,
+        params={FORCE: Param(default=False, type="boolean", title="Force", description=FORCE_HELP)},
         doc_md=_documentation(workflow),
         # A DAG that registered itself would be there even if what follows fails.
         auto_register=False,
@@ -69,8 +81,10 @@ def anchor_of(number: int, settings: DagSettings, problems: Sequence[str], *, st
     gateway sees which of its changes Airflow has read: the time of a parse does not tell, as it may have begun before them.
     """
     found = "\n".join(f"- {problem}" for problem in problems)
+    dag_id = f"{settings.dag_id_prefix}shard_{number:02d}"
     return DAG(
-        f"{settings.dag_id_prefix}shard_{number:02d}",
+        dag_id,
+        dag_display_name=ANCHORS_LAST + dag_id,
         description=f"Holds a place for materialized tables; it never runs. State: {state or 'unknown'}",
         schedule=GridTimetable(1, "DAY"),
         catchup=False,
@@ -103,6 +117,12 @@ def _refresh_task(workflow: Workflow, settings: DagSettings) -> RefreshWorkflowO
     )
 
 
+def _fence(text: str) -> str:
+    """Return a Markdown fence that *text* does not end."""
+    longest = max((len(found) for found in re.findall("~+", text)), default=0)
+    return "~" * max(4, longest + 1)
+
+
 def _asset_uri(identifier: str) -> str:
     return "freshtable://" + "/".join(quote(part, safe="") for part in identifier.split("."))
 
@@ -110,7 +130,9 @@ def _asset_uri(identifier: str) -> str:
 def _documentation(workflow: Workflow) -> str:
     parts = [f"Materialized table `{workflow.identifier}`, fresh to {workflow.freshness} in {workflow.zone}."]
     if workflow.definition:
-        parts.append(f"~~~~sql\n{workflow.definition}\n~~~~")
+        fence = _fence(workflow.definition)
+        parts.append(f"{fence}sql\n{workflow.definition}\n{fence}")
+    parts.append(PERIOD_HELP)
     if workflow.details_url:
         parts.append(f"[At the gateway]({workflow.details_url})")
     return "\n\n".join(parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import timedelta
@@ -14,7 +14,13 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskD
 
 from freshtable_airflow.carrier import Gateway
 from freshtable_airflow.conversation import ask_outcome, begin_refresh, cancel, close_session
-from freshtable_airflow.errors import FreshtableError, GatewayRefused, GatewayUnavailable, RefreshFailed
+from freshtable_airflow.errors import (
+    FreshtableError,
+    GatewayRefused,
+    GatewayUnavailable,
+    RefreshFailed,
+    RefreshHopeless,
+)
 from freshtable_airflow.hook import DEFAULT_CONNECTION, FreshtableHook
 from freshtable_airflow.link import RUN_URL, GatewayRunLink, run_url
 from freshtable_airflow.outcome import Outcome
@@ -23,6 +29,7 @@ from freshtable_airflow.trigger import RefreshTrigger
 from freshtable_airflow.watch import Terms, watch
 from freshtable_airflow.zone import wall_clock
 
+FORCE = "force"
 FINISHED = "FINISHED"
 CANCELED = "CANCELED"
 # Airflow can take a task for failed that is resumed seconds after it was deferred. So short refreshes are waited for, and of
@@ -37,11 +44,12 @@ class RefreshMaterializedTableOperator(BaseOperator):
     """Refreshes *table* for the run's schedule time, or exactly *partitions* of it when they are given.
 
     A retry finds the run of the try before; a cleared task begins a new one. *zone* is the table's time zone. *deadline*, or
-    `execution_timeout`, is how long the whole refresh may take before it is cancelled. The result has `decision`, `reason`,
-    `rows` and `snapshot`.
+    `execution_timeout`, is how long the whole refresh may take before it is cancelled. With *force* it is done even if the
+    sources are unchanged. The result has `decision`, `reason`, `partitions`, `rows` and `snapshot`; where nothing was
+    written, because nothing had changed, the outlets get no event.
     """
 
-    template_fields = ("table", "partitions", "dynamic_options", "execution_config")
+    template_fields: Sequence[str] = ("table", "partitions", "dynamic_options", "execution_config")
     operator_extra_links = (GatewayRunLink(),)
     ui_color = "#d7f0e8"
 
@@ -53,6 +61,7 @@ class RefreshMaterializedTableOperator(BaseOperator):
         dynamic_options: Mapping[str, str] | None = None,
         execution_config: Mapping[str, str] | None = None,
         init_config: Mapping[str, str] | None = None,
+        force: bool = False,
         zone: str = "UTC",
         workflow_id: str = "",
         details_url: str = "",
@@ -70,7 +79,7 @@ class RefreshMaterializedTableOperator(BaseOperator):
         self.table, self.zone, self.workflow_id, self.details_url = table, zone, workflow_id, details_url
         self.partitions, self.dynamic_options = dict(partitions or {}), dict(dynamic_options or {})
         self.execution_config, self.init_config = dict(execution_config or {}), dict(init_config or {})
-        self.freshtable_conn_id, self.deferrable = freshtable_conn_id, deferrable
+        self.force, self.freshtable_conn_id, self.deferrable = force, freshtable_conn_id, deferrable
         self.deadline = deadline or execution_timeout
         self.grace_s, self.settle_s = grace_s, settle_s
         self.poll_interval_s, self.patience_s = poll_interval_s, patience_s
@@ -117,14 +126,22 @@ class RefreshMaterializedTableOperator(BaseOperator):
 
     def _begin(self, gateway: Gateway, context: Context) -> RunAddress:
         request = self._request(context)
-        asked = f"partitions {request.partitions}" if request.partitions else f"{request.schedule_time} ({self.zone})"
-        self.log.info("Asking for the refresh of %s, %s, attempt %d.", request.table, asked, request.attempt)
+        asked = f"partitions {request.partitions}" if request.partitions else self._asked_at(request)
+        forced = ", forced" if request.force else ""
+        self.log.info("Asking for the refresh of %s, %s%s, attempt %d.", request.table, asked, forced, request.attempt)
         try:
             run = gateway.hold(begin_refresh(request, self.init_config))
         except GatewayRefused as error:
             raise AirflowFailException(str(error)) from error
-        self.log.info("The gateway took it as run %s.", run.handle)
+        about = f": {run.partitions}" if run.partitions else ""
+        self.log.info("The gateway took it as run %s%s.", run.handle, about)
         return run
+
+    def _asked_at(self, request: RefreshRequest) -> str:
+        return f"schedule time {request.schedule_time} ({self.zone}), the period that ends then"
+
+    def _is_forced(self, context: Context) -> bool:
+        return self.force
 
     def _request(self, context: Context) -> RefreshRequest:
         dag_run, task_instance = context["dag_run"], context["ti"]
@@ -138,6 +155,7 @@ class RefreshMaterializedTableOperator(BaseOperator):
             partitions=self.partitions,
             dynamic_options=self.dynamic_options,
             execution_config=self.execution_config,
+            force=self._is_forced(context),
         )
 
     def _watch(self, gateway: Gateway, until: float | None) -> str:
@@ -177,6 +195,8 @@ class RefreshMaterializedTableOperator(BaseOperator):
                     f"The refresh of {run.table} was cancelled at the gateway, run {run.handle}."
                 )
             run, outcome = gateway.hold(ask_outcome(run))
+        except RefreshHopeless as error:
+            raise AirflowFailException(f"{error} Another try would fail in the same way.") from error
         except RefreshFailed as error:
             self.log.error("%s", error)
             raise
@@ -189,6 +209,9 @@ class RefreshMaterializedTableOperator(BaseOperator):
 
     def _publish(self, context: Context, run: RunAddress, outcome: Outcome) -> dict[str, Any]:
         result = {**outcome.to_json(), "run": run.handle}
+        if outcome.is_skip:
+            # Airflow sends an event of each outlet that the task has when it ends, whatever happened.
+            self.outlets = []
         for outlet in self.outlets:
             context["outlet_events"][outlet].extra = dict(result)
         return result
@@ -198,4 +221,8 @@ class RefreshWorkflowOperator(RefreshMaterializedTableOperator):
     """The task of a table's own DAG. It renders nothing: what the gateway serves was written by people who have no right to
     read connections and variables of Airflow, which templates can."""
 
-    template_fields = ()
+    template_fields: Sequence[str] = ()
+
+    def _is_forced(self, context: Context) -> bool:
+        """Whether somebody who began the run by hand asked for it."""
+        return context["params"].get(FORCE) is True

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+# So many partitions are named in a line of a log.
+MOST_SHOWN = 20
 ENDED = frozenset({"FINISHED", "CANCELED", "CLOSED", "ERROR", "TIMEOUT"})
 
 
@@ -41,14 +43,31 @@ class Progress:
         return ", ".join(part for part in (self.status, tasks, self.message) if part)
 
 
+def partitions_line(body: Mapping[str, Any]) -> str:
+    """Return in words which partitions an answer of the gateway names; "" where it names none."""
+    if "partitions" not in body:
+        return ""
+    partitions = body["partitions"]
+    if partitions is None:
+        return "the whole table"
+    specs = ["/".join(f"{key}={value}" for key, value in spec.items()) for spec in partitions]
+    shown = ", ".join(specs[:MOST_SHOWN])
+    more = f" and {len(specs) - MOST_SHOWN} more" if len(specs) > MOST_SHOWN else ""
+    return f"partition{'' if len(specs) == 1 else 's'} {shown}{more}"
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """What a finished run came to; `rows` and `snapshot` are None when the gateway did not say."""
+    """What a finished run came to; `rows` and `snapshot` are None when the gateway did not say.
+
+    `partitions` are those that it was about, in words.
+    """
 
     decision: str
     reason: str
     rows: int | None
     snapshot: str | None
+    partitions: str = ""
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Outcome:
@@ -59,7 +78,13 @@ class Outcome:
             reason=str(run.get("reason") or ""),
             rows=run.get("rows"),
             snapshot=run.get("snapshot"),
+            partitions=partitions_line(run),
         )
+
+    @property
+    def is_skip(self) -> bool:
+        """Whether nothing was written, because nothing had changed."""
+        return self.decision != "refresh"
 
     @property
     def line(self) -> str:
@@ -67,7 +92,13 @@ class Outcome:
         decided = f"decision {self.decision}" + (f" ({self.reason})" if self.reason else "")
         rows = f"{self.rows} rows" if self.rows is not None else ""
         snapshot = f"snapshot {self.snapshot}" if self.snapshot is not None else ""
-        return ", ".join(part for part in (decided, rows, snapshot) if part)
+        return ", ".join(part for part in (decided, self.partitions, rows, snapshot) if part)
 
     def to_json(self) -> dict[str, Any]:
-        return {"decision": self.decision, "reason": self.reason, "rows": self.rows, "snapshot": self.snapshot}
+        return {
+            "decision": self.decision,
+            "reason": self.reason,
+            "partitions": self.partitions,
+            "rows": self.rows,
+            "snapshot": self.snapshot,
+        }

@@ -11,6 +11,8 @@ from typing import Any
 class RefreshRequest:
     """What one task instance asks for; `schedule_time` is "" and periodic false when partitions are named.
 
+    With `force` nothing is skipped because its sources are unchanged.
+
     The key is made once, when the task begins: a retry of it finds the run of the try before, a cleared task does not.
     """
 
@@ -22,6 +24,7 @@ class RefreshRequest:
     partitions: Mapping[str, str] = field(default_factory=dict)
     dynamic_options: Mapping[str, str] = field(default_factory=dict)
     execution_config: Mapping[str, str] = field(default_factory=dict)
+    force: bool = False
 
     @property
     def body(self) -> dict[str, Any]:
@@ -38,18 +41,23 @@ class RefreshRequest:
     def headers(self) -> dict[str, str]:
         """The headers of the call; without a table's id the gateway takes the table that has the name now."""
         headers = {"Idempotency-Key": self.key, "Freshtable-Attempt": str(self.attempt)}
-        return headers | ({"Freshtable-Table": self.workflow_id} if self.workflow_id else {})
+        forced = {"Freshtable-Force": "true"} if self.force else {}
+        return headers | forced | ({"Freshtable-Table": self.workflow_id} if self.workflow_id else {})
 
 
 @dataclass(frozen=True)
 class RunAddress:
-    """A run at the gateway as operator and trigger hand it on; `session` is replaced when the gateway forgot it."""
+    """A run at the gateway as operator and trigger hand it on; `session` is replaced when the gateway forgot it.
+
+    `partitions` are those that it began with, in words; "" if the gateway did not say.
+    """
 
     table: str
     handle: str
     session: str
     attempt: int
     init_config: Mapping[str, str] = field(default_factory=dict)
+    partitions: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -7,6 +7,7 @@ newest point of the past would be run as well.
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ from airflow.timetables.trigger import CronTriggerTimetable
 from freshtable_airflow.grid import Grid, grid_of, grid_of_cron
 from freshtable_airflow.zone import zone_named
 
+_FRACTION = re.compile(r"(?<=:\d\d)\.\d+")
 MICROSECOND = timedelta(microseconds=1)
 
 
@@ -65,7 +67,7 @@ class GridTimetable(Timetable):
 
     @property
     def summary(self) -> str:
-        return f"every {self.amount} {self.unit} ({self.zone}) since {self.since}" if self.since else "never"
+        return f"every {self.amount} {self.unit} ({self.zone}) since {_seconds(self.since)}" if self.since else "never"
 
     def serialize(self) -> dict[str, Any]:
         return {"amount": self.amount, "unit": self.unit, "timezone": self.zone, "since": self.since}
@@ -107,7 +109,7 @@ class CronTimetable(CronTriggerTimetable):
 
     @property
     def summary(self) -> str:
-        return f"{self._expression} ({self.zone}) since {self.since}"
+        return f"{self._expression} ({self.zone}) since {_seconds(self.since)}"
 
     def serialize(self) -> dict[str, Any]:
         return {"expression": self._expression, "timezone": self.zone, "since": self.since}
@@ -156,6 +158,11 @@ def _run_at(point: pendulum.DateTime | None) -> DagRunInfo | None:
 
 def _now() -> datetime:
     return pendulum.now("UTC")
+
+
+def _seconds(text: str) -> str:
+    """Return an ISO instant without its fraction of a second: people read it."""
+    return _FRACTION.sub("", text)
 
 
 def _instant(text: str) -> datetime:

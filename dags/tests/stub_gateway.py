@@ -96,6 +96,9 @@ class StubGateway:
         self.calls: list[Call] = []
         self.refusals: list[Answer] = []
         self.changed = threading.Condition()
+        self.decision, self.partitions = "refresh", [{"ds": "2026-11-19"}]
+        self.told_at_start = {"partitions": self.partitions}
+        self.failure = "REFRESH_FAILED"
         stub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -217,7 +220,7 @@ class StubGateway:
             same[-1].attempt = max(attempt, same[-1].attempt)
             return Answer(200, {"operationHandle": same[-1].handle})
         self.runs.append(StubRun(str(uuid.uuid4()), table, key, attempt, call.body, self.looks))
-        return Answer(200, {"operationHandle": self.runs[-1].handle})
+        return Answer(200, {"operationHandle": self.runs[-1].handle, **self.told_at_start})
 
     def _operation(self, run: StubRun, what: str, call: Call) -> Answer:
         if what == "cancel":
@@ -242,6 +245,6 @@ class StubGateway:
 
     def _result(self, run: StubRun) -> Answer:
         if run.status != "FINISHED":
-            return refusal(500, "REFRESH_FAILED", run.problem or f"Operation {run.handle} is {run.status}.")
-        told = {"decision": "refresh", "reason": "lake.sales.orders changed", "rows": 42, "snapshot": "7171"}
-        return Answer(200, {"resultType": "PAYLOAD", "run": told})
+            return refusal(500, self.failure, run.problem or f"Operation {run.handle} is {run.status}.")
+        told = {"reason": "lake.sales.orders changed", "rows": 42, "snapshot": "7171", "partitions": self.partitions}
+        return Answer(200, {"resultType": "PAYLOAD", "run": {"decision": self.decision, **told}})

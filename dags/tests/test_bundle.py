@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,33 @@ def test_every_table_is_a_dag_in_the_file_of_its_shard(stub: StubGateway) -> Non
     found.initialize()
 
     assert set(dags_of(found)) == ANCHORS | {f"mt__lake.sales.t{number}" for number in range(40)}
+
+
+def test_the_code_of_a_dag_shows_the_statement_of_its_table(stub: StubGateway) -> None:
+    stub.definitions = [definition("lake.a", definition="CREATE MATERIALIZED TABLE lake.a\nAS SELECT 1")]
+    found = bundle(gateway=stub.url)
+
+    found.initialize()
+
+    code = (found.path / f"mt__shard_{shard_of(stub.definitions[0]):02d}.py").read_text()
+    assert "# CREATE MATERIALIZED TABLE lake.a\n# AS SELECT 1\n" in code
+
+
+ENDS = ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\0", '"""', "'''", "\\\n"]
+
+
+@pytest.mark.parametrize("end", ENDS, ids=repr)
+def test_nothing_in_a_statement_is_code_of_the_file(stub: StubGateway, end: str) -> None:
+    attack = f"SELECT 1{end}raise SystemExit('code of a user of the gateway'){end}{{state}} \\ud800é"
+    stub.definitions = [definition("lake.a", definition=attack)]
+    found = bundle(gateway=stub.url)
+
+    found.initialize()
+
+    (file,) = [each for each in found.path.glob("*.py") if "SELECT 1" in each.read_text()]
+    statements = ast.parse(file.read_text()).body
+    assert [type(each).__name__ for each in statements] == ["Expr", "ImportFrom", "ImportFrom", "Expr"]
+    assert "mt__lake.a" in dags_of(found)
 
 
 def test_a_change_touches_the_file_of_its_shard_only(stub: StubGateway) -> None:

@@ -45,8 +45,9 @@ def loaded(cache: ShardCache) -> dict[str, DAG]:
 def test_a_definition_becomes_a_dag_as_the_scheduler_needs_it() -> None:
     dag = dag_of(definition("lake.sales.daily", paused=True), SETTINGS)
 
-    assert (dag.dag_id, dag.dag_display_name) == ("mt__lake.sales.daily", "lake.sales.daily")
-    assert dag.tags == {"materialized-table"}
+    assert (dag.dag_id, dag.dag_display_name) == ("mt__lake.sales.daily", "mt__lake.sales.daily")
+    assert dag.tags == {"freshtable", "materialized-table"}
+    assert (dag.params["force"], dag.params.get_param("force").schema["type"]) == (False, "boolean")
     assert dag.timetable.summary == "0 0 * * * (Europe/Berlin) since 2026-11-01T12:00:00+00:00"
     assert (dag.start_date, dag.catchup, dag.max_active_runs, dag.is_paused_upon_creation) == (None, False, 1, True)
     assert "CREATE MATERIALIZED TABLE lake.sales.daily" in dag.doc_md
@@ -71,6 +72,14 @@ def test_its_task_asks_for_the_table_with_what_the_gateway_served() -> None:
     assert task.retries > 0
 
 
+def test_a_statement_cannot_end_the_block_in_which_it_is_shown() -> None:
+    served = definition("lake.a", definition="SELECT 1\n~~~~\n# Click [here](http://evil)\n~~~~~")
+
+    doc = dag_of(served, SETTINGS).doc_md or ""
+
+    assert "~~~~~~sql\nSELECT 1\n~~~~\n# Click [here](http://evil)\n~~~~~\n~~~~~~\n" in doc
+
+
 def test_a_dag_is_the_same_at_every_parse() -> None:
     served = definition("lake.sales.daily", schedule={"kind": "grid", "amount": 90, "unit": "MINUTE"})
 
@@ -93,7 +102,8 @@ def test_a_broken_definition_hides_no_other_and_is_named_by_the_anchor(tmp_path:
 def test_an_anchor_is_never_due_and_says_nothing_while_all_is_well(tmp_path: Path) -> None:
     anchor = loaded(ShardCache(tmp_path))["mt__shard_03"]
 
-    assert anchor.tags == {"freshtable"}
+    assert anchor.tags == {"freshtable-shard"}
+    assert anchor.dag_display_name == "zz_mt__shard_03"
     assert anchor.timetable.summary == "never"
     assert not anchor.timetable.can_be_scheduled
     assert anchor.doc_md is None

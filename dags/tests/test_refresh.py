@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
@@ -12,13 +13,19 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskD
 from stub_gateway import Answer, StubGateway, refusal
 
 from freshtable_airflow.errors import GatewayUnavailable, RefreshFailed
-from freshtable_airflow.operator import RefreshMaterializedTableOperator
+from freshtable_airflow.operator import RefreshMaterializedTableOperator, RefreshWorkflowOperator
 from freshtable_airflow.trigger import RefreshTrigger
 
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 TICK = datetime(2026, 11, 20, 23, tzinfo=timezone.utc)
 STARTED = datetime(2026, 11, 20, 23, 0, 1, tzinfo=timezone.utc)
-RESULT = {"decision": "refresh", "reason": "lake.sales.orders changed", "rows": 42, "snapshot": "7171"}
+RESULT = {
+    "decision": "refresh",
+    "reason": "lake.sales.orders changed",
+    "partitions": "partition ds=2026-11-19",
+    "rows": 42,
+    "snapshot": "7171",
+}
 
 
 class Outlets(dict[Any, Any]):
@@ -220,6 +227,79 @@ def test_a_failed_refresh_fails_the_try_with_the_gateways_reason(stub: StubGatew
         operator().execute_complete(context(), event)
 
     assert stub.sessions == set()
+
+
+def test_a_refresh_whose_query_is_broken_is_not_tried_again(stub: StubGateway) -> None:
+    stub.looks, stub.failure = None, "QUERY_BROKEN"
+    trigger = deferred(operator(grace_s=0), context())
+    stub.end(stub.runs[0], "ERROR", "[UNRESOLVED_COLUMN] amont")
+
+    with pytest.raises(
+        AirflowFailException, match=r"\[UNRESOLVED_COLUMN\] amont Another try would fail in the same way"
+    ):
+        operator().execute_complete(context(), fired(trigger))
+
+    assert stub.sessions == set()
+
+
+def test_a_skipped_refresh_is_no_event_of_the_asset(stub: StubGateway) -> None:
+    stub.decision, around = "skip", context()
+    task = operator(outlets=[Asset(name="lake.sales.daily", uri="freshtable://lake/sales/daily")])
+
+    result = task.execute(around)
+
+    assert result["decision"] == "skip"
+    assert (task.outlets, around["outlet_events"]) == ([], {})
+
+
+@pytest.mark.parametrize(
+    ("partitions", "told"),
+    [
+        ([{"ds": "2026-11-18", "hh": "07"}], "partition ds=2026-11-18/hh=07"),
+        ([{"ds": "1"}, {"ds": "2"}], "partitions ds=1, ds=2"),
+        ([{"ds": str(day)} for day in range(100)], "ds=19 and 80 more"),
+        (None, "the whole table"),
+    ],
+)
+def test_the_log_names_the_schedule_time_and_the_partitions_at_start_and_end(
+    stub: StubGateway, capsys: Any, partitions: Any, told: str
+) -> None:
+    stub.partitions, stub.told_at_start = partitions, {"partitions": partitions}
+
+    operator().execute(context())
+
+    log = capsys.readouterr().out
+    assert "schedule time 2026-11-21 00:00:00 (Europe/Berlin), the period that ends then" in log
+    assert re.search(rf"The gateway took it as run \S+: .*{re.escape(told)}\.", log)
+    assert f"{told}, 42 rows" in log
+
+
+def test_an_older_gateway_that_names_no_partitions_is_understood(stub: StubGateway, capsys: Any) -> None:
+    stub.told_at_start = {}
+
+    operator().execute(context())
+
+    assert f"as run {stub.runs[0].handle}. [" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("params", "forced"), [({"force": True}, True), ({"force": False}, False), ({"force": "yes"}, False), ({}, False)]
+)
+def test_a_manual_run_can_force_the_refresh(stub: StubGateway, params: dict[str, Any], forced: bool) -> None:
+    task = RefreshWorkflowOperator(task_id="refresh", table="lake.sales.daily", workflow_id=UUID, poll_interval_s=0.01)
+
+    task.execute({**context(), "params": params})
+
+    (asked,) = stub.asked("POST", "/refresh")
+    sent = {name.lower(): value for name, value in asked.headers.items()}.get("freshtable-force")
+    assert sent == ("true" if forced else None)
+
+
+def test_a_teams_own_task_can_force_the_refresh(stub: StubGateway) -> None:
+    operator(force=True).execute(context())
+
+    (asked,) = stub.asked("POST", "/refresh")
+    assert {name.lower(): value for name, value in asked.headers.items()}["freshtable-force"] == "true"
 
 
 def test_a_refresh_that_was_cancelled_at_the_gateway_is_not_tried_again(stub: StubGateway) -> None:

@@ -121,6 +121,13 @@ def test_the_summaries_are_those_that_the_gateway_compares() -> None:
     assert cron.summary == f"0 0 * * * (Europe/Berlin) since {SINCE}"
 
 
+def test_people_are_shown_no_fraction_of_a_second() -> None:
+    since = "2026-11-21T17:00:00.123456+00:00"
+
+    assert GridTimetable(90, "MINUTE", since=since).summary == "every 90 MINUTE (UTC) since 2026-11-21T17:00:00+00:00"
+    assert CronTimetable("0 0 * * *", timezone="UTC", since=since).summary.endswith("since 2026-11-21T17:00:00+00:00")
+
+
 def test_a_manual_run_has_its_instant_as_it_was_given() -> None:
     moment = utc("2026-11-21T03:30:00Z")
 

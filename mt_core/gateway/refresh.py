@@ -5,17 +5,27 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Header
+from pydantic import BaseModel
 
 from mt_core.errors import MtError, RequestInvalid
 from mt_core.gateway.answers import JsonAnswer
 from mt_core.gateway.errors import error_answer
 from mt_core.gateway.requests import Body, JsonBody, SessionHandle
-from mt_core.gateway.schemas import OPERATION, REFRESH, REFRESH_ERRORS, described
+from mt_core.gateway.schemas import REFRESH, REFRESH_ERRORS, REFRESH_TAKEN, described
 from mt_core.gateway.services import GatewayServices
 from mt_core.tables.commands import RefreshRequest
 
 # What the registry's column for attempts can have.
 _DIGITS = 9
+
+
+class RefreshHeaders(BaseModel):
+    """What the headers of a call say beside Flink's body."""
+
+    idempotency_key: str | None = None
+    freshtable_table: str | None = None
+    freshtable_attempt: str | None = None
+    freshtable_force: str | None = None
 
 
 def refresh_router(services: GatewayServices) -> APIRouter:
@@ -24,32 +34,25 @@ def refresh_router(services: GatewayServices) -> APIRouter:
 
     @router.post(
         "/sessions/{session_handle}/materialized-tables/{identifier:path}/refresh",
-        **described("Refresh a materialized table", OPERATION, body=REFRESH, errors=REFRESH_ERRORS),
+        **described("Refresh a materialized table", REFRESH_TAKEN, body=REFRESH, errors=REFRESH_ERRORS),
     )
     def refresh_table(
         session: SessionHandle,
         identifier: str,
         body: JsonBody,
-        idempotency_key: Annotated[str | None, Header()] = None,
-        freshtable_table: Annotated[str | None, Header()] = None,
-        freshtable_attempt: Annotated[str | None, Header()] = None,
+        headers: Annotated[RefreshHeaders, Header()],
     ) -> JsonAnswer:
         try:
             services.sessions.get(session)
-            request = refresh_request(
-                identifier, body, key=idempotency_key, table_id=freshtable_table, attempt=freshtable_attempt
-            )
-            run = services.runs.request_refresh(request)
+            run = services.runs.request_refresh(refresh_request(identifier, body, headers))
         except MtError as error:
             return error_answer(error, error.http_status, doing=f"The refresh of {identifier} was refused.")
-        return JsonAnswer({"operationHandle": run.run_id})
+        return JsonAnswer({"operationHandle": run.run_id, "partitions": run.scope.to_json()})
 
     return router
 
 
-def refresh_request(
-    identifier: str, body: Body, *, key: str | None, table_id: str | None, attempt: str | None
-) -> RefreshRequest:
+def refresh_request(identifier: str, body: Body, headers: RefreshHeaders) -> RefreshRequest:
     """Return a call of the endpoint as a request; raises RequestInvalid naming the field that does not fit."""
     return RefreshRequest(
         identifier_text=identifier,
@@ -58,10 +61,18 @@ def refresh_request(
         dynamic_options=body.texts("dynamicOptions"),
         static_partitions=body.texts("staticPartitions"),
         execution_config=body.texts("executionConfig"),
-        request_key=key or None,
-        table_id=table_id or None,
-        attempt=attempt_of(attempt),
+        request_key=headers.idempotency_key or None,
+        table_id=headers.freshtable_table or None,
+        attempt=attempt_of(headers.freshtable_attempt),
+        force=flag_of(headers.freshtable_force),
     )
+
+
+def flag_of(text: str | None) -> bool:
+    """Return whether a Freshtable-Force header says true; raises RequestInvalid."""
+    if text not in (None, "", "true", "false"):
+        raise RequestInvalid(f"Freshtable-Force must be true or false, not '{(text or '')[:40]}'.")
+    return text == "true"
 
 
 def attempt_of(text: str | None) -> int | None:

@@ -105,6 +105,8 @@ COMPLETE = request(statement=TEXT, position=NUMBER)
 CANDIDATES = fields({"candidates": items(TEXT)})
 STATEMENT = request(statement=TEXT, executionTimeout=MILLISECONDS, executionConfig=TEXTS)
 OPERATION = fields({"operationHandle": UUID})
+PARTITIONS: Schema = {"type": ["array", "null"], "items": TEXTS}
+REFRESH_TAKEN = fields({"operationHandle": UUID, "partitions": PARTITIONS})
 OPERATION_CLOSED = fields({"status": one_of("CLOSED")})
 OPERATION_CANCELED = fields({"status": one_of("CANCELED")})
 STATUSES = ("INITIALIZED", "PENDING", "RUNNING", "FINISHED", "CANCELED", "CLOSED", "ERROR", "TIMEOUT")

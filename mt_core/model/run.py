@@ -57,7 +57,8 @@ class RefreshRun:
     and are followed by one for the next of `rest`; `alike` single points before it failed in a row, with `error_before`; its
     attempt is ended at `deadline` (None: never); `request` is what was asked for with `request_key`; `claim` is 0 until a
     worker has claimed it; `vector` is the source vector it read; `decision` is refresh, skip or suspended, and `reason` says
-    why; `request_attempt` is the highest of the attempts, as the requester counts them, that asked for the run.
+    why; `request_attempt` is the highest of the attempts, as the requester counts them, that asked for the run;
+    `broken` runs failed because the query cannot be understood any more.
     """
 
     run_id: str
@@ -96,6 +97,7 @@ class RefreshRun:
     snapshot_id: str | None = None
     error: str | None = None
     cause: str | None = None
+    broken: bool = False
 
     def advance(self, target: RunStatus, **changes: Any) -> RefreshRun:
         """Return the run in status *target* with *changes*; raises IllegalStatus for a move `TRANSITIONS` does not have."""

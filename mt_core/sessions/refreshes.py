@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from mt_core.errors import IllegalStatus, MtError, OperationNotFound, RefreshFailed
+from mt_core.errors import IllegalStatus, MtError, OperationNotFound, QueryBroken, RefreshFailed
 from mt_core.model.run import DONE, RefreshRun, RunStatus
 from mt_core.rowset import STRING_MAP, Column, PageForm, RowSet
 from mt_core.sessions.operation import (
@@ -62,7 +62,8 @@ class RefreshOperation:
         run = self._run()
         if run.status is not RunStatus.FAILED:
             return None
-        return RefreshFailed(f"Refresh {self.handle} failed: {run.error or 'its worker gave no reason.'}")
+        failure = QueryBroken if run.broken else RefreshFailed
+        return failure(f"Refresh {self.handle} failed: {run.error or 'its worker gave no reason.'}")
 
     @property
     def result(self) -> OperationResult | None:

@@ -18,6 +18,7 @@ from mt_core.errors import (
     EngineError,
     EngineUnavailable,
     MtError,
+    QueryFailed,
     SourcesChanged,
     StorageMissing,
 )
@@ -129,7 +130,7 @@ class Attempt:
         self._check_held()
         if self._ledger.withdrawn(self._run.run_id):
             raise _Ended(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"})
-        self._vector = self._engine.read_vector(self.query)
+        self._vector = self._understood()
         history = self._engine.ancestors(self._engine.load(self._identifier))
         decision = decide(
             kind=self._run.kind,
@@ -144,6 +145,16 @@ class Attempt:
         if decision.scope is None:
             raise _Ended(status=RunStatus.SKIPPED)
         self._scope = decision.scope
+
+    def _understood(self) -> SourceVector:
+        """Return the vector of the query as it is understood now."""
+        try:
+            return self._engine.read_vector(self.query)
+        except QueryFailed as error:
+            end = _failed(error, self._identifier)
+            # What is no condition of Spark's, or is FAILED_JDBC and the like, may be the error of a source that is away.
+            broken = error.error_class is not None and not error.error_class.startswith("FAILED_")
+            raise _Ended(status=end.status, changes={**end.changes, "broken": broken}) from error
 
     def _check_held(self) -> None:
         if self._ledger.held(self.claimed) is None:

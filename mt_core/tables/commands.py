@@ -45,6 +45,7 @@ class TableCommands(Protocol):
 class RefreshRequest:
     """A call of the refresh endpoint (FLIP-448): `schedule_time` is 'yyyy-MM-dd HH:mm:ss' in the table's zone.
 
+    With `force` a periodic refresh is done even if its sources are unchanged;
     `request_key` is the caller's idempotency key, `table_id` the uuid the caller means, `attempt` the caller's own count.
     """
 
@@ -57,6 +58,7 @@ class RefreshRequest:
     request_key: str | None = None
     table_id: str | None = None
     attempt: int | None = None
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

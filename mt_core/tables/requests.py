@@ -95,7 +95,7 @@ class RefreshRequests:
         return RefreshRun(
             run_id=self._services.new_id(),
             table_id=table.table_id,
-            kind=RunKind.PERIODIC,
+            kind=RunKind.MANUAL if request.force else RunKind.PERIODIC,
             scope=scope_of(table, [point]),
             points=(point,) if point <= now + CLOCK_SKEW else (),
             schedule_time=point,

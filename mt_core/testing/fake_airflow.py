@@ -64,7 +64,7 @@ class FakeDag:
     def summary(self) -> str:
         schedule = schedule_json(self.definition.schedule)
         interval = schedule.get("cron") or f"every {schedule['amount']} {schedule['unit']}"
-        return f"{interval} ({self.definition.schedule.zone}) since {self.definition.schedule.since.isoformat()}"
+        return f"{interval} ({self.definition.schedule.zone}) since {self.definition.schedule.since.isoformat(timespec='seconds')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

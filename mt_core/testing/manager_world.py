@@ -122,7 +122,7 @@ class ManagerWorld:
 
     # ------------------------------------------------------------------------------------------------------------ runs
 
-    def tick(self, point: datetime, name: str = "daily", *, key: str | None = "") -> RefreshRun:
+    def tick(self, point: datetime, name: str = "daily", *, key: str | None = "", force: bool = False) -> RefreshRun:
         """Send the periodic request of a grid point, as a scheduler does; *key* None sends none."""
         table = self.table(name)
         request = RefreshRequest(
@@ -131,6 +131,7 @@ class ManagerWorld:
             schedule_time=show_schedule_time(point, table.definition.zone),
             request_key=f"{table.table_id}/{point.isoformat()}" if key == "" else key,
             table_id=table.table_id,
+            force=force,
         )
         return self.manager.requests.request_refresh(request)
 

@@ -152,8 +152,8 @@ class Publisher:
 
 
 def is_on(dag: Dag, definition: WorkflowDefinition) -> bool:
-    """Whether *dag* has the schedule of *definition*: interval, zone, and the instant since when it counts."""
+    """Whether *dag* has the schedule of *definition*: interval, zone, and since when it counts, which is shown in seconds."""
     schedule = schedule_json(definition.schedule)
     interval = schedule["cron"] if schedule["kind"] == "cron" else f"{schedule['amount']} {schedule['unit']} "
-    parts = (interval, f"({definition.schedule.zone})", definition.schedule.since.isoformat())
+    parts = (interval, f"({definition.schedule.zone})", f"{definition.schedule.since:%Y-%m-%dT%H:%M:%S}")
     return all(part in dag.summary for part in parts)

@@ -37,12 +37,17 @@ def test_a_tick_becomes_a_request_with_all_it_says(gateway: Gateway) -> None:
         "executionConfig": {"b": "2"},
         "unknown": 1,
     }
-    headers = {"Idempotency-Key": "k", "Freshtable-Table": "uuid", "Freshtable-Attempt": "2"}
+    headers = {
+        "Idempotency-Key": "k",
+        "Freshtable-Table": "uuid",
+        "Freshtable-Attempt": "2",
+        "Freshtable-Force": "true",
+    }
 
     answer = gateway.http.post(f"{session}/{TABLE}", json=body, headers=headers)
 
     assert answer.status_code == 200
-    assert list(answer.json()) == ["operationHandle"]
+    assert list(answer.json()) == ["operationHandle", "partitions"]
     assert gateway.runs.requests == [
         RefreshRequest(
             identifier_text="lake.sales.daily",
@@ -54,6 +59,7 @@ def test_a_tick_becomes_a_request_with_all_it_says(gateway: Gateway) -> None:
             request_key="k",
             table_id="uuid",
             attempt=2,
+            force=True,
         )
     ]
 
@@ -128,6 +134,7 @@ def test_an_error_nobody_expected_is_told_without_its_text_and_the_connection_st
         ({"staticPartitions": ["ds"]}, {}),
         ({}, {"Freshtable-Attempt": "x"}),
         ({}, {"Freshtable-Attempt": "9" * 5000}),
+        ({}, {"Freshtable-Force": "1"}),
     ],
 )
 def test_a_request_that_cannot_be_read_is_refused_before_anything_is_queued(
@@ -198,6 +205,16 @@ def test_the_shapes_of_a_refresh_are_golden(gateway: Gateway) -> None:
     found = {name: {"status": answer.status_code, "body": normalised(answer)} for name, answer in answers.items()}
 
     assert found == json.loads(GOLDEN.read_text())
+
+
+def test_a_run_whose_query_is_broken_says_so_by_its_code(gateway: Gateway) -> None:
+    session = gateway.open()
+    run_id = gateway.http.post(f"{session}/{TABLE}").json()["operationHandle"]
+    gateway.runs.move(run_id, RunStatus.RUNNING, RunStatus.FAILED, error="Column x is not there.", broken=True)
+
+    answer = gateway.http.get(f"{session}/operations/{run_id}/result/0")
+
+    assert (answer.status_code, answer.headers["freshtable-error"]) == (500, "QUERY_BROKEN")
 
 
 def test_a_failed_run_tells_why_when_its_result_is_fetched(gateway: Gateway) -> None:

@@ -156,7 +156,7 @@ def test_times_are_read_in_any_unit(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("endpoint", "airflow:8080", "workflow-scheduler.airflow.endpoint is 'airflow:8080'; set a URL"),
+        ("endpoint", "ftp://airflow:8080", "workflow-scheduler.airflow.endpoint is 'ftp://airflow:8080'; set a URL"),
         ("endpoint", "http://", "workflow-scheduler.airflow.endpoint is"),
         ("endpoint", "http://airflow:port", "workflow-scheduler.airflow.endpoint is"),
         ("password", "", "set workflow-scheduler.airflow.user-name and workflow-scheduler.airflow.password"),

@@ -9,8 +9,10 @@ import pytest
 
 from mt_core.errors import (
     DefinitionInvalid,
+    EngineError,
     MtError,
     OperationNotFound,
+    QueryFailed,
     RequestInvalid,
     RequestKeyReused,
     TableGone,
@@ -319,3 +321,54 @@ def test_the_job_of_a_dropped_table_names_none(world: ManagerWorld) -> None:
 
     assert job is not None
     assert (job.run.job_id, job.table) == (job_id, None)
+
+
+# --------------------------------------------------------------------------------------------------------------- force
+
+
+def test_a_forced_refresh_of_a_schedule_time_is_done_though_nothing_has_changed(world: ManagerWorld) -> None:
+    plain = world.tick(MARCH_3, key="first")
+    world.work()
+    unchanged = world.tick(MARCH_3, key="second")
+    world.work()
+
+    forced = world.tick(MARCH_3, key="third", force=True)
+    world.work()
+
+    found = {run.run_id: run for run in world.runs()}
+    assert found[plain.run_id].status is found[unchanged.run_id].status is RunStatus.SKIPPED
+    assert (found[forced.run_id].status, found[forced.run_id].reason) == (RunStatus.SUCCEEDED, "asked for by hand")
+    assert (forced.kind, forced.scope, forced.schedule_time) == (RunKind.MANUAL, ds("2026-03-02"), MARCH_3)
+
+
+def test_a_forced_refresh_covers_its_schedule_time(world: ManagerWorld) -> None:
+    world.pass_days(2)
+    world.tick(MARCH_2, key="first", force=True)
+    world.work()
+
+    assert world.table().covered_until == MARCH_2
+
+
+# -------------------------------------------------------------------------------------------------------------- broken
+
+
+@pytest.mark.parametrize(
+    ("error", "broken"),
+    [
+        (QueryFailed("[UNRESOLVED_COLUMN] amont", error_class="UNRESOLVED_COLUMN.WITH_SUGGESTION"), True),
+        (QueryFailed("the connection was refused"), False),
+        (QueryFailed("the database is away", error_class="FAILED_JDBC.LOAD_TABLE"), False),
+        (EngineError("the catalog is away"), False),
+    ],
+)
+def test_a_refresh_whose_query_cannot_be_understood_is_known_to_fail_again(
+    world: ManagerWorld, error: MtError, broken: bool
+) -> None:
+    world.engine.failing["read_vector"] = error
+
+    run = world.tick(MARCH_3)
+    world.work()
+
+    ended = next(each for each in world.runs() if each.run_id == run.run_id)
+    assert (ended.status, ended.broken) == (RunStatus.FAILED, broken)
+    assert str(error) in (ended.error or "")

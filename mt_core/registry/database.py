@@ -18,6 +18,7 @@ from mt_core.registry.failures import translated
 from mt_core.registry.schema import NEWEST
 
 WAIT_S = 30
+ENCODING = "UTF8"
 IDLE_TIMEOUT_S = 60
 CONNECT_TIMEOUT_S = 10
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -106,6 +107,16 @@ def _postgres(url: URL) -> Engine:
         )
     except (ModuleNotFoundError, NoSuchModuleError) as cause:
         raise ConfigError(f"Registry {shown(url)} needs psycopg; {installation('postgres')}.") from cause
+
+    @event.listens_for(engine, "connect", insert=True)
+    def _check_encoding(connection: Any, _record: object) -> None:
+        # Before anything is read: texts of such a database come as bytes.
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding != ENCODING:
+            raise ConfigError(
+                f"Registry {shown(url)} is a database in {encoding}, which cannot hold all texts; make another one: "
+                f"CREATE DATABASE name ENCODING '{ENCODING}' TEMPLATE template0."
+            )
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: object) -> None:

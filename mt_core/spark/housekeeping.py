@@ -7,6 +7,7 @@ from typing import Any
 
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs import Catalogs, jvm_of
+from mt_core.spark.file_systems import IO_IMPL
 
 
 class Housekeeping:
@@ -30,9 +31,10 @@ class Housekeeping:
         """Remove files in the table's folder that were written before *older_than* and belong to no snapshot."""
         table = self._catalogs.load(identifier)
         actions: Any = jvm_of(self._catalogs.session).org.apache.iceberg.spark.actions.SparkActions
-        actions.get(self._catalogs.session._jsparkSession).deleteOrphanFiles(table).olderThan(
-            _millis(older_than)
-        ).execute()
+        orphans = actions.get(self._catalogs.session._jsparkSession).deleteOrphanFiles(table)
+        # A catalog that names the means by which it writes files may write where Hadoop cannot list them.
+        by_catalog = bool(self._catalogs.setting(identifier.catalog, IO_IMPL))
+        orphans.usePrefixListing(by_catalog).olderThan(_millis(older_than)).execute()
 
 
 def _millis(instant: datetime) -> int:

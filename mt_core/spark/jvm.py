@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from mt_core.errors import ConfigError, EngineError, EngineUnavailable, MtError
 from mt_core.spark import conf, jars
 from mt_core.spark.failures import SPARK_ERRORS, translate
+from mt_core.spark.file_systems import check_warehouse
 from mt_core.spark.process import end_process, launch_process, spark_conf
 
 
@@ -61,8 +62,13 @@ def launch(settings: conf.DriverSettings, generation: int) -> Incarnation:
         error = _give_up(gateway, cause)
         lost = isinstance(error, EngineUnavailable)
         raise (EngineError if lost else ConfigError)(_start_failure(settings, error.message)) from cause
+    session = SparkSession(context)
     try:
-        session = SparkSession(context)
+        check_warehouse(session)
+    except ConfigError as error:
+        _give_up(gateway, error)
+        raise
+    try:
         session.sql(f"CREATE NAMESPACE IF NOT EXISTS {conf.CATALOG}.{conf.NAMESPACE}")
     except SPARK_ERRORS as cause:
         # The catalog's database may be away for a while.

@@ -12,6 +12,7 @@ from mt_core.model.table import Column, TableIdentifier, display_name
 from mt_core.spark.catalogs import ALREADY_EXISTS, Catalogs, java_strings, jvm_of, telling
 from mt_core.spark.columns import iceberg_schema, iceberg_type
 from mt_core.spark.failures import SPARK_ERRORS, java_classes
+from mt_core.spark.file_systems import delete_folder
 from mt_core.spark.metadata import CREATED, EPOCH, TABLE_ID
 from mt_core.tables.ports import StorageSpec
 
@@ -154,10 +155,7 @@ class StorageTables:
                 extra={"action": "storage_files_left", "table": str(identifier)},
             )
             return
-        session = self._catalogs.session
-        path = jvm_of(session).org.apache.hadoop.fs.Path(folder)
-        hadoop = session.sparkContext._jsc.hadoopConfiguration()
-        path.getFileSystem(hadoop).delete(path, True)
+        delete_folder(self._catalogs.session, identifier.catalog, folder)
 
 
 def _properties(spec: StorageSpec) -> dict[str, str]:

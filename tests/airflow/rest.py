@@ -82,9 +82,14 @@ class AirflowRest:
     def pause(self, dag_id: str, paused: bool) -> None:
         self.ask("PATCH", f"/dags/{dag_id}", {"is_paused": paused}).raise_for_status()
 
-    def trigger(self, dag_id: str, *, logical_date: str | None = None) -> str:
+    def asset_events(self, dag_id: str) -> list[dict[str, Any]]:
+        """Return the events of assets that a DAG's tasks have sent."""
+        return list(self.get("/assets/events", source_dag_id=dag_id).get("asset_events", []))
+
+    def trigger(self, dag_id: str, *, logical_date: str | None = None, conf: Mapping[str, Any] | None = None) -> str:
         """Run a DAG by hand and return the run's id."""
-        answer = self.ask("POST", f"/dags/{dag_id}/dagRuns", {"logical_date": logical_date})
+        body = {"logical_date": logical_date, "conf": dict(conf or {})}
+        answer = self.ask("POST", f"/dags/{dag_id}/dagRuns", body)
         return str(answer.raise_for_status().json()["dag_run_id"])
 
     def backfill(self, dag_id: str, begin: str, end: str) -> None:

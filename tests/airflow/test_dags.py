@@ -46,7 +46,7 @@ def test_an_anchor_for_every_shard_is_there_from_the_start(airflow: AirflowStack
     wanted = {f"mt__shard_{number:02d}" for number in range(32)}
 
     def anchors() -> set[str]:
-        return {dag["dag_id"] for dag in airflow.rest.get("/dags", tags="freshtable", limit=100).get("dags", [])}
+        return {dag["dag_id"] for dag in airflow.rest.get("/dags", tags="freshtable-shard", limit=100).get("dags", [])}
 
     assert airflow.rest.wait(lambda: anchors() == wanted and anchors(), SOON_S) == wanted
     assert airflow.rest.dag("mt__shard_00")["timetable_summary"] == "never"
@@ -63,11 +63,12 @@ def test_a_definition_becomes_a_dag_with_its_schedule_and_documentation(
     dag = airflow.rest.wait(lambda: airflow.rest.dag("mt__lake.shown"), SOON_S)
     details = airflow.rest.get("/dags/mt__lake.shown/details")
 
-    assert dag["dag_display_name"] == "lake.shown"
+    assert dag["dag_display_name"] == "mt__lake.shown"
     assert dag["timetable_summary"] == f"every 90 MINUTE (UTC) since {since}"
     assert dag["is_paused"] is False
     assert dag["next_dagrun_run_after"] > since
-    assert [tag["name"] for tag in dag["tags"]] == ["materialized-table"]
+    assert {tag["name"] for tag in dag["tags"]} == {"freshtable", "materialized-table"}
+    assert airflow.rest.get("/dags", order_by="dag_display_name", limit=1)["dags"][0]["dag_id"].startswith("mt__lake.")
     assert "CREATE MATERIALIZED TABLE lake.shown" in details["doc_md"]
     assert airflow.rest.runs("mt__lake.shown") == []
 

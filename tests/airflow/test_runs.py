@@ -56,10 +56,27 @@ def test_a_manual_run_refreshes_and_its_log_and_result_say_how(airflow: AirflowS
     log = airflow.rest.task_log(dag_id, run_id)
     assert run.body["scheduleTime"] == "2026-10-06 00:00:00"
     assert "Refresh of lake.by_hand: RUNNING, 1 of 200 Spark tasks, stage 1 of 2" in log
-    final = "Refresh of lake.by_hand FINISHED: decision refresh (lake.sales.orders changed), 42 rows, snapshot 7171."
-    assert final in log
+    final = "Refresh of lake.by_hand FINISHED: decision refresh (lake.sales.orders changed), "
+    assert f"{final}partition ds=2026-11-19, 42 rows, snapshot 7171." in log
+    assert "the period that ends then" in log
+    assert [event["extra"]["rows"] for event in airflow.rest.asset_events(dag_id)] == [42]
     assert "7171" in str(airflow.rest.result(dag_id, run_id))
     assert airflow.rest.links(dag_id, run_id) == {"Refresh run": f"http://gateway/lake.by_hand?run={run.handle}"}
+
+
+def test_a_forced_run_says_so_to_the_gateway_and_a_skipped_one_is_no_event_of_the_asset(
+    airflow: AirflowStack, gateway: StubGateway
+) -> None:
+    gateway.looks, gateway.decision = 1, "skip"
+    dag_id = table(airflow, gateway, "skipped")
+
+    run_id = airflow.rest.trigger(dag_id, conf={"force": True})
+
+    airflow.rest.wait(lambda: airflow.rest.run(dag_id, run_id)["state"] == "success", SOON_S)
+    (call,) = gateway.asked("POST", "/refresh")
+    assert {name.lower(): value for name, value in call.headers.items()}["freshtable-force"] == "true"
+    assert "decision skip" in airflow.rest.task_log(dag_id, run_id)
+    assert airflow.rest.asset_events(dag_id) == []
 
 
 def test_marking_a_task_failed_cancels_its_refresh(airflow: AirflowStack, gateway: StubGateway) -> None:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from itertools import cycle
 from pathlib import Path
 
+import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
@@ -287,3 +288,17 @@ def _read(url: str, statement: str) -> object:
         found = connection.execute(text(statement)).scalar_one()
     engine.dispose()
     return found
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_that_cannot_hold_all_texts_is_refused_with_the_way_out(postgres_url: str, encoding: str) -> None:
+    name = f"in_{encoding.lower()}"
+    create = f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(create)
+
+        with pytest.raises(ConfigError, match=f"database in {encoding}.*ENCODING 'UTF8' TEMPLATE template0"):
+            SqlRegistry.open(postgres_url.rpartition("/")[0] + f"/{name}")
+
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -1,0 +1,101 @@
+"""Where a catalog keeps its files: whether Spark can work there, and that DROP removes them by the catalog's own means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mt_core.errors import ConfigError
+from mt_core.model.table import Column, TableIdentifier
+from mt_core.spark.driver import SparkDriver
+from mt_core.spark.engine import SparkEngine
+from mt_core.spark.file_systems import check_warehouse
+from mt_core.tables.ports import StorageSpec
+
+pytestmark = pytest.mark.spark
+LAKE = "spark.sql.catalog.lake"
+HADOOP_IO = "org.apache.iceberg.hadoop.HadoopFileIO"
+S3_IO = "org.apache.iceberg.aws.s3.S3FileIO"
+
+
+@pytest.fixture
+def session(spark_driver: SparkDriver) -> SparkSession:
+    return spark_driver.new_session()
+
+
+@pytest.mark.parametrize("warehouse", ["/tmp/warehouse", "file:///tmp/warehouse", "hdfs://name/warehouse"])
+def test_a_warehouse_that_spark_can_write_is_taken(session: SparkSession, warehouse: str) -> None:
+    session.conf.set(f"{LAKE}.warehouse", warehouse)
+
+    check_warehouse(session)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"warehouse": "s3a://lake/warehouse"}, "a file system for s3a://"),
+        ({"warehouse": "s3://lake/warehouse"}, "a file system for s3://"),
+        ({"warehouse": "s3://lake/warehouse", "io-impl": S3_IO}, S3_IO),
+    ],
+)
+def test_a_warehouse_whose_jars_are_missing_is_refused_before_anything_is_created(
+    session: SparkSession, settings: dict[str, str], named: str
+) -> None:
+    for key, value in settings.items():
+        session.conf.set(f"{LAKE}.{key}", value)
+
+    with pytest.raises(ConfigError) as caught:
+        check_warehouse(session)
+
+    assert f"catalog.warehouse is {settings['warehouse']}, and Spark does not have {named}" in caught.value.message
+    assert "iceberg-aws-bundle to spark.jars" in caught.value.message
+
+
+@pytest.fixture
+def objects(spark_driver: SparkDriver, tmp_path: Path) -> Iterator[TableIdentifier]:
+    """A name in a catalog that says how its files are written, as one on an object store does."""
+    conf, prefix = spark_driver.session.conf, f"spark.sql.catalog.objects_{uuid4().hex[:8]}"
+    settings = {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "jdbc",
+        ".uri": f"jdbc:sqlite:file:{tmp_path}/objects.db",
+        ".jdbc.schema-version": "V1",
+        ".cache-enabled": "false",
+        ".warehouse": str(tmp_path / "warehouse"),
+        ".io-impl": HADOOP_IO,
+    }
+    for key, value in settings.items():
+        conf.set(prefix + key, value)
+    name = prefix.rpartition(".")[2]
+    spark_driver.session.sql(f"CREATE NAMESPACE {name}.default")
+    yield TableIdentifier(name, ("default",), "kept")
+    for key in settings:
+        conf.unset(prefix + key)
+
+
+def test_drop_and_clean_up_reach_the_files_of_a_catalog_that_says_how_it_writes_them(
+    spark_driver: SparkDriver, objects: TableIdentifier
+) -> None:
+    engine, table_id = SparkEngine(spark_driver), str(uuid4())
+    columns = (Column(name="id", type="int"),)
+    engine.create_storage(StorageSpec(identifier=objects, table_id=table_id, columns=columns))
+    spark_driver.session.sql(f"INSERT INTO {objects.sql} VALUES (1)")
+    location = Path(engine.load(objects).location)
+    orphan, neighbour = location / "data" / "orphan.parquet", Path(f"{location}_0") / "file"
+    orphan.write_bytes(b"left by a writer that died")
+    neighbour.parent.mkdir()
+    neighbour.write_text("of another table")
+
+    engine.remove_orphans(objects, datetime.now(UTC) + timedelta(seconds=1))
+    left = orphan.exists()
+    engine.drop_storage(objects, table_id, str(location))
+    engine.drop_storage(objects, table_id, str(location))
+
+    assert not left
+    assert [path for path in location.rglob("*") if path.is_file()] == []
+    assert neighbour.read_text() == "of another table"

@@ -147,6 +147,23 @@ def test_a_name_can_be_used_again_at_once_and_the_new_table_has_the_dag(daily: A
     assert daily.airflow.dags[DAG].definition.workflow_id == daily.table().table_id != old
 
 
+def test_a_workflow_that_was_made_while_its_table_was_dropped_does_not_keep_the_name(daily: AirflowStory) -> None:
+    made_meanwhile = daily.registry.definitions.get(daily.table().table_id)
+    assert made_meanwhile is not None
+    daily.sql(DROP)
+    daily.registry.definitions.put(made_meanwhile)
+    daily.airflow.parse_all()
+    refusal = daily.refused(lambda: daily.sql(DAILY), TableNotCreated)
+
+    done = reconcile(daily.services)
+    daily.sql(DAILY)
+
+    assert "is that of another workflow" in refusal
+    assert done == ["removed the workflow of lake.default.daily, which was dropped"]
+    assert daily.airflow.dags[DAG].definition.workflow_id == daily.table().table_id
+    assert reconcile(daily.services) == []
+
+
 def test_a_freshness_of_seconds_is_refused_and_nothing_is_kept(story: AirflowStory) -> None:
     refusal = story.refused(lambda: story.sql(DAILY.replace("'1' DAY", "'10' SECOND")), TableNotCreated)
 

@@ -215,7 +215,7 @@ def _outline(stops: str) -> re.Pattern[str]:
 _UP_TO_SEMICOLON, _UP_TO_BRACKET = _outline(""), _outline("()")
 _GAPS = re.compile(_GAP, re.VERBOSE)
 _MAY_HAVE_BLOCKS = re.compile(
-    rf"(?: BEGIN | EXECUTE | COMPILE | (?: `[^`]*+` | [^\s;:]++ ) {_GAP} : {_GAP} BEGIN )(?!\w)",
+    rf"(?: BEGIN | EXECUTE | EXPLAIN | COMPILE | (?: `[^`]*+` | [^\s;:]++ ) {_GAP} : {_GAP} BEGIN )(?!\w)",
     re.VERBOSE | re.IGNORECASE,
 )
 
@@ -303,4 +303,4 @@ def _opens_compound(before: list[Token], next_word: str) -> bool:
     if before[-1].text == ":" and len(before) == 2:
         return True
     words = [token.keyword for token in before]
-    return words[0] in {"EXECUTE", "COMPILE"} and words[-2:] == ["STATEMENT", "SET"]
+    return words[0] in {"EXECUTE", "EXPLAIN", "COMPILE"} and words[-2:] == ["STATEMENT", "SET"]

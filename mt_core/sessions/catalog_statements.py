@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mt_core.errors import DefinitionInvalid, MtError
+from mt_core.errors import DefinitionInvalid, MtError, QueryFailed, TableNotFound
+from mt_core.model.table import quoted
 from mt_core.rowset import BOOLEAN, Column, RowSet
 from mt_core.sessions.answers import DONE, content
 from mt_core.sessions.catalog_commands import CatalogCommands
@@ -12,6 +13,7 @@ from mt_core.sessions.jobs import Jobs
 from mt_core.sessions.listings import Asking, Listings, job_rows, names_only, sql_name
 from mt_core.sessions.operation import OperationResult
 from mt_core.sessions.ports import SessionContext, StatementEngine
+from mt_core.sessions.statement_sets import members_of
 from mt_core.sql import catalog as sql
 from mt_core.sql.flink_types import type_text
 from mt_core.sql.parser import ReadStatement
@@ -48,7 +50,7 @@ class CatalogStatements:
             case sql.ShowColumns(name=name, pattern=pattern):
                 return content(self._columns(name, asking, pattern))
             case sql.Explain(mode=mode, statement=text):
-                return _text(self._engine.explain(asking.context, text, mode.value))
+                return _text(self._explain(text, mode, asking))
             case sql.ShowCreateRelation(name=name):
                 return _text(str(self._rows(f"SHOW CREATE TABLE {sql_name(name)}", asking)[0][0]))
             case sql.DescribeDatabase(name=name, extended=extended):
@@ -72,26 +74,73 @@ class CatalogStatements:
             )
         )
 
-    def in_spark(self, read: ReadStatement, context: SessionContext) -> str:
-        """Return the text as it goes to Spark: a table of Flink's with a connector in Spark's words, all else as it is.
+    def in_spark(self, read: ReadStatement, context: SessionContext) -> tuple[str, ...]:
+        """Return the texts that go to Spark: a statement of Flink's in Spark's words, any other as it is.
 
-        Raises DefinitionInvalid for a connector in a catalog which would make something else of it.
+        Raises DefinitionInvalid for a table in a catalog which would make something else of it.
         """
-        statement = read.fact
-        if not isinstance(statement, sql.CreateConnectorTable):
-            return read.text
-        if statement.is_temporary or statement.connector == "iceberg":
-            return statement.spark_sql
+        match read.fact:
+            case sql.CreateConnectorTable(is_temporary=False) as table:
+                self._check_catalog(table, context)
+                return self._with_keys(table, context)
+            case sql.SparkStatement(spark_sql=text):
+                return (text,)
+            case _:
+                return (read.text,)
+
+    # ------------------------------------------------------------------------------------------------------- internal
+
+    def _with_keys(self, table: sql.CreateConnectorTable, context: SessionContext) -> tuple[str, ...]:
+        """A primary key is what Iceberg calls identifier fields, which only a table that is there can be given."""
+        if not table.keys or (table.if_not_exists and self._is_there(table.name, context)):
+            return (table.spark_sql,)
+        keys = ", ".join(map(quoted, table.keys))
+        return (table.spark_sql, f"ALTER TABLE {sql_name(table.name)} SET IDENTIFIER FIELDS {keys}")
+
+    def _is_there(self, name: Name, context: SessionContext) -> bool:
+        try:
+            self._engine.columns(context, name)
+        except QueryFailed:
+            return False
+        return True
+
+    def _check_catalog(self, statement: sql.CreateConnectorTable, context: SessionContext) -> None:
+        if statement.connector == "iceberg" or not (statement.connector or statement.keys):
+            return
         known, name = self._engine.catalogs(context), statement.name
         catalog = name[0] if len(name) > 1 and name[0] in known else self._engine.current_catalog(context)
-        if known.get(catalog, {}).get("type") == _ICEBERG:
+        holds_iceberg = known.get(catalog, {}).get("type") == _ICEBERG
+        if statement.connector is None and not holds_iceberg:
+            raise DefinitionInvalid(
+                f"Table {'.'.join(name)}: catalog {catalog} has no place for a PRIMARY KEY; leave it out, or create the table "
+                "in an Iceberg catalog such as lake."
+            )
+        if statement.connector is not None and holds_iceberg:
             raise DefinitionInvalid(
                 f"Table {'.'.join(name)}: catalog {catalog} holds Iceberg tables only, and connector '{statement.connector}' is "
                 f"something else; use CREATE TEMPORARY TABLE, or name it spark_catalog.default.{name[-1]}."
             )
-        return statement.spark_sql
 
-    # ------------------------------------------------------------------------------------------------------- internal
+    def _explain(self, text: str, mode: sql.ExplainMode, asking: Asking) -> str:
+        """Return the plan of a statement, or those of a set's members one below the other."""
+        explained = ReadStatement(text)
+        members = members_of(explained)
+        if members is None:
+            return self._engine.explain(asking.context, self.in_spark(explained, asking.context)[0], mode.value)
+        plans = (
+            self._engine.explain(asking.context, self.in_spark(each, asking.context)[0], mode.value) for each in members
+        )
+        return "\n\n".join(f"== Statement {number} ==\n{plan}" for number, plan in enumerate(plans, 1))
+
+    def _drop_temporary(self, statement: sql.DropTemporaryView, asking: Asking) -> None:
+        views = self._rows("SHOW VIEWS IN spark_catalog.default", asking)
+        if any(row[1].lower() == statement.name.lower() and row[2] for row in views):
+            self._rows(f"DROP VIEW {quoted(statement.name)}", asking)
+        elif not statement.if_exists:
+            raise TableNotFound(
+                f"There is no temporary table or view {statement.name} in this session; SHOW VIEWS lists those there are, "
+                "and DROP TABLE or DROP VIEW drops one that stays."
+            )
 
     def _change(self, statement: sql.CatalogStatement, asking: Asking) -> OperationResult:
         match statement:
@@ -99,6 +148,8 @@ class CatalogStatements:
                 return self._commands.execute(statement, asking)
             case sql.AddJar(path=path):
                 asking.session.resources.add_jar(self._engine.add_jar(asking.context, path))
+            case sql.DropTemporaryView():
+                self._drop_temporary(statement, asking)
             case sql.StopJob(job_id=job_id):
                 self._jobs.stop(job_id)
             case _:
@@ -111,8 +162,12 @@ class CatalogStatements:
             for column in self._engine.columns(asking.context, name)
             if pattern is None or pattern.matches(column.name)
         ]
+        keys = self._engine.keys(asking.context, name)
+        key = f"PRI({', '.join(keys)})"
         rows: list[list[Any]] = [
-            [column.name, type_text(column.type.to_json()), column.type.nullable, None, None, None] for column in found
+            [column.name, type_text(column.type.to_json()), column.type.nullable, key if column.name in keys else None]
+            + [None] * 2
+            for column in found
         ]
         if not any(column.comment for column in found):
             return RowSet(columns=_DESCRIBED, rows=rows)

@@ -31,7 +31,7 @@ from mt_core.sessions.session_properties import reset_property, set_property
 from mt_core.sessions.spark_work import SparkWork
 from mt_core.sessions.statement_sets import Batch, Collected, collect
 from mt_core.sessions.tasks import POLL_S, Task, is_quick
-from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable
+from mt_core.sql.catalog import CatalogStatement, SparkStatement
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statements import DescribeTable, ResetProperty, SetProperty, Statement, qualify
@@ -170,7 +170,7 @@ class StatementExecutor:
 
     def _begin_single(self, task: Task, read: ReadStatement) -> PendingRefresh | None:
         match read.fact:
-            case None | CreateConnectorTable():
+            case None | SparkStatement():
                 self._spark.run(task, (read,), changing=Trait.CHANGE in read.traits)
             case SetProperty() as statement:
                 task.operation.finish(set_property(task.session, statement))

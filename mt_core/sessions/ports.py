@@ -108,6 +108,9 @@ class StatementEngine(Protocol):
     def columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[Column]:
         """Return the columns of a table or view, without running anything; raises QueryFailed if there is none."""
 
+    def keys(self, context: SessionContext, name: Sequence[str]) -> Sequence[str]:
+        """Return the columns of a table's primary key, none for a table or view without one."""
+
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
         """Return the plan of a statement without running it, in a mode of EXPLAIN or as json; raises QueryFailed."""
 

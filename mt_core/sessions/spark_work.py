@@ -40,7 +40,7 @@ class SparkWork:
         texts = [self._catalogs.in_spark(statement, task.context()) for statement in statements]
         single = len(texts) == 1
         with self._jobs.running(operation, statements[0], engine.cancel) as follow:
-            found = engine.execute(task.context(), texts[0], job_id=job_id) if single else self._run_set(task, texts)
+            found = self._run_one(task, texts[0]) if single else self._run_set(task, texts)
             follow(found.rows)
         operation.finish(answers.of_spark(found, job_id, changing=changing))
 
@@ -55,18 +55,26 @@ class SparkWork:
                     f"Spark did not start within {self._engine_timeout_s:.0f} s; see the gateway's log, then try again."
                 )
 
-    def _run_set(self, task: Task, texts: Sequence[str]) -> StatementResult:
+    def _run_one(self, task: Task, texts: Sequence[str]) -> StatementResult:
+        """Run a statement, which may be several of Spark's; returns what the first gives."""
+        job_id, context = task.operation.planned_job_id, task.context()
+        found = self._engine.execute(context, texts[0], job_id=job_id)
+        for text in texts[1:]:
+            self._engine.execute(context, text, job_id=job_id)
+        return found
+
+    def _run_set(self, task: Task, statements: Sequence[Sequence[str]]) -> StatementResult:
         """Run the statements of a set; raises QueryFailed naming the one that failed. Closing the session does not end it."""
-        operation, context = task.operation, task.context()
-        for number, text in enumerate(texts, 1):
+        operation = task.operation
+        for number, texts in enumerate(statements, 1):
             if operation.status in (OperationStatus.CANCELED, OperationStatus.TIMEOUT):
                 raise Canceled(f"Operation {operation.handle} is {operation.status}.")
-            operation.tell(f"running statement {number} of {len(texts)}")
+            operation.tell(f"running statement {number} of {len(statements)}")
             try:
-                self._engine.execute(context, text, job_id=operation.planned_job_id)
+                self._run_one(task, texts)
             except QueryFailed as cause:
                 raise QueryFailed(
-                    f"Statement {number} of {len(texts)} of the statement set failed, those before it are done: {cause}",
+                    f"Statement {number} of {len(statements)} of the statement set failed, those before it are done: {cause}",
                     error_class=cause.error_class,
                 ) from cause
         return StatementResult(is_query=False, rows=None)

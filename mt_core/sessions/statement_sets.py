@@ -11,6 +11,7 @@ from mt_core.sql.statement_types import CREATE_TABLE_AS, INSERT
 from mt_core.tokens import significant, split_statements
 
 MEMBERS = (INSERT, CREATE_TABLE_AS)
+_EXPLAINED = ["STATEMENT", "SET", "BEGIN"]
 _BEGIN, _EXECUTE = ["BEGIN", "STATEMENT", "SET"], ["EXECUTE", "STATEMENT", "SET", "BEGIN"]
 
 
@@ -41,7 +42,16 @@ def collect(session: Session, statement: ReadStatement) -> Collected | Batch | N
         session.statement_set = (*members, _checked(statement))
         return Collected()
     if words[: len(_EXECUTE)] == _EXECUTE:
-        return Batch(_inner(text))
+        return Batch(_inner(text, len(_EXECUTE)))
+    return None
+
+
+def members_of(statement: ReadStatement) -> tuple[ReadStatement, ...] | None:
+    """Return the statements of the set that *statement* is, as EXPLAIN has it: with or without EXECUTE; None if it is none."""
+    words = [token.keyword for token in statement.head]
+    for begin in (_EXECUTE, _EXPLAINED):
+        if words[: len(begin)] == begin:
+            return _inner(statement.sent, len(begin))
     return None
 
 
@@ -60,10 +70,10 @@ def _end(session: Session) -> Batch:
     return Batch(members)
 
 
-def _inner(text: str) -> tuple[ReadStatement, ...]:
-    """Return the statements between EXECUTE STATEMENT SET BEGIN and END."""
+def _inner(text: str, words: int) -> tuple[ReadStatement, ...]:
+    """Return the statements between STATEMENT SET BEGIN, of which BEGIN is that many words from the start, and END."""
     tokens = list(significant(text))
-    opening, closing = tokens[len(_EXECUTE) - 1], tokens[-1]
+    opening, closing = tokens[words - 1], tokens[-1]
     if closing.keyword != "END":
         raise SqlSyntaxError(
             f"EXECUTE STATEMENT SET must close with END, but ends with {closing.text}",

@@ -14,7 +14,7 @@ HARMLESS = frozenset(
         *("CommentOnTable", "CreateOrReplaceTag", "DropTag"),
         *("AnalyzeTable", "AnalyzeColumn", "AnalyzeTables", "CacheTable", "CacheTableAsSelect", "UncacheTable"),
         *("DescribeRelation", "DescribeColumn", "ShowTableProperties", "ShowColumns", "ShowPartitions"),
-        *("InsertIntoDir", "InsertIntoHiveDirCommand", "CreateViewCommand", "RefreshTable"),
+        *("InsertIntoDir", "InsertIntoHiveDirCommand", "CreateViewCommand"),
         *("CreateFunction", "CreateUserDefinedFunction", "DropFunction", "RefreshFunction", "DescribeFunction"),
         *("CreateVariable", "DropVariable", "SetVariable", "CreateNamespace"),
     }
@@ -65,7 +65,7 @@ class Refusal:
     def of(self, table: TableIdentifier) -> MtError:
         way_out = self.way_out.format(table=table)
         if not self.changes:
-            return Unsupported(f"{table} is a materialized table, and {self.statement} does not show it: {way_out}.")
+            return Unsupported(f"{table} is a materialized table, and {self.statement} is for other tables: {way_out}.")
         return TableProtected(
             f"{table} is a materialized table, and {self.statement} must not change it: {way_out}.", table=str(table)
         )
@@ -103,6 +103,7 @@ _REFUSALS: Mapping[str, Refusal] = {
     },
     "CreateTempViewUsing": Refusal("a temporary view USING iceberg", _VIEW),
     **{kind: Refusal("a statement about branches", _BRANCH) for kind in ("CreateOrReplaceBranch", "DropBranch")},
+    "RefreshTable": Refusal("REFRESH TABLE", "use REFRESH MATERIALIZED TABLE {table}", changes=False),
     "ShowCreateTable": Refusal("SHOW CREATE TABLE", _SHOW, changes=False),
 }
 

@@ -14,9 +14,10 @@ from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.model.table import Namespace
 from mt_core.rowset import Column
 from mt_core.sessions.ports import SessionContext
-from mt_core.spark.catalogs import ICEBERGS_OWN, active, jvm_of, sql_name, state_of
+from mt_core.spark.catalogs import ICEBERGS_OWN, active, java_items, jvm_of, sql_name, state_of
 from mt_core.spark.conf import SESSION_CATALOG
 from mt_core.spark.driver import SparkDriver
+from mt_core.spark.relations import base_relations
 from mt_core.spark.sessions import SparkSessions
 from mt_core.spark.shared_catalogs import SharedCatalogs
 from mt_core.spark.types import result_columns
@@ -52,6 +53,21 @@ class SessionCatalogs:
         """Return the columns of a table or view; raises QueryFailed if there is none of that name."""
         with self._in(context) as session:
             return result_columns(session.table(sql_name(name)).schema)
+
+    def keys(self, context: SessionContext, name: Sequence[str]) -> Sequence[str]:
+        """Return the identifier fields of an Iceberg table in the order of its columns; none of anything else."""
+        with self._in(context) as session:
+            frame = session.table(sql_name(name))
+            plan = frame._jdf.queryExecution().analyzed()
+            if str(plan.productPrefix()) == "SubqueryAlias":
+                plan = plan.child()
+            if str(plan.productPrefix()) != "DataSourceV2Relation":
+                return ()
+            [relation] = base_relations(plan)
+            if relation.table is None:
+                return ()
+            keys = {str(key) for key in java_items(relation.table.schema().identifierFieldNames())}
+            return tuple(column for column in frame.columns if column in keys)
 
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
         """Return the plan of a statement without running it; raises QueryFailed with line and position."""

@@ -75,6 +75,9 @@ class SparkStatements(StatementEngine):
     def columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[Column]:
         return self._catalogs.columns(context, name)
 
+    def keys(self, context: SessionContext, name: Sequence[str]) -> Sequence[str]:
+        return self._catalogs.keys(context, name)
+
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
         return self._catalogs.explain(context, sql, mode)
 

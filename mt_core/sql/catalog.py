@@ -192,10 +192,29 @@ class AddJar(CatalogStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateConnectorTable(CatalogStatement):
-    """CREATE [TEMPORARY] TABLE … WITH ('connector' = …) [AS query]; `spark_sql` says the same in Spark's words."""
+class SparkStatement(CatalogStatement):
+    """A statement in Flink's words; `spark_sql` says the same in Spark's."""
+
+    spark_sql: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateConnectorTable(SparkStatement):
+    """CREATE [TEMPORARY] TABLE … WITH (…) [AS query]; `connector` is None for one of the catalog's own kind.
+
+    `keys` are the columns of its primary key.
+    """
 
     name: Name
-    connector: str
-    spark_sql: str
+    connector: str | None
     is_temporary: bool = False
+    if_not_exists: bool = False
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropTemporaryView(CatalogStatement):
+    """DROP TEMPORARY TABLE | VIEW [IF EXISTS] name: a temporary table is a view too."""
+
+    name: str
+    if_exists: bool = False

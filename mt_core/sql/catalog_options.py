@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from mt_core.errors import DefinitionInvalid, Unsupported
+from mt_core.sql.connectors import with_driver
 
 SUPPORTED = ("iceberg", "jdbc")
 PREFIX = "spark.sql.catalog."
@@ -76,4 +77,4 @@ def _jdbc(name: str, options: Mapping[str, str]) -> dict[str, str]:
         )
     if "base-url" in options and "default-database" in options:
         found["url"] = f"{options['base-url'].rstrip('/')}/{options['default-database']}"
-    return found
+    return with_driver(found)

@@ -1,27 +1,31 @@
-"""CREATE TABLE … WITH ('connector' = …): Flink's statement, said in Spark's words."""
+"""CREATE TABLE … WITH (…) and with a primary key: Flink's statement, said in Spark's words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mt_core.errors import Unsupported
+from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.model.table import quoted
 from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable
 from mt_core.sql.connectors import Source, literal, source_of
 from mt_core.sql.cursor import Cursor
+from mt_core.sql.flink_changes import not_enforced, read_key
 from mt_core.sql.flink_types import read_type
 from mt_core.sql.statements import Name
 from mt_core.tokens import TokenKind
+
+_NO_KEYS = ("FLOAT", "DOUBLE", "ARRAY", "MAP", "STRUCT", "VARIANT")
+_NOT_TEMPORARY = "a table without a connector to files or a database"
 
 
 @dataclass(slots=True, kw_only=True)
 class _Table:
     name: Name
-    replace: bool
-    temporary: bool
+    words: frozenset[str]
     if_not_exists: bool
-    columns: list[str] = field(default_factory=list)
+    columns: dict[str, str] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
     comment: str | None = None
     partition_keys: list[str] = field(default_factory=list)
     options: Mapping[str, str] = field(default_factory=dict)
@@ -30,15 +34,22 @@ class _Table:
     def __str__(self) -> str:
         return ".".join(self.name)
 
+    @property
+    def temporary(self) -> bool:
+        return "TEMPORARY" in self.words
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether the table keeps its primary key: others have nowhere to write it."""
+        return bool(self.keys) and not self.temporary and self.options.get("connector", "iceberg").lower() == "iceberg"
+
 
 def read_connector_table(cursor: Cursor, text: str) -> CatalogStatement | None:
-    """Read what follows CREATE [OR REPLACE] [TEMPORARY] TABLE; None for a table without a connector: it is Spark's."""
-    if not _names_a_connector(text):
+    """Read what follows CREATE [OR REPLACE] [TEMPORARY] TABLE; None for a table that is not in Flink's words: it is Spark's."""
+    if not _is_flinks(text):
         return None
-    words = _words_before_table(text)
     table = _Table(
-        replace="REPLACE" in words,
-        temporary="TEMPORARY" in words,
+        words=_words_before_table(text),
         if_not_exists=cursor.accept("IF", "NOT", "EXISTS"),
         name=cursor.name("the name of a table"),
     )
@@ -48,58 +59,81 @@ def read_connector_table(cursor: Cursor, text: str) -> CatalogStatement | None:
         table.comment = cursor.string("the comment in quotes")
     if cursor.keyword() in {"DISTRIBUTED", "LIKE"}:
         raise Unsupported(
-            f"Table {table}: {cursor.keyword()} is not supported for a table with a connector; leave it out."
+            f"Table {table}: {cursor.keyword()} is not supported for a table in Flink's words; leave it out."
         )
     if cursor.accept("PARTITIONED"):
         cursor.expect("BY")
         cursor.entries(lambda: table.partition_keys.append(cursor.identifier("a partition column")), "the columns")
-    cursor.expect("WITH")
-    table.options = cursor.properties()
-    if cursor.accept("AS"):
-        table.query = _query(cursor)
-    if cursor.keyword() == "LIKE":
-        raise Unsupported(f"Table {table}: LIKE is not supported for a table with a connector; write its columns.")
-    cursor.expect_end("AS query, or the end of the statement")
+    _read_end(cursor, table)
+    _check_keys(table)
     source = source_of(str(table), table.options)
     return CreateConnectorTable(
         name=table.name,
-        connector=table.options["connector"].lower(),
+        connector=table.options["connector"].lower() if "connector" in table.options else None,
         spark_sql=_spark_sql(table, source),
         is_temporary=table.temporary,
+        if_not_exists=table.if_not_exists,
+        keys=table.keys if table.has_keys else (),
     )
 
 
-def _words_before_table(text: str) -> set[str]:
+def _read_end(cursor: Cursor, table: _Table) -> None:
+    if cursor.accept("WITH"):
+        table.options = cursor.properties()
+    if cursor.accept("AS"):
+        table.query = _query(cursor)
+    if cursor.keyword() == "LIKE":
+        raise Unsupported(f"Table {table}: LIKE is not supported for a table in Flink's words; write its columns.")
+    cursor.expect_end(f"{'' if table.options else 'WITH (…), '}AS query, or the end of the statement")
+
+
+def _check_keys(table: _Table) -> None:
+    """A key needs columns that are there, and that Iceberg takes; they are NOT NULL from then on, as in Flink."""
+    columns = {name.lower(): name for name in table.columns}
+    for key in table.keys:
+        name = columns.get(key.lower())
+        if name is None:
+            raise DefinitionInvalid(f"Table {table}: PRIMARY KEY names {key}, which is no column of it.")
+        kind = table.columns[name].removeprefix(quoted(name)).strip()
+        if not table.has_keys:
+            continue
+        if kind.upper().startswith(_NO_KEYS):
+            raise DefinitionInvalid(
+                f"Table {table}: column {key} of type {kind} cannot be in a PRIMARY KEY; choose another."
+            )
+        if " NOT NULL" not in kind:
+            # Behind the type and before the comment.
+            kind, comment, text = kind.partition(" COMMENT ")
+            table.columns[name] = f"{quoted(name)} {kind} NOT NULL{comment}{text}"
+
+
+def _words_before_table(text: str) -> frozenset[str]:
     cursor, words = Cursor(text), set[str]()
     while (word := cursor.keyword()) and word != "TABLE":
         words.add(word)
         cursor.take()
-    return words
+    return frozenset(words)
 
 
-def _names_a_connector(text: str) -> bool:
-    """Whether `WITH ('connector' …` stands outside of brackets and before AS."""
-    cursor, depth = Cursor(text), 0
+def _is_flinks(text: str) -> bool:
+    """Whether `WITH ('key' …` stands outside of brackets and before AS, or the columns have a key or a watermark."""
+    cursor, depth, before = Cursor(text), 0, ""
     while token := cursor.take():
         if token.kind is TokenKind.SYMBOL:
             depth += {"(": 1, ")": -1}.get(token.text, 0)
-        if depth == 0 and token.keyword == "AS":
+        word = token.keyword
+        if depth == 0 and word == "AS":
             return False
-        if depth == 0 and token.keyword == "WITH" and cursor.at_symbol("("):
-            return _has_connector(cursor)
-    return False
-
-
-def _has_connector(cursor: Cursor) -> bool:
-    cursor.take()
-    while (token := cursor.take()) and token.text != ")":
-        if token.kind is TokenKind.STRING and token.value == "connector" and cursor.at_symbol("="):
+        if depth == 0 and word == "WITH" and cursor.at_symbol("("):
             return True
+        if depth == 1 and (before, word) in {("PRIMARY", "KEY"), ("WATERMARK", "FOR")}:
+            return True
+        before = word
     return False
 
 
 def _read_column(cursor: Cursor, table: _Table) -> None:
-    if _accept_promise(cursor):
+    if _accept_key(cursor, table) or _accept_promise(cursor):
         return
     name = cursor.identifier("a column name")
     if cursor.keyword() in {"AS", "METADATA"}:
@@ -113,14 +147,31 @@ def _read_column(cursor: Cursor, table: _Table) -> None:
         cursor.accept("NULL")
     if cursor.keyword() == "METADATA":
         raise Unsupported(f"Table {table}, column {name}: metadata columns are not supported; leave it out.")
+    if cursor.accept("PRIMARY", "KEY"):
+        not_enforced(cursor, str(table))
+        _set_keys(table, (name,))
     _accept_promise(cursor)
     if cursor.accept("COMMENT"):
         column += f" COMMENT {literal(cursor.string('the comment in quotes'))}"
-    table.columns.append(column)
+    table.columns[name] = column
+
+
+def _accept_key(cursor: Cursor, table: _Table) -> bool:
+    is_named = cursor.keyword() == "CONSTRAINT" and cursor.keyword(2) == "PRIMARY"
+    if not is_named and (cursor.keyword(), cursor.keyword(1)) != ("PRIMARY", "KEY"):
+        return False
+    _set_keys(table, read_key(cursor, str(table)))
+    return True
+
+
+def _set_keys(table: _Table, keys: tuple[str, ...]) -> None:
+    if table.keys:
+        raise DefinitionInvalid(f"Table {table}: a table has one PRIMARY KEY; name all its columns in it.")
+    table.keys = keys
 
 
 def _accept_promise(cursor: Cursor) -> bool:
-    """Go past a key or watermark: Flink does not enforce the one, and does without the other in batch."""
+    """Go past a UNIQUE key or watermark: Flink does not enforce the one, and does without the other in batch."""
     watermark = cursor.keyword() == "WATERMARK" and cursor.keyword(1) == "FOR"
     if not watermark and cursor.keyword() != "CONSTRAINT" and not _is_key(cursor):
         return False
@@ -133,7 +184,7 @@ def _accept_promise(cursor: Cursor) -> bool:
 
 
 def _is_key(cursor: Cursor) -> bool:
-    return cursor.keyword() in {"PRIMARY", "UNIQUE"} and (cursor.keyword(1) == "KEY" or cursor.keyword() == "UNIQUE")
+    return cursor.keyword() == "UNIQUE"
 
 
 def _query(cursor: Cursor) -> str:
@@ -152,16 +203,14 @@ def _spark_sql(table: _Table, source: Source) -> str:
 
 
 def _temporary(table: _Table, source: Source) -> Iterable[str]:
-    if table.query is not None or table.if_not_exists or source.provider == "iceberg":
-        what = (
-            "AS query" if table.query is not None else "IF NOT EXISTS" if table.if_not_exists else "connector 'iceberg'"
-        )
+    if table.query is not None or table.if_not_exists or source.provider in {"iceberg", None}:
+        what = "AS query" if table.query is not None else "IF NOT EXISTS" if table.if_not_exists else _NOT_TEMPORARY
         raise Unsupported(
             f"Table {table}: {what} does not go with TEMPORARY; use CREATE TEMPORARY VIEW … AS query, or a table that stays."
         )
     return (
-        f"CREATE {'OR REPLACE ' if table.replace else ''}TEMPORARY VIEW {_sql_name(table.name)}",
-        _list(table.columns),
+        f"CREATE {'OR REPLACE ' if 'REPLACE' in table.words else ''}TEMPORARY VIEW {_sql_name(table.name)}",
+        _list(table.columns.values()),
         f"USING {source.provider}",
         _pairs("OPTIONS", source.options),
     )
@@ -172,11 +221,12 @@ def _permanent(table: _Table, source: Source) -> Iterable[str]:
         raise Unsupported(
             f"Table {table}: columns do not go with AS; give them names and types in the query, with CAST(… AS type) AS name."
         )
-    head = "CREATE OR REPLACE TABLE" if table.replace else "CREATE TABLE"
+    # REPLACE TABLE alone asks for a table that is there.
+    head = " ".join(word for word in ("CREATE", "OR", "REPLACE") if word in table.words)
     return (
-        f"{head} {'IF NOT EXISTS ' if table.if_not_exists else ''}{_sql_name(table.name)}",
-        _list(table.columns),
-        f"USING {source.provider}",
+        f"{head} TABLE {'IF NOT EXISTS ' if table.if_not_exists else ''}{_sql_name(table.name)}",
+        _list(table.columns.values()),
+        f"USING {source.provider}" if source.provider else "",
         _pairs("OPTIONS", source.options),
         f"PARTITIONED BY {_list(quoted(key) for key in table.partition_keys)}" if table.partition_keys else "",
         f"LOCATION {literal(source.location)}" if source.location else "",

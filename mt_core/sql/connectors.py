@@ -37,11 +37,30 @@ _OTHER_CATALOG = (
 )
 
 
+_DRIVERS = {
+    "postgresql": "org.postgresql.Driver",
+    "sqlite": "org.sqlite.JDBC",
+    "mysql": "com.mysql.cj.jdbc.Driver",
+    "mariadb": "org.mariadb.jdbc.Driver",
+    "sqlserver": "com.microsoft.sqlserver.jdbc.SQLServerDriver",
+    "oracle": "oracle.jdbc.OracleDriver",
+    "db2": "com.ibm.db2.jcc.DB2Driver",
+    "h2": "org.h2.Driver",
+    "duckdb": "org.duckdb.DuckDBDriver",
+    "clickhouse": "com.clickhouse.jdbc.ClickHouseDriver",
+    "snowflake": "net.snowflake.client.jdbc.SnowflakeDriver",
+    "trino": "io.trino.jdbc.TrinoDriver",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What stands behind a table: `provider` for USING, `options` of the source, `properties` and `location` of the table."""
+    """What stands behind a table: `provider` for USING, `options` of the source, `properties` and `location` of the table.
 
-    provider: str
+    `provider` is None for a table of its catalog's own kind.
+    """
+
+    provider: str | None
     options: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
     location: str | None = None
@@ -49,6 +68,8 @@ class Source:
 
 def source_of(table: str, options: Mapping[str, str]) -> Source:
     """Return what the WITH *options* of *table* mean to Spark; raises Unsupported, DefinitionInvalid naming the option."""
+    if "connector" not in options:
+        return Source(provider=None, properties=options)
     connector = options["connector"].lower()
     rest = {key: value for key, value in options.items() if key != "connector"}
     if connector in FORMATS:
@@ -90,7 +111,14 @@ def _iceberg(table: str, options: dict[str, str]) -> Source:
 def _jdbc(table: str, options: dict[str, str]) -> Source:
     for key in ("url", "table-name"):
         _required(table, "jdbc", options, key)
-    return Source(provider="jdbc", options={_JDBC.get(key, key): value for key, value in options.items()})
+    return Source(provider="jdbc", options=with_driver({_JDBC.get(key, key): value for key, value in options.items()}))
+
+
+def with_driver(options: Mapping[str, str]) -> dict[str, str]:
+    """Return JDBC *options* with the class of the driver, which Spark does not find by the URL; one that is named stays."""
+    _, _, rest = options.get("url", "").partition(":")
+    driver = _DRIVERS.get(rest.partition(":")[0].lower())
+    return {**options, "driver": options.get("driver", driver)} if driver else dict(options)
 
 
 def _required(table: str, connector: str, options: Mapping[str, str], key: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mt_core.sql import catalog_reader as catalogs
+from mt_core.sql import flink_changes as changes
 from mt_core.sql import property_reader as properties
 from mt_core.sql import table_reader as tables
 from mt_core.sql.catalog import CatalogStatement, Shown
@@ -64,6 +65,10 @@ def _kind(
     return StatementKind(type=type_, traits=traits, readers=found, phrases=tuple(found) if phrases is None else phrases)
 
 
+def _databases(verb: str) -> tuple[str, ...]:
+    return tuple(f"{verb} {noun}" for noun in ("DATABASE", "SCHEMA", "NAMESPACE"))
+
+
 def _show(type_: str, kind: Shown, *more: Trait) -> StatementKind:
     return _kind(type_, _SHOWS | {*more}, {f"SHOW {kind}": catalogs.show(kind)})
 
@@ -88,6 +93,7 @@ _MATERIALIZED_TABLES = (
         },
         ("CREATE MATERIALIZED TABLE", "CREATE OR ALTER MATERIALIZED TABLE"),
     ),
+    _kind("REFRESH", readers={"REFRESH MATERIALIZED": tables.refresh}, phrases=("REFRESH MATERIALIZED TABLE",)),
     _kind("ALTER_MATERIALIZED_TABLE", _DEFINES, {"ALTER MATERIALIZED": tables.alter}, ("ALTER MATERIALIZED TABLE",)),
     _kind(
         "DROP_MATERIALIZED_TABLE",
@@ -177,6 +183,13 @@ _CATALOGS = (
         ("CREATE TABLE", "CREATE OR REPLACE TABLE"),
     ),
     _kind("REPLACE_TABLE", _SHOWS, {"REPLACE TABLE": read_connector_table}, ()),
+    _kind("ALTER_TABLE", _DEFINES, {"ALTER TABLE": changes.alter_table}),
+    _kind(
+        "CREATE_DATABASE", _DEFINES, dict.fromkeys(_databases("CREATE"), changes.create_database), ("CREATE DATABASE",)
+    ),
+    _kind("ALTER_DATABASE", _DEFINES, dict.fromkeys(_databases("ALTER"), changes.alter_database), ("ALTER DATABASE",)),
+    _kind("DROP_TABLE", _DEFINES, {"DROP TEMPORARY TABLE": changes.drop_temporary}, ("DROP TABLE",)),
+    _kind("DROP_VIEW", _DEFINES, {"DROP TEMPORARY VIEW": changes.drop_temporary}, ("DROP VIEW",)),
 )
 # Statements that go to Spark as they are.
 _SPARKS = (
@@ -197,9 +210,9 @@ _SPARKS = (
     *(
         _kind(f"{verb}_{noun}", _DEFINES, phrases=(f"{verb} {noun}",))
         for verb, nouns in {
-            "CREATE": ("DATABASE", "FUNCTION"),
-            "ALTER": ("TABLE", "VIEW", "DATABASE", "FUNCTION"),
-            "DROP": ("TABLE", "VIEW", "DATABASE", "FUNCTION"),
+            "CREATE": ("FUNCTION",),
+            "ALTER": ("VIEW", "FUNCTION"),
+            "DROP": ("DATABASE", "FUNCTION"),
         }.items()
         for noun in nouns
     ),

@@ -89,6 +89,15 @@ def alter(cursor: Cursor, text: str) -> Statement | None:
     return statement
 
 
+def refresh(cursor: Cursor, text: str) -> Statement | None:
+    """REFRESH MATERIALIZED TABLE name [PARTITION (…)]: what ALTER MATERIALIZED TABLE … REFRESH says."""
+    if _is_a_view(cursor):
+        return None
+    statement = _refresh(cursor, cursor.name())
+    cursor.expect_end("PARTITION (…), or the end of the statement")
+    return statement
+
+
 def _resume(cursor: Cursor, name: tuple[str, ...]) -> Statement:
     return ResumeTable(name=name, options=cursor.properties() if cursor.accept("WITH") else {})
 

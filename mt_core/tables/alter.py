@@ -101,11 +101,13 @@ def _append_columns(services: TableServices, table: MaterializedTable, appended:
     services.engine.add_columns(table.identifier, appended)
 
 
-def set_freshness(services: TableServices, identifier: TableIdentifier, freshness: Freshness) -> CommandOutcome:
-    """Refresh on another grid from now on."""
+def set_freshness(
+    services: TableServices, identifier: TableIdentifier, freshness: Freshness, context: CommandContext
+) -> CommandOutcome:
+    """Refresh on another grid from now on; which mode a freshness means, the session says, as it does at CREATE."""
     current = services.intents.current(identifier)
     asked = RefreshMode(current.definition.logical_refresh_mode) if _is_explicit(current) else None
-    _, mode = derive(freshness, asked, services.settings)
+    _, mode = derive(freshness, asked, services.settings.in_session(context.properties))
     if mode is not current.definition.refresh_mode:
         raise Unsupported(
             f"FRESHNESS = {freshness} would make {identifier} refresh in {mode} mode; create it with REFRESH_MODE = "

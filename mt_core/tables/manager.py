@@ -62,7 +62,7 @@ class TableManager:
                 run = self.requests.request_manual(self._known(name, context), partitions, {})
                 return CommandOutcome(wait_for=run.run_id)
             case sql.SetFreshness(name=name, freshness=freshness):
-                return set_freshness(self._services, self._known(name, context), freshness)
+                return set_freshness(self._services, self._known(name, context), freshness, context)
             case sql.AlterQuery(name=name, query=query):
                 return alter_query(self._services, self._known(name, context), query, context)
             case sql.ShowCreateTable(name=name, or_alter=or_alter):

@@ -93,6 +93,9 @@ class FakeStatementEngine:
             **configured_catalogs({**shared, **context.properties}),
         }
 
+    def keys(self, context: SessionContext, name: Sequence[str]) -> Sequence[str]:
+        return ()
+
     def columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[Column]:
         if ".".join(name) not in self.tables:
             raise QueryFailed(f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {'.'.join(name)} cannot be found.")

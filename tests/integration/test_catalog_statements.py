@@ -19,8 +19,8 @@ from mt_core.spark.conf import catalog_names
 from mt_core.spark.driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.spark.statements import SparkStatements
-from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable
-from mt_core.sql.parser import parse
+from mt_core.sql.catalog import CatalogStatement, SparkStatement
+from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
 from mt_core.tables.ports import Query
 from mt_core.tables.shared_catalogs import SharedCatalogs
@@ -62,10 +62,12 @@ class Client:
         statement, asking = parse(sql), self.asking
         if isinstance(statement, DescribeTable):
             return self.statements.describe(statement, asking).rows.page(0, 1000)
-        if isinstance(statement, CatalogStatement) and not isinstance(statement, CreateConnectorTable):
+        if isinstance(statement, CatalogStatement) and not isinstance(statement, SparkStatement):
             return self.statements.execute(statement, asking).rows.page(0, 1000)
-        text = self.statements.in_spark(sql, asking.context)
-        rows = self.engine.execute(asking.context, text, job_id=asking.job_id).rows or RowSet(columns=(), rows=[])
+        first, *others = self.statements.in_spark(ReadStatement(sql), asking.context)
+        rows = self.engine.execute(asking.context, first, job_id=asking.job_id).rows or RowSet(columns=(), rows=[])
+        for text in others:
+            self.engine.execute(asking.context, text, job_id=asking.job_id)
         return rows.page(0, 1000)
 
     def names(self, sql: str) -> list[Any]:

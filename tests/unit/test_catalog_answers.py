@@ -358,8 +358,8 @@ def test_a_connector_is_refused_where_the_catalog_would_make_an_iceberg_table_of
         world.statements.in_spark(ReadStatement(f"CREATE TABLE t {options}"), context)
 
     passed = [f"CREATE TABLE spark_catalog.default.t {options}", f"CREATE TEMPORARY TABLE t {options}"]
-    assert all("USING csv" in world.statements.in_spark(ReadStatement(text), context) for text in passed)
-    assert world.statements.in_spark(ReadStatement("SELECT 1"), context) == "SELECT 1"
+    assert all("USING csv" in world.statements.in_spark(ReadStatement(text), context)[0] for text in passed)
+    assert world.statements.in_spark(ReadStatement("SELECT 1"), context) == ("SELECT 1",)
 
 
 def test_jars_are_shown_in_the_order_in_which_they_were_added(world: World) -> None:

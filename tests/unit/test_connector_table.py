@@ -51,12 +51,28 @@ def spark_sql(sql: str) -> str:
             "CREATE TABLE t (a INT) WITH ('connector' = 'jdbc', 'url' = 'jdbc:postgresql://h/d', 'table-name' = 's.t', "
             "'username' = 'u', 'password' = 'p', 'scan.fetch-size' = '10')",
             "CREATE TABLE `t` (`a` INT) USING jdbc OPTIONS ('url' = 'jdbc:postgresql://h/d', 'dbtable' = 's.t', "
-            "'user' = 'u', 'password' = 'p', 'fetchsize' = '10')",
+            "'user' = 'u', 'password' = 'p', 'fetchsize' = '10', 'driver' = 'org.postgresql.Driver')",
         ),
         (
             "CREATE OR REPLACE TEMPORARY TABLE t (a INT, PRIMARY KEY (a) NOT ENFORCED) PARTITIONED BY (a) "
             "WITH ('connector' = 'csv', 'path' = '/x')",
             "CREATE OR REPLACE TEMPORARY VIEW `t` (`a` INT) USING csv OPTIONS ('path' = '/x')",
+        ),
+        (
+            "CREATE TABLE t (a INT) COMMENT 'c' PARTITIONED BY (a) WITH ('write.format.default' = 'orc')",
+            "CREATE TABLE `t` (`a` INT) PARTITIONED BY (`a`) COMMENT 'c' TBLPROPERTIES ('write.format.default' = 'orc')",
+        ),
+        (
+            "CREATE TABLE t WITH ('k' = 'v') AS SELECT 1 AS a",
+            "CREATE TABLE `t` TBLPROPERTIES ('k' = 'v') AS SELECT 1 AS a",
+        ),
+        (
+            "CREATE TABLE t (id BIGINT COMMENT 'x', b STRING, CONSTRAINT k PRIMARY KEY (ID) NOT ENFORCED)",
+            "CREATE TABLE `t` (`id` BIGINT NOT NULL COMMENT 'x', `b` STRING)",
+        ),
+        (
+            "REPLACE TABLE t WITH ('connector' = 'iceberg') AS SELECT 1 AS a",
+            "REPLACE TABLE `t` USING iceberg AS SELECT 1 AS a",
         ),
         (
             "CREATE TABLE t WITH ('connector' = 'parquet') AS SELECT 1 AS a",
@@ -93,7 +109,6 @@ def test_the_query_stands_where_it_was_written() -> None:
         "CREATE TABLE t (a INT) USING csv OPTIONS ('connector' = 'x')",
         "CREATE TABLE t AS WITH x AS (SELECT 'connector') SELECT * FROM x",
         "CREATE TABLE t AS SELECT * FROM f(WITH ('connector' = 'x'))",
-        "CREATE TABLE t (a INT) WITH ('format' = 'json')",
         "CREATE TABLE t (a INT COMMENT 'WITH (''connector'' = ''csv'')')",
     ],
 )
@@ -224,6 +239,7 @@ def test_a_jdbc_catalog_of_flinks_is_one_of_sparks() -> None:
         "spark.sql.catalog.c": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
         "spark.sql.catalog.c.url": "jdbc:postgresql://h/d",
         "spark.sql.catalog.c.user": "u",
+        "spark.sql.catalog.c.driver": "org.postgresql.Driver",
     }
 
 

@@ -1,0 +1,218 @@
+"""Changes of tables, databases and views in Flink's words, said in Spark's; what Spark cannot do is refused with a way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from mt_core.errors import Unsupported
+from mt_core.model.table import display_name, quoted
+from mt_core.sql.catalog import CatalogStatement, DropTemporaryView, SparkStatement
+from mt_core.sql.connectors import literal
+from mt_core.sql.cursor import Cursor
+from mt_core.sql.flink_types import read_type
+from mt_core.sql.statements import Name
+
+_SPARKS_ADD = {"COLUMN", "COLUMNS", "PARTITION", "CHECK", "FOREIGN", "IF"}
+_SPARKS_DROP = {"COLUMN", "COLUMNS", "PARTITION", "IF", "BRANCH", "TAG", "IDENTIFIER"}
+_SPARKS_RENAME = {"COLUMN", "PARTITION"}
+_WATERMARK = "watermarks are not supported: batch queries do without them; leave it out"
+
+
+def alter_table(cursor: Cursor, text: str) -> CatalogStatement | None:
+    """Read ALTER TABLE [IF EXISTS] t SET (…) | RESET (…) | RENAME … | ADD … | MODIFY … | DROP …; None for Spark's own forms."""
+    if cursor.accept("IF", "EXISTS"):
+        raise Unsupported("ALTER TABLE IF EXISTS is not supported; leave IF EXISTS out.")
+    name = cursor.name("the name of a table")
+    change = _CHANGES.get(cursor.keyword())
+    if change is None:
+        return None
+    cursor.take()
+    clause = change(cursor, name)
+    if clause is None:
+        return None
+    cursor.expect_end()
+    return SparkStatement(spark_sql=f"ALTER TABLE {_sql_name(name)} {clause}")
+
+
+def _set(cursor: Cursor, name: Name) -> str | None:
+    return f"SET TBLPROPERTIES {_pairs(cursor.properties())}" if cursor.at_symbol("(") else None
+
+
+def _reset(cursor: Cursor, name: Name) -> str:
+    keys: list[str] = []
+    cursor.entries(lambda: keys.append(cursor.string("an option key in quotes")), "the option keys")
+    return f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, keys))})"
+
+
+def _rename(cursor: Cursor, name: Name) -> str | None:
+    if cursor.keyword() in _SPARKS_RENAME and cursor.keyword(1) != "TO":
+        return None
+    if cursor.accept("TO"):
+        new = cursor.name("the new name of the table")
+        # Spark takes the new name for one of the catalog that has the table.
+        return f"RENAME TO {_sql_name(new[1:] if len(new) > 2 and new[0] == name[0] else new)}"
+    old = cursor.identifier("a column name")
+    cursor.expect("TO")
+    return f"RENAME COLUMN {quoted(old)} TO {quoted(cursor.identifier('the new name of the column'))}"
+
+
+def _add(cursor: Cursor, name: Name) -> str | None:
+    if cursor.keyword() in _SPARKS_ADD and cursor.peek(1) is not None:
+        return None
+    if cursor.keyword() in {"PRIMARY", "CONSTRAINT"}:
+        return _add_key(cursor, name)
+    _refuse_watermark(cursor, name)
+    columns: list[str] = []
+    _one_or_more(cursor, lambda: columns.append(_column(cursor, name)), "the columns")
+    return f"ADD COLUMNS ({', '.join(columns)})"
+
+
+def _add_key(cursor: Cursor, name: Name) -> str | None:
+    if cursor.keyword() == "CONSTRAINT" and cursor.keyword(2) != "PRIMARY":
+        return None
+    keys = read_key(cursor, display_name(name))
+    return f"SET IDENTIFIER FIELDS {', '.join(map(quoted, keys))}"
+
+
+def _modify(cursor: Cursor, name: Name) -> str:
+    _refuse_watermark(cursor, name)
+    columns: list[str] = []
+    if cursor.keyword() in {"PRIMARY", "CONSTRAINT"}:
+        raise _refused(name, "MODIFY of a key", "use Spark's ALTER TABLE … SET IDENTIFIER FIELDS column, …")
+    _one_or_more(cursor, lambda: columns.append(_modified(cursor, name)), "the columns")
+    if len(columns) > 1:
+        raise _refused(name, "MODIFY of several columns", "MODIFY one column after the other")
+    return columns[0]
+
+
+def _modified(cursor: Cursor, name: Name) -> str:
+    column = quoted(cursor.identifier("a column name"))
+    kind = read_type(cursor)
+    if cursor.accept("NOT", "NULL"):
+        raise _refused(name, "MODIFY … NOT NULL", f"use Spark's ALTER TABLE … ALTER COLUMN {column} SET NOT NULL")
+    cursor.accept("NULL")
+    return f"CHANGE COLUMN {column} {column} {kind}{_comment(cursor)}{_position(cursor)}"
+
+
+def _drop(cursor: Cursor, name: Name) -> str | None:
+    if cursor.keyword() in _SPARKS_DROP and cursor.peek(1) is not None:
+        return None
+    if cursor.keyword() == "PRIMARY" and cursor.keyword(1) == "KEY":
+        raise _refused(name, "DROP PRIMARY KEY", "use Spark's ALTER TABLE … DROP IDENTIFIER FIELDS column, …")
+    if cursor.keyword() == "CONSTRAINT" and cursor.peek(1) is not None:
+        return None
+    if cursor.keyword() == "WATERMARK":
+        raise _refused(name, "DROP WATERMARK", _WATERMARK)
+    columns: list[str] = []
+    _one_or_more(cursor, lambda: columns.append(quoted(cursor.identifier("a column name"))), "the columns")
+    return f"DROP COLUMNS ({', '.join(columns)})"
+
+
+_CHANGES: Mapping[str, Callable[[Cursor, Name], str | None]] = {
+    "SET": _set,
+    "RESET": _reset,
+    "RENAME": _rename,
+    "ADD": _add,
+    "MODIFY": _modify,
+    "DROP": _drop,
+}
+
+
+def read_key(cursor: Cursor, table: str) -> tuple[str, ...]:
+    """Read [CONSTRAINT name] PRIMARY KEY (column, …) NOT ENFORCED; raises Unsupported for one that is enforced."""
+    if cursor.accept("CONSTRAINT"):
+        cursor.identifier("the name of a constraint")
+    cursor.expect("PRIMARY", "KEY")
+    keys: list[str] = []
+    cursor.entries(lambda: keys.append(cursor.identifier("a column of the key")), "the columns of the key")
+    not_enforced(cursor, table)
+    return tuple(keys)
+
+
+def not_enforced(cursor: Cursor, table: str) -> None:
+    """Read the NOT ENFORCED that a key needs."""
+    if not cursor.accept("NOT", "ENFORCED"):
+        raise Unsupported(f"Table {table}: a PRIMARY KEY is not enforced; write PRIMARY KEY (…) NOT ENFORCED.")
+
+
+def _column(cursor: Cursor, name: Name) -> str:
+    column = cursor.identifier("a column name")
+    if cursor.keyword() in {"AS", "METADATA"}:
+        raise _refused(name, f"column {column}: a computed or metadata column", "use a view")
+    kind = read_type(cursor)
+    if cursor.accept("NOT", "NULL"):
+        raise _refused(name, f"column {column}: NOT NULL", "rows that are there have no value: leave NOT NULL out")
+    cursor.accept("NULL")
+    return f"{quoted(column)} {kind}{_comment(cursor)}{_position(cursor)}"
+
+
+def _comment(cursor: Cursor) -> str:
+    return f" COMMENT {literal(cursor.string('the comment in quotes'))}" if cursor.accept("COMMENT") else ""
+
+
+def _position(cursor: Cursor) -> str:
+    if cursor.accept("FIRST"):
+        return " FIRST"
+    return f" AFTER {quoted(cursor.identifier('a column name'))}" if cursor.accept("AFTER") else ""
+
+
+def _one_or_more(cursor: Cursor, item: Callable[[], None], what: str) -> None:
+    if cursor.at_symbol("("):
+        cursor.entries(item, what)
+    else:
+        item()
+
+
+def _refuse_watermark(cursor: Cursor, name: Name) -> None:
+    if cursor.keyword() == "WATERMARK" and cursor.keyword(1) == "FOR":
+        raise _refused(name, "WATERMARK", _WATERMARK)
+
+
+def _refused(name: Name, what: str, way_out: str) -> Unsupported:
+    return Unsupported(f"ALTER TABLE {display_name(name)}: {what} is not supported; {way_out}.")
+
+
+# ----------------------------------------------------------------------------------------------------- databases, views
+
+
+def create_database(cursor: Cursor, text: str) -> CatalogStatement | None:
+    """Read CREATE DATABASE … WITH ('key' = 'value', …); None for Spark's own forms."""
+    guard = "IF NOT EXISTS " if cursor.accept("IF", "NOT", "EXISTS") else ""
+    name, comment = cursor.name("the name of a database"), ""
+    if cursor.accept("COMMENT"):
+        comment = f" COMMENT {literal(cursor.string('the comment in quotes'))}"
+    if not cursor.accept("WITH") or not cursor.at_symbol("("):
+        return None
+    properties = _pairs(cursor.properties())
+    cursor.expect_end()
+    return SparkStatement(
+        spark_sql=f"CREATE NAMESPACE {guard}{_sql_name(name)}{comment} WITH DBPROPERTIES {properties}"
+    )
+
+
+def alter_database(cursor: Cursor, text: str) -> CatalogStatement | None:
+    """Read ALTER DATABASE d SET ('key' = 'value', …); None for Spark's own forms."""
+    name = cursor.name("the name of a database")
+    if not cursor.accept("SET") or not cursor.at_symbol("("):
+        return None
+    properties = _pairs(cursor.properties())
+    cursor.expect_end()
+    return SparkStatement(spark_sql=f"ALTER NAMESPACE {_sql_name(name)} SET DBPROPERTIES {properties}")
+
+
+def drop_temporary(cursor: Cursor, text: str) -> CatalogStatement | None:
+    """Read what follows DROP TEMPORARY TABLE | VIEW: the name of a temporary view, which a temporary table is too."""
+    if_exists = cursor.accept("IF", "EXISTS")
+    name = cursor.name("the name of a temporary table or view")
+    cursor.expect_end()
+    if len(name) > 1:
+        raise Unsupported(f"{display_name(name)}: a temporary view has a name without a database; leave it out.")
+    return DropTemporaryView(name=name[0], if_exists=if_exists)
+
+
+def _sql_name(name: Sequence[str]) -> str:
+    return ".".join(map(quoted, name))
+
+
+def _pairs(options: Mapping[str, str]) -> str:
+    return "(" + ", ".join(f"{literal(key)} = {literal(value)}" for key, value in options.items()) + ")"

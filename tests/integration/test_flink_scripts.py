@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mt_core.clock import SystemClock
+from mt_core.sessions.executor import StatementExecutor, StatementPorts
+from mt_core.sessions.operation import Operation, OperationStatus
+from mt_core.sessions.session import Session
+from mt_core.spark.conf import catalog_names
+from mt_core.spark.driver import SparkDriver
+from mt_core.spark.statements import SparkStatements
+from mt_core.tables.registered import RegisteredTables
+from mt_core.tables.shared_catalogs import SharedCatalogs
+from mt_core.tokens import split_statements
+from tests.conftest import START_TIMEOUT_S
+from tests.integration.refresh_world import RefreshWorld
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(START_TIMEOUT_S)]
+
+SCRIPTS = sorted((Path(__file__).parents[1] / "assets" / "flink_sql").glob("*.sql"))
+_TOLD = re.compile(r"^-- (refused|gives): (.*)$", re.MULTILINE)
+
+
+class Scripts:
+    """A session of a gateway whose tables are filled by their first scheduled refresh."""
+
+    def __init__(self, driver: SparkDriver, folder: Path) -> None:
+        world = RefreshWorld(driver, folder, initial_refresh=False)
+        catalogs = SharedCatalogs(world.registry, reserved=catalog_names(driver.settings))
+        engine = SparkStatements(driver, catalogs=catalogs.settings, tables=RegisteredTables(world.registry))
+        self.executor = StatementExecutor(
+            StatementPorts(
+                engine=engine,
+                commands=world.manager,
+                runs=world.manager.requests,
+                clock=SystemClock(),
+                cluster_info=world.engine.cluster_info,
+                catalogs=catalogs,
+            )
+        )
+        self.session = Session(f"scripts-{folder.name}", name=None, defaults={}, properties={}, clock=SystemClock())
+
+    def run(self, text: str) -> Operation:
+        operation = self.executor.submit(self.session, text)
+        while not operation.wait(1.0):
+            pass
+        return operation
+
+
+@pytest.fixture
+def scripts(spark_driver: SparkDriver, tmp_path: Path) -> Iterator[Scripts]:
+    made = Scripts(spark_driver, tmp_path)
+    yield made
+    made.executor.close()
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=[script.stem for script in SCRIPTS])
+def test_a_script_in_flinks_words_runs_or_is_refused_with_a_way_out(scripts: Scripts, script: Path) -> None:
+    text, end, unlike = script.read_text(encoding="utf-8"), 0, []
+
+    for statement in split_statements(text):
+        told = dict(_TOLD.findall(text[end : statement.start]))
+        end = statement.start + len(statement.text)
+        operation = scripts.run(statement.text)
+        if not _is_as_told(operation, told):
+            unlike.append((statement.text, operation.status, str(operation.error), _rows(operation), told))
+
+    assert unlike == [], "\n".join(map(str, unlike))
+
+
+def _is_as_told(operation: Operation, told: dict[str, str]) -> bool:
+    if "refused" in told:
+        return operation.error is not None and re.search(told["refused"], str(operation.error)) is not None
+    if operation.status is not OperationStatus.FINISHED:
+        return False
+    return "gives" not in told or _rows(operation) == json.loads(told["gives"])
+
+
+def _rows(operation: Operation) -> Any:
+    rows = operation.result.rows if operation.result is not None else None
+    return rows.page(0, 100) if rows is not None else []

@@ -16,6 +16,7 @@ from mt_core.background import BackgroundLoop, attempt
 from mt_core.clock import SystemClock
 from mt_core.errors import Canceled, CommitUnknown, ConfigError, EngineUnavailable, MtError, QueryFailed
 from mt_core.spark import jobs
+from mt_core.spark.added_jars import AddedJars
 from mt_core.spark.conf import DriverSettings
 from mt_core.spark.failures import LOST, SPARK_ERRORS, translate
 from mt_core.spark.java import check_java
@@ -54,6 +55,7 @@ class SparkDriver:
         self._stopping = threading.Event()
         self._launch_callbacks: list[Callable[[int], None]] = []
         self._cancels = jobs.JobCancels()
+        self.added_jars = AddedJars()
         self._supervisor = BackgroundLoop("spark-driver", self._supervise, clock=SystemClock())
 
     # ------------------------------------------------------------------------------------------------------------ life
@@ -166,6 +168,7 @@ class SparkDriver:
             ):
                 # Once more: a cancel between the first check and the tag found no job to end.
                 self._cancels.check(job_id)
+                self.added_jars.lend(self.session)
                 yield
         except (EngineUnavailable, CommitUnknown):
             raise

@@ -87,7 +87,7 @@ class SessionCatalogs:
         """Give the classes of a jar to all of Spark and return its path; raises DefinitionInvalid if it is not there."""
         with self._in(context) as session:
             found = _checked(path)
-            state_of(session).resourceLoader().addJar(found)
+            self._driver.added_jars.add(session, found)
             return found
 
     def open(self, name: str, settings: Mapping[str, str]) -> None:
@@ -104,6 +104,7 @@ class SessionCatalogs:
     def _in(self, context: SessionContext) -> Iterator[SparkSession]:
         session = self._sessions.session(context)
         with self._driver.translating(), active(session):
+            self._driver.added_jars.lend(session)
             yield session
 
     def _of_the_driver(self) -> Mapping[str, Mapping[str, str]]:

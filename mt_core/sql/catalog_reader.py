@@ -40,7 +40,7 @@ _IN_A_NAMESPACE = {
     Shown.PROCEDURES,
     Shown.MODELS,
 }
-NO_MODULES = "Spark has no modules: its built-in functions are always there; ADD JAR and CREATE FUNCTION bring others."
+NO_MODULES = "Spark has no modules: its built-in functions are always there; ADD JAR and reflect('class', 'method', …) call others."
 NO_REMOVAL = "REMOVE JAR is not supported: classes cannot be taken back; open a new session, or restart the gateway."
 _NO_SAVEPOINT = "is not supported: jobs here are batch jobs without savepoints; use STOP JOB 'id'."
 

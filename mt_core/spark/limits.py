@@ -53,9 +53,11 @@ def limited_rows(frame: DataFrame) -> tuple[Any, Window]:
     """
     jdf: Any = frame._jdf
     plan = jdf.queryExecution().executedPlan()
-    if plan.nodeName() == _ADAPTIVE and plan.inputPlan().nodeName() == _PHYSICAL:
+    name = plan.nodeName()
+    if name == _ADAPTIVE and plan.inputPlan().nodeName() == _PHYSICAL:
         plan = plan.finalPhysicalPlan()
-    if plan.nodeName() != _PHYSICAL or plan.limit() < 0:
+        name = plan.nodeName()
+    if name != _PHYSICAL or plan.limit() < 0:
         return jdf.toArrowBatchRdd(), Window()
     jvm: Any = frame.sparkSession._jvm
     with active(frame.sparkSession):

@@ -13,6 +13,7 @@ from mt_core.errors import Canceled, MtError
 from mt_core.rowset import Column, PageForm
 from mt_core.spark.driver import SparkDriver
 from mt_core.spark.forms import ResultForm, arrow_frame
+from mt_core.spark.local_rows import local_batches
 from mt_core.spark.spool import MEBIBYTE, Spool, Spools
 from mt_core.spark.waves import QueryJob, batches
 
@@ -185,8 +186,8 @@ def fetch(driver: SparkDriver, frame: DataFrame, job: QueryJob, spools: Spools) 
     To be called where work under the job's id runs already (`SparkDriver.run_tagged`); what comes later tags itself.
     Raises Unsupported before it runs if JSON has no form for a column.
     """
-    form = ResultForm(frame.schema)
-    source = batches(driver, arrow_frame(frame), form.schema, job)
+    form, shown = ResultForm(frame.schema), arrow_frame(frame)
+    source = local_batches(shown, form.schema) or batches(driver, shown, form.schema, job)
     rows = StreamedRows(form, spools.new(form.schema), source, lambda: driver.cancel(job.job_id))
     rows.begin()
     return rows

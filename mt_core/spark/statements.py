@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from py4j.java_gateway import is_instance_of
 from pyspark.sql import DataFrame
 from pyspark.sql import types as spark
 
@@ -14,21 +13,20 @@ from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import ResultRows, SessionContext, StatementEngine, StatementResult
 from mt_core.spark.conf import INTERACTIVE_POOL
 from mt_core.spark.driver import SparkDriver
+from mt_core.spark.forms import ResultForm
+from mt_core.spark.local_rows import COMMAND_RESULT, local_batches
 from mt_core.spark.protection import NoTables, TableDirectory, run_protected
 from mt_core.spark.results import fetch
 from mt_core.spark.session_catalogs import SessionCatalogs
 from mt_core.spark.sessions import SparkSessions
 from mt_core.spark.shared_catalogs import CatalogSource, SharedCatalogs, no_catalogs
 from mt_core.spark.spool import Spools
-from mt_core.spark.types import result_columns
 from mt_core.spark.waves import QueryJob
 from mt_core.tables.ports import Progress
 
 DESCRIPTION_LENGTH = 200
 # What commands show needs no encoding when it is of these types.
 _SIMPLE = (spark.StringType, spark.BooleanType, spark.IntegerType, spark.LongType)
-_COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
-_COMMAND_RESULT = "org.apache.spark.sql.catalyst.plans.logical.CommandResult"
 
 
 class SparkStatements(StatementEngine):
@@ -58,7 +56,7 @@ class SparkStatements(StatementEngine):
             frame = run_protected(session, sql, self._tables)
             if not frame.schema.fields:
                 return StatementResult(is_query=False, rows=None)
-            is_query = self._is_query(frame)
+            is_query = _is_query(frame)
             if not is_query and _is_simple(frame):
                 return StatementResult(is_query=False, rows=_shown(frame))
             return StatementResult(is_query=is_query, rows=fetch(self._driver, frame, job, self._spools))
@@ -96,10 +94,10 @@ class SparkStatements(StatementEngine):
     def progress(self, job_id: str) -> Progress | None:
         return self._driver.progress(job_id)
 
-    def _is_query(self, frame: DataFrame) -> bool:
-        plan: Any = frame._jdf.queryExecution().analyzed()
-        gateway = self._driver.gateway
-        return not any(is_instance_of(gateway, plan, java_class) for java_class in (_COMMAND, _COMMAND_RESULT))
+
+def _is_query(frame: DataFrame) -> bool:
+    execution: Any = frame._jdf.queryExecution()
+    return str(execution.commandExecuted().nodeName()) != COMMAND_RESULT
 
 
 def _is_simple(frame: DataFrame) -> bool:
@@ -107,5 +105,8 @@ def _is_simple(frame: DataFrame) -> bool:
 
 
 def _shown(frame: DataFrame) -> ResultRows:
-    """Return the rows of a command, which are there already: Arrow would start a job for them."""
-    return RowSet(columns=result_columns(frame.schema), rows=[list(row) for row in frame.collect()])
+    """Return the rows of a command, which are there already: Arrow would start a job for many of them."""
+    form = ResultForm(frame.schema)
+    local = local_batches(frame, form.schema)
+    rows = [list(row) for row in frame.collect()] if local is None else form.rows(list(local))
+    return RowSet(columns=form.columns, rows=rows)

@@ -103,7 +103,7 @@ class _Waves:
 
     def _serve(self, context: Any, size: int) -> Any:
         jvm: Any = context._jvm
-        numbers = jvm.java.util.ArrayList()
+        numbers = getattr(jvm, "java.util.ArrayList")()
         for number in range(self._done, self._done + size):
             numbers.add(number)
         return jvm.PythonRDD.runJob(context._jsc.sc(), self._partitions, numbers)
@@ -112,11 +112,9 @@ class _Waves:
         """Return the settings of the session as they were at the first wave: it may SET others meanwhile."""
         if self._settings is None:
             session: Any = self._frame.sparkSession
-            self._settings = session._jvm.java.util.HashMap(
-                session._jvm.scala.jdk.javaapi.CollectionConverters.asJava(
-                    session._jsparkSession.sessionState().conf().getAllConfs()
-                )
-            )
+            converters = getattr(session._jvm, "scala.jdk.javaapi.CollectionConverters")
+            # What getAllConfs returns does not change any more.
+            self._settings = converters.asJava(session._jsparkSession.sessionState().conf().getAllConfs())
         return self._settings
 
     def _next_size(self, context: Any) -> int:
@@ -162,7 +160,7 @@ def _sql_settings(context: Any, settings: Any) -> Iterator[None]:
     """Give the settings of the session to the tasks that the block's jobs run, as Spark does for its own actions."""
     spark = context._jsc.sc()
     before = spark.getLocalProperties()
-    properties = context._jvm.java.util.Properties()
+    properties = getattr(context._jvm, "java.util.Properties")()
     properties.putAll(before)
     properties.putAll(settings)
     spark.setLocalProperties(properties)

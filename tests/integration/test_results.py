@@ -99,7 +99,31 @@ def test_rows_come_in_the_order_of_the_query(world: World, partitions: int) -> N
 
 
 @pytest.mark.parametrize(
-    "sql", ["SELECT 1", "SELECT id FROM range(0, 100, 1, 1)", "SELECT id FROM range(0, 100, 1, 2)"]
+    "sql",
+    [
+        "SELECT 1",
+        "SELECT 1 WHERE false",
+        "SELECT current_date() AS d, 'a' AS a, CAST(NULL AS INT) AS a, TIMESTAMP '2024-01-01 00:00:00' AS t",
+        "VALUES (1, 'a'), (2, NULL)",
+        "SELECT upper(b) FROM VALUES (1, 'a'), (2, 'b') AS t(a, b) WHERE a > 1",
+    ],
+)
+def test_rows_that_are_there_once_the_query_is_planned_take_no_job(world: World, sql: str) -> None:
+    assert world.jobs_of(sql) == 0
+
+
+def test_rows_without_a_job_are_those_of_the_job(world: World) -> None:
+    values = "1 AS a, 'x' AS a, array(1, NULL) AS c, map('k', 1.5) AS d, named_struct('e', DATE '2024-02-29') AS f, X'01' AS g"
+
+    without, with_job = world.run(f"SELECT {values}"), world.run(f"SELECT {values} FROM range(1)")
+
+    assert table_of(without).equals(table_of(with_job))
+    assert without.page(0, 2) == with_job.page(0, 2)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["SELECT rand()", "SELECT id FROM range(0, 100, 1, 1)", "SELECT id FROM range(0, 100, 1, 2)"],
 )
 def test_a_query_of_few_partitions_is_one_job(world: World, sql: str) -> None:
     assert world.jobs_of(sql) == 1

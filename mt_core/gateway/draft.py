@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
 
-from mt_core.errors import MtError, RequestInvalid, Unsupported
+from mt_core.errors import IllegalStatus, MtError, OperationNotFound, RequestInvalid, Unsupported
 from mt_core.gateway.answers import JsonAnswer
-from mt_core.gateway.draft_results import PAGE_ROWS, Draft, all_rows, job_page, job_row, shown
+from mt_core.gateway.draft_results import PAGE_ROWS, Draft, affected, all_rows, job_page, job_row, shown
 from mt_core.gateway.errors import error_answer
 from mt_core.gateway.holding import Holds
 from mt_core.gateway.requests import Body, JsonBody, SessionHandle
@@ -32,6 +32,7 @@ from mt_core.gateway.schemas import (
     described,
 )
 from mt_core.gateway.services import GatewayServices
+from mt_core.sessions.jobs import Job, JobStatus
 from mt_core.sessions.operation import Operation, OperationStatus
 from mt_core.sessions.ports import NameDirectory
 from mt_core.sessions.session import Session
@@ -93,8 +94,27 @@ class DraftSessions:
         session = self.services.sessions.get(handle)
         return session, self._submit(session, body)
 
-    def job(self, handle: str, job_id: str) -> Operation:
+    def operation_of(self, handle: str, job_id: str) -> Operation | None:
+        """Return the session's open statement with that job; None for a refresh, and where the operation was closed."""
         return self.services.sessions.get(handle).operation_of_job(job_id)
+
+    def job(self, job_id: str) -> Job:
+        """Return any job that SHOW JOBS and DESCRIBE JOB know; raises OperationNotFound."""
+        return self.services.executor.jobs.job(job_id)
+
+    def status_of(self, handle: str, job_id: str) -> str:
+        operation = self.operation_of(handle, job_id)
+        if operation is None:
+            return self.job(job_id).status
+        return "RUNNING" if operation.querying else JOB_STATUS[operation.status]
+
+    def cancel(self, handle: str, job_id: str) -> None:
+        """End a job; raises IllegalStatus for one that has ended."""
+        operation = self.operation_of(handle, job_id)
+        if operation is None:
+            self.services.executor.jobs.stop(job_id)
+        else:
+            operation.cancel()
 
     def names(self, session: Session) -> NameDirectory:
         return self.services.executor.names.of(session)
@@ -202,24 +222,43 @@ def _add_jobs(router: APIRouter, draft: DraftSessions, holds: Holds) -> None:
     @router.get(f"{JOB_PATH}/result/{{token}}", **described("A page of a job's result", DRAFT_PAGE))
     async def fetch_job(request: Request, session: SessionHandle, job_id: JobId, token: str) -> JsonAnswer:
         number = _token(token)
-        operation = draft.job(session, job_id)
+        operation = await holds.work(lambda: draft.operation_of(session, job_id))
         base = request.scope["path"].rpartition("/")[0]
+        if operation is None:
+            return await holds.work(lambda: JsonAnswer(_fetch_without_operation(draft.job(job_id), number, base)))
         if not operation.wait_page(number, 0):
             await holds.hold(lambda: operation.wait_page(number, HOLD_S))
         if not operation.wait(0):
-            nothing = Draft(columns=[], rows=[], change_flags=[])
-            return JsonAnswer({"results": [nothing.to_json()], "next_result_uri": f"{base}/{number}"})
+            return JsonAnswer(_not_yet(number, base))
         return await holds.work(lambda: _answered(lambda: _fetch(operation, number, base), operation))
 
     @router.get(f"{JOB_PATH}/status", **described("Status of a job", DRAFT_JOB_STATUS))
     def get_job_status(session: SessionHandle, job_id: JobId) -> JsonAnswer:
-        job = draft.job(session, job_id)
-        return JsonAnswer({"status": "RUNNING" if job.querying else JOB_STATUS[job.status]})
+        return JsonAnswer({"status": draft.status_of(session, job_id)})
 
     @router.delete(JOB_PATH, **described("Cancel a job", OPERATION_CANCELED))
     def cancel_job(session: SessionHandle, job_id: JobId) -> JsonAnswer:
-        draft.job(session, job_id).cancel()
+        draft.cancel(session, job_id)
         return JsonAnswer({"status": "CANCELED"})
+
+
+def _not_yet(token: int, base: str) -> dict[str, Any]:
+    nothing = Draft(columns=[], rows=[], change_flags=[])
+    return {"results": [nothing.to_json()], "next_result_uri": f"{base}/{token}"}
+
+
+def _fetch_without_operation(job: Job, token: int, base: str) -> dict[str, Any]:
+    """Return page *token* of a refresh, or of a change whose operation was closed; raises OperationNotFound for a query."""
+    if job.is_query:
+        raise OperationNotFound(
+            f"The operation of job {job.job_id} was closed, and its rows went with it; run it again."
+        )
+    if job.status in {JobStatus.RUNNING, JobStatus.RESTARTING}:
+        return _not_yet(token, base)
+    if job.status is not JobStatus.FINISHED:
+        raise IllegalStatus(f"Job {job.job_id} is {job.status}: it has no result.")
+    page = affected(job.affected_rows, first=token == 0)
+    return {"results": [page.flagged().to_json()], "next_result_uri": f"{base}/1" if token == 0 else ""}
 
 
 def _fetch(operation: Operation, token: int, base: str) -> dict[str, Any]:

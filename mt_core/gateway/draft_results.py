@@ -69,10 +69,14 @@ def job_row(job_id: str) -> Draft:
 
 
 def job_page(result: OperationResult, rows: Sequence[Sequence[Any]]) -> Draft:
-    """Return a page of what a job that changes data answers: one row on the first page, for the number is not known."""
-    return Draft(
-        columns=[("affected_row_count", _BIGINT)], rows=[[SUCCESS_NO_INFO]] if rows or result.job_id is None else []
-    )
+    """Return a page of what a job that changes data answers: one row on the first page."""
+    return affected(result.affected_rows, first=bool(rows) or result.job_id is None)
+
+
+def affected(count: int | None, *, first: bool) -> Draft:
+    """Return how many rows a change wrote, on the *first* page of its result."""
+    rows = [[SUCCESS_NO_INFO if count is None else count]] if first else []
+    return Draft(columns=[("affected_row_count", _BIGINT)], rows=rows)
 
 
 def shown(result: OperationResult, kind: str, rows: Sequence[Sequence[Any]]) -> Draft:

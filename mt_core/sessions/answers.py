@@ -34,7 +34,12 @@ def of_spark(found: StatementResult, job_id: str, *, changing: bool) -> Operatio
     if not changing:
         return DONE
     rows = RowSet(columns=_JOB, rows=[[job_id]])
-    return OperationResult(rows=rows, result_kind=ResultKind.SUCCESS_WITH_CONTENT, job_id=job_id)
+    return OperationResult(
+        rows=rows,
+        result_kind=ResultKind.SUCCESS_WITH_CONTENT,
+        job_id=job_id,
+        affected_rows=found.affected_rows,
+    )
 
 
 def of_command(outcome: CommandOutcome) -> OperationResult:

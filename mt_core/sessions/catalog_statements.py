@@ -10,7 +10,7 @@ from mt_core.rowset import BOOLEAN, Column, RowSet
 from mt_core.sessions.answers import DONE, content
 from mt_core.sessions.catalog_commands import CatalogCommands
 from mt_core.sessions.jobs import Jobs
-from mt_core.sessions.listings import Asking, Listings, job_rows, names_only, sql_name
+from mt_core.sessions.listings import Asking, Listings, described_job, names_only, sql_name
 from mt_core.sessions.operation import OperationResult
 from mt_core.sessions.ports import SessionContext, StatementEngine
 from mt_core.sessions.statement_sets import members_of
@@ -56,7 +56,7 @@ class CatalogStatements:
             case sql.DescribeDatabase(name=name, extended=extended):
                 return self._describe_database(name, asking, extended=extended)
             case sql.DescribeJob(job_id=job_id):
-                return content(job_rows([self._jobs.job(job_id)], asking))
+                return content(described_job(self._jobs.job(job_id), asking))
             case _:
                 return self._change(statement, asking)
 

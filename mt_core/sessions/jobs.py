@@ -15,7 +15,7 @@ from mt_core.clock import Clock
 from mt_core.errors import Canceled, IllegalStatus, MtError, OperationNotFound
 from mt_core.model.run import TERMINAL, RunStatus
 from mt_core.sessions.operation import Operation
-from mt_core.sessions.ports import ResultRows
+from mt_core.sessions.ports import StatementResult
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statement_types import CREATE_TABLE_AS, REPLACE_TABLE_AS, SELECT
@@ -38,12 +38,14 @@ class JobStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One query, change or refresh."""
+    """One query, change or refresh; `affected_rows` are those that it wrote, None where that is not known."""
 
     job_id: str
     name: str
     status: JobStatus
     started_at: datetime
+    affected_rows: int | None = None
+    is_query: bool = False
 
 
 _OF_RUN: Mapping[RunStatus, JobStatus] = {
@@ -70,13 +72,13 @@ class JobLedger:
     @contextmanager
     def running(
         self, operation: Operation, statement: ReadStatement, cancel: Callable[[str], None]
-    ) -> Iterator[Callable[[ResultRows | None], None]]:
+    ) -> Iterator[Callable[[StatementResult], None]]:
         """List the block as the operation's job if *statement* queries or changes data; *cancel* ends Spark's work by job id.
 
-        The block calls what it is given with the rows of its query: the job goes on for as long as they come.
+        The block calls what it is given with its result: the job goes on for as long as rows of a query come.
         """
         if Trait.JOB not in statement.traits:
-            yield lambda rows: None
+            yield lambda result: None
             return
         job_id = operation.planned_job_id
 
@@ -86,20 +88,27 @@ class JobLedger:
                 operation.cancel()
             cancel(job_id)
 
-        job = Job(job_id=job_id, name=job_name(statement), status=JobStatus.RUNNING, started_at=self._clock.now())
+        job = Job(
+            job_id=job_id,
+            name=job_name(statement),
+            status=JobStatus.RUNNING,
+            started_at=self._clock.now(),
+            is_query=Trait.CHANGE not in statement.traits,
+        )
         self._put(job, stop)
-        status, followed = JobStatus.FAILED, list[ResultRows]()
+        status, results = JobStatus.FAILED, list[StatementResult]()
         try:
-            yield lambda rows: followed.append(rows) if rows is not None else None
+            yield results.append
             status = JobStatus.FINISHED
         except Canceled:
             status = JobStatus.CANCELED
             raise
         finally:
-            if followed and status is JobStatus.FINISHED:
-                followed[0].on_end(lambda error: self._end(job_id, _status_after(error)))
+            rows = results[0].rows if results else None
+            if rows is not None and status is JobStatus.FINISHED:
+                rows.on_end(lambda error: self._end(job_id, _status_after(error)))
             else:
-                self._end(job_id, status)
+                self._end(job_id, status, results[0].affected_rows if results else None)
 
     def jobs(self) -> Sequence[Job]:
         """Return the jobs, oldest first."""
@@ -119,11 +128,11 @@ class JobLedger:
             raise ended(job)
         stop()
 
-    def _end(self, job_id: str, status: JobStatus) -> None:
+    def _end(self, job_id: str, status: JobStatus, affected_rows: int | None = None) -> None:
         with self._lock:
             self._stops.pop(job_id, None)
             if job_id in self._jobs:
-                self._jobs[job_id] = replace(self._jobs[job_id], status=status)
+                self._jobs[job_id] = replace(self._jobs[job_id], status=status, affected_rows=affected_rows)
 
     def _put(self, job: Job, stop: Callable[[], None]) -> None:
         with self._lock:
@@ -180,6 +189,7 @@ def _job_of(refresh: RefreshJob) -> Job:
         name=f"refresh-{refresh.table or run.table_id}",
         status=_OF_RUN[run.status],
         started_at=run.started_at or run.requested_at,
+        affected_rows=run.rows,
     )
 
 

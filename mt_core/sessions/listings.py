@@ -10,7 +10,7 @@ from typing import Any
 
 from mt_core.errors import DefinitionInvalid, EngineError, QueryFailed
 from mt_core.model.table import display_name, quoted
-from mt_core.rowset import BOOLEAN, Column, LogicalType, RowSet
+from mt_core.rowset import BIGINT, BOOLEAN, Column, LogicalType, RowSet
 from mt_core.sessions.jobs import Job, Jobs
 from mt_core.sessions.ports import ResultRows, SessionContext, StatementEngine
 from mt_core.sessions.property_values import ZONE_KEY, session_zone
@@ -23,6 +23,7 @@ MOST = 1_000_000
 _NO_PARTITIONS = "PARTITION_MANAGEMENT_IS_UNSUPPORTED"
 _NO_NAMESPACE = re.compile(r"NoSuchNamespaceException: Namespace does not exist: ?(.*)")
 _STARTED_AT = LogicalType(root="TIMESTAMP_WITH_LOCAL_TIME_ZONE", extras={"precision": 6})
+_AFFECTED = Column(name="affected rows", type=BIGINT)
 _JOB_COLUMNS = (
     Column(name="job id"),
     Column(name="job name"),
@@ -184,6 +185,12 @@ def job_rows(jobs: Sequence[Job], asking: Asking) -> RowSet:
         columns=_JOB_COLUMNS,
         rows=[[job.job_id, job.name, job.status.value, shown(job.started_at)] for job in jobs],
     )
+
+
+def described_job(job: Job, asking: Asking) -> RowSet:
+    """Return one job as `job_rows` does, with the rows it has written."""
+    rows = job_rows([job], asking)
+    return RowSet(columns=(*rows.columns, _AFFECTED), rows=[[*rows.rows[0], job.affected_rows]])
 
 
 def sql_name(name: Name) -> str:

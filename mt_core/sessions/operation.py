@@ -71,7 +71,8 @@ class ResultKind(StrEnum):
 class OperationResult:
     """What a finished operation shows.
 
-    `job_id` (32 hex digits) is None when no job ran; `run` is the refresh it stands for.
+    `job_id` (32 hex digits) is None when no job ran; `run` is the refresh it stands for. `affected_rows` are those that a
+    change wrote, None where that is not known.
     """
 
     rows: ResultRows
@@ -80,6 +81,7 @@ class OperationResult:
     job_id: str | None = None
     warnings: tuple[str, ...] = ()
     run: RefreshRun | None = None
+    affected_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

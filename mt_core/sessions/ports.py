@@ -53,10 +53,14 @@ class ResultRows(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementResult:
-    """What a statement gave; `is_query` for SELECT and the like, `rows` None for a statement that only has an effect."""
+    """What a statement gave; `is_query` for SELECT and the like, `rows` None for a statement that only has an effect.
+
+    `affected_rows` are those that a change wrote, None where Spark does not count them.
+    """
 
     is_query: bool
     rows: ResultRows | None
+    affected_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

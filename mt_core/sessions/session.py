@@ -111,14 +111,9 @@ class Session:
             )
         return found
 
-    def operation_of_job(self, job_id: str) -> Operation:
-        """Return the open operation whose job has that id; raises OperationNotFound."""
-        found = next((each for each in self.operations if each.planned_job_id == job_id), None)
-        if found is None:
-            raise OperationNotFound(
-                f"Job {job_id} is not known in session {self.handle}; it was closed or never existed."
-            )
-        return found
+    def operation_of_job(self, job_id: str) -> Operation | None:
+        """Return the open operation whose job has that id, None if there is none."""
+        return next((each for each in self.operations if each.planned_job_id == job_id), None)
 
     def close_operation(self, handle: str) -> None:
         """Close and forget an operation; harmless when it is not there.

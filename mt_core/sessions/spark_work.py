@@ -41,7 +41,7 @@ class SparkWork:
         single = len(texts) == 1
         with self._jobs.running(operation, statements[0], engine.cancel) as follow:
             found = self._run_one(task, texts[0]) if single else self._run_set(task, texts)
-            follow(found.rows)
+            follow(found)
         operation.finish(answers.of_spark(found, job_id, changing=changing))
 
     def await_engine(self, operation: Operation) -> None:

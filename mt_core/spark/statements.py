@@ -25,6 +25,8 @@ from mt_core.spark.waves import QueryJob
 from mt_core.tables.ports import Progress
 
 DESCRIPTION_LENGTH = 200
+# Writes whose rows are those that were asked for; an UPDATE or DELETE also writes others again.
+_COUNTED = frozenset({"AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"})
 # What commands show needs no encoding when it is of these types.
 _SIMPLE = (spark.StringType, spark.BooleanType, spark.IntegerType, spark.LongType)
 
@@ -55,7 +57,7 @@ class SparkStatements(StatementEngine):
             # A command has run when this returns; a query runs when it is fetched.
             frame = run_protected(session, sql, self._tables)
             if not frame.schema.fields:
-                return StatementResult(is_query=False, rows=None)
+                return StatementResult(is_query=False, rows=None, affected_rows=_affected_rows(frame))
             is_query = _is_query(frame)
             if not is_query and _is_simple(frame):
                 return StatementResult(is_query=False, rows=_shown(frame))
@@ -98,6 +100,16 @@ class SparkStatements(StatementEngine):
 def _is_query(frame: DataFrame) -> bool:
     execution: Any = frame._jdf.queryExecution()
     return str(execution.commandExecuted().nodeName()) != COMMAND_RESULT
+
+
+def _affected_rows(frame: DataFrame) -> int | None:
+    """Return how many rows an INSERT has written, as Spark counted them; None for any other statement."""
+    execution: Any = frame._jdf.queryExecution()
+    done = execution.commandExecuted()
+    if done.nodeName() != COMMAND_RESULT or done.commandPhysicalPlan().nodeName() not in _COUNTED:
+        return None
+    written = done.commandPhysicalPlan().commitProgress()
+    return int(written.get().numOutputRows()) if written.isDefined() else None
 
 
 def _is_simple(frame: DataFrame) -> bool:

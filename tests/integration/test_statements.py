@@ -264,3 +264,21 @@ def test_rows_are_ready_for_json(session: Session) -> None:
     [row] = session.rows("SELECT 1 AS a, 'x' AS b, ARRAY(DATE '2024-01-01') AS c, named_struct('k', 1.5D) AS d")
 
     assert json.dumps(row) == '[1, "x", ["2024-01-01"], {"k": 1.5}]'
+
+
+def test_an_insert_says_how_many_rows_it_has_written(session: Session) -> None:
+    session.run("CREATE TABLE lake.default.counted (a INT, b STRING)")
+
+    found = [
+        session.run(sql).affected_rows
+        for sql in (
+            "INSERT INTO lake.default.counted VALUES (1, 'a'), (2, 'b')",
+            "WITH more AS (SELECT id FROM range(5)) INSERT INTO lake.default.counted SELECT id, 'c' FROM more",
+            "INSERT OVERWRITE lake.default.counted SELECT 9, 'd'",
+            "INSERT INTO lake.default.counted SELECT 1, 'e' WHERE false",
+            "DELETE FROM lake.default.counted WHERE a = 1",
+            "USE lake.default",
+        )
+    ]
+
+    assert found == [2, 5, 1, 0, None, None]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mt_core.model.run import RunStatus
 from mt_core.rowset import BOOLEAN, Column, LogicalType, RowSet
 from mt_core.sessions.ports import StatementResult
 from tests.scenario.running_gateway import Gateway, root_cause
@@ -192,6 +193,67 @@ def test_a_change_answers_its_job_and_that_the_number_of_rows_is_not_known(gatew
     }
     assert (last["results"][0]["data"], last["next_result_uri"]) == ([], "")
     assert gateway.http.get(f"{job}/status").json() == {"status": "FINISHED"}
+
+
+def test_a_change_answers_how_many_rows_it_wrote(gateway: Gateway, session: str) -> None:
+    insert = "INSERT INTO t SELECT 1"
+    gateway.engine.answers[insert] = StatementResult(is_query=False, rows=None, affected_rows=7)
+    job = job_of(gateway, session, insert)
+
+    assert page_of(gateway, f"{job}/result/0")["results"][0]["data"] == [[7]]
+
+
+def test_a_job_whose_operation_was_closed_is_found_by_its_id(gateway: Gateway, session: str) -> None:
+    insert = "INSERT INTO t SELECT 1"
+    gateway.engine.answers[insert] = StatementResult(is_query=False, rows=None, affected_rows=7)
+    begun = send(gateway, session, insert)
+    job = f"{session}/jobs/{begun['results'][0]['data'][0][0]}"
+    page_of(gateway, f"{job}/result/0")
+    gateway.http.delete(f"{session}/operations/{begun['operationHandle']}/close")
+
+    first, last = page_of(gateway, f"{job}/result/0"), page_of(gateway, f"{job}/result/1")
+
+    assert gateway.http.get(f"{job}/status").json() == {"status": "FINISHED"}
+    assert (first["results"][0]["data"], first["next_result_uri"]) == ([[7]], f"{job}/result/1")
+    assert (last["results"][0]["data"], last["next_result_uri"]) == ([], "")
+    assert gateway.http.delete(job).headers["freshtable-error"] == "ILLEGAL_STATUS"
+
+
+def test_the_rows_of_a_query_are_gone_with_its_operation_but_its_status_is_not(gateway: Gateway, session: str) -> None:
+    begun = send(gateway, session, "SELECT 1")
+    job = f"{session}/jobs/{begun['results'][0]['data'][0][0]}"
+    page_of(gateway, f"{job}/result/0")
+    gateway.http.delete(f"{session}/operations/{begun['operationHandle']}/close")
+
+    answer = gateway.http.get(f"{job}/result/0")
+
+    assert gateway.http.get(f"{job}/status").json() == {"status": "FINISHED"}
+    assert "was closed, and its rows went with it; run it again" in root_cause(answer)
+
+
+def test_the_job_that_a_refresh_answers_is_found_by_its_id(gateway: Gateway, session: str) -> None:
+    run, job_id = gateway.runs.queue(), "a" * 32
+    gateway.runs.move(run.run_id, RunStatus.RUNNING, job_id=job_id)
+    job = f"{session}/jobs/{job_id}"
+
+    status, page = (gateway.http.get(f"{job}/{end}").json() for end in ("status", "result/0"))
+    gateway.runs.move(run.run_id, RunStatus.SUCCEEDED, rows=3)
+    done = page_of(gateway, f"{job}/result/0")
+
+    assert (status, page["next_result_uri"]) == ({"status": "RUNNING"}, f"{job}/result/0")
+    assert done["results"][0]["data"] == [[3]]
+    assert gateway.http.get(f"{job}/status").json() == {"status": "FINISHED"}
+
+
+def test_the_job_of_a_refresh_is_cancelled_by_its_id(gateway: Gateway, session: str) -> None:
+    run, job_id = gateway.runs.queue(), "a" * 32
+    gateway.runs.move(run.run_id, RunStatus.RUNNING, job_id=job_id)
+
+    cancelled = gateway.http.delete(f"{session}/jobs/{job_id}")
+
+    assert (cancelled.json(), gateway.runs.canceled) == ({"status": "CANCELED"}, [run.run_id])
+    answer = gateway.http.get(f"{session}/jobs/{job_id}/result/0")
+    assert f"Job {job_id} is CANCELED: it has no result" in root_cause(answer)
 
 
 def test_a_job_is_cancelled_by_its_id(gateway: Gateway, session: str) -> None:

@@ -377,12 +377,19 @@ def test_jobs_are_shown_with_the_sessions_wall_clock(world: World) -> None:
         running = world.answer("DESCRIBE JOB '1'")
 
     assert running == (
-        ["job id", "job name", "status", "start time"],
-        [["1", "insert-t", "RUNNING", "2026-07-02T12:04:05.120Z"]],
+        ["job id", "job name", "status", "start time", "affected rows"],
+        [["1", "insert-t", "RUNNING", "2026-07-02T12:04:05.120Z", None]],
     )
     assert world.answer("SHOW JOBS")[1] == [["1", "insert-t", "FINISHED", "2026-07-02T12:04:05.120Z"]]
     with pytest.raises(OperationNotFound, match="Job nope is not known; SHOW JOBS"):
         world.run("DESCRIBE JOB 'nope'")
+
+
+def test_a_job_that_is_done_says_how_many_rows_it_wrote(world: World) -> None:
+    with world.jobs.running(world.operation("1"), ReadStatement("INSERT INTO t SELECT 1"), print) as follow:
+        follow(StatementResult(is_query=False, rows=None, affected_rows=7))
+
+    assert world.answer("DESCRIBE JOB '1'")[1][0][2:] == ["FINISHED", "2026-07-02T12:04:05.120Z", 7]
 
 
 def test_a_stopped_job_is_cancelled_and_ends_so(world: World) -> None:

@@ -15,6 +15,10 @@ from mt_core.sql.statements import Name
 _SPARKS_ADD = {"COLUMN", "COLUMNS", "PARTITION", "CHECK", "FOREIGN", "IF"}
 _SPARKS_DROP = {"COLUMN", "COLUMNS", "PARTITION", "IF", "BRANCH", "TAG", "IDENTIFIER"}
 _SPARKS_RENAME = {"COLUMN", "PARTITION"}
+_NO_CLASSES = (
+    "functions of classes are not supported; ADD JAR, and call a static method with reflect('class', 'method', …), or "
+    "CREATE TEMPORARY FUNCTION … RETURN expression."
+)
 _WATERMARK = "watermarks are not supported: batch queries do without them; leave it out"
 
 
@@ -208,6 +212,20 @@ def drop_temporary(cursor: Cursor, text: str) -> CatalogStatement | None:
     if len(name) > 1:
         raise Unsupported(f"{display_name(name)}: a temporary view has a name without a database; leave it out.")
     return DropTemporaryView(name=name[0], if_exists=if_exists)
+
+
+def create_function(cursor: Cursor, text: str) -> CatalogStatement | None:
+    """Refuse CREATE FUNCTION f AS 'class' LANGUAGE … of Flink; None for Spark's own forms."""
+    cursor.accept("IF", "NOT", "EXISTS")
+    name = cursor.name("the name of a function")
+    if cursor.accept("AS") and cursor.string("the class of the function") and cursor.accept("LANGUAGE"):
+        raise Unsupported(f"Function {display_name(name)}: {_NO_CLASSES}")
+    return None
+
+
+def refuse_system_function(cursor: Cursor, text: str) -> CatalogStatement | None:
+    """Refuse what follows CREATE or DROP TEMPORARY SYSTEM FUNCTION."""
+    raise Unsupported(f"TEMPORARY SYSTEM FUNCTION is not supported: {_NO_CLASSES}")
 
 
 def _sql_name(name: Sequence[str]) -> str:

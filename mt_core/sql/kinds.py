@@ -188,6 +188,22 @@ _CATALOGS = (
         "CREATE_DATABASE", _DEFINES, dict.fromkeys(_databases("CREATE"), changes.create_database), ("CREATE DATABASE",)
     ),
     _kind("ALTER_DATABASE", _DEFINES, dict.fromkeys(_databases("ALTER"), changes.alter_database), ("ALTER DATABASE",)),
+    _kind(
+        "CREATE_FUNCTION",
+        _DEFINES,
+        {
+            "CREATE FUNCTION": changes.create_function,
+            "CREATE TEMPORARY FUNCTION": changes.create_function,
+            "CREATE TEMPORARY SYSTEM FUNCTION": changes.refuse_system_function,
+        },
+        ("CREATE FUNCTION",),
+    ),
+    _kind(
+        "DROP_FUNCTION",
+        _DEFINES,
+        {"DROP TEMPORARY SYSTEM FUNCTION": changes.refuse_system_function},
+        ("DROP FUNCTION",),
+    ),
     _kind("DROP_TABLE", _DEFINES, {"DROP TEMPORARY TABLE": changes.drop_temporary}, ("DROP TABLE",)),
     _kind("DROP_VIEW", _DEFINES, {"DROP TEMPORARY VIEW": changes.drop_temporary}, ("DROP VIEW",)),
 )
@@ -210,9 +226,8 @@ _SPARKS = (
     *(
         _kind(f"{verb}_{noun}", _DEFINES, phrases=(f"{verb} {noun}",))
         for verb, nouns in {
-            "CREATE": ("FUNCTION",),
             "ALTER": ("VIEW", "FUNCTION"),
-            "DROP": ("DATABASE", "FUNCTION"),
+            "DROP": ("DATABASE",),
         }.items()
         for noun in nouns
     ),

@@ -62,6 +62,9 @@ def test_alter_table_of_flink_is_said_in_sparks_words(flink: str, spark: str) ->
         "DROP TABLE t",
         "DROP VIEW v",
         "DROP TEMPORARY FUNCTION f",
+        "CREATE FUNCTION f AS 'a.B'",
+        "CREATE TEMPORARY FUNCTION f(x INT) RETURNS INT RETURN x + 1",
+        "CREATE OR REPLACE TEMPORARY FUNCTION f() RETURN 1",
         "REFRESH TABLE t",
     ],
 )
@@ -112,6 +115,12 @@ def test_refresh_materialized_table_is_the_refresh_of_alter() -> None:
         ("ALTER TABLE t MODIFY (a INT, b INT)", "one column after the other"),
         ("ALTER TABLE t MODIFY a INT NOT NULL", "SET NOT NULL"),
         ("ALTER TABLE IF EXISTS t SET ('k' = 'v')", "leave IF EXISTS out"),
+        ("CREATE TEMPORARY SYSTEM FUNCTION f AS 'a.B'", r"reflect\('class', 'method', …\)"),
+        ("DROP TEMPORARY SYSTEM FUNCTION f", "TEMPORARY SYSTEM FUNCTION is not supported"),
+        (
+            "CREATE TEMPORARY FUNCTION IF NOT EXISTS d.f AS 'a.B' LANGUAGE JAVA USING JAR '/x.jar'",
+            r"Function d\.f: .*reflect",
+        ),
         ("DROP TEMPORARY VIEW d.v", "without a database"),
         ("CREATE TABLE t (a INT, PRIMARY KEY (a))", r"write PRIMARY KEY \(…\) NOT ENFORCED"),
         ("CREATE TABLE t (a INT, PRIMARY KEY (b) NOT ENFORCED)", "names b, which is no column"),

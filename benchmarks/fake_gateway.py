@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from mt_core.access import parse_tokens
 from mt_core.app.logs import log_to
 from mt_core.app.memory import spare_what_stays
 from mt_core.app.wiring import Parts, Wiring
@@ -86,7 +87,7 @@ class FakeSparkGateway:
             )
         )
         self._tables, self._workers = self._wiring.tables, self._wiring.workers
-        endpoints = replace(self._wiring.endpoints, tokens=(setup.token,) if setup.token else ())
+        endpoints = replace(self._wiring.endpoints, tokens=parse_tokens(setup.token))
         self._server = GatewayServer(build_app(endpoints), listen("127.0.0.1", setup.port))
 
     @property

@@ -178,10 +178,11 @@ gateway does: 400 for a parameter that cannot be used, else 500, with the error 
 | code | HTTP status | meaning | way out |
 |---|---|---|---|
 {rows}
-The codes of the HTTP layer alone are `UNAUTHORIZED` (401: the bearer token is missing or wrong), `FORBIDDEN` (403:
-the request comes from a web page of another origin, or may not do this), `NOT_FOUND` (404: no such endpoint) and
-`REQUEST_TIMEOUT` (408: the body did not arrive in time). `COMMIT_CONFLICT`, `COMMIT_UNKNOWN`, `SOURCES_CHANGED` and
-`REVISION_CONFLICT` are signals inside the gateway, which reads again and decides again; only the log shows them.
+Four more codes come from the HTTP layer alone: `UNAUTHORIZED` (401: the bearer token is missing or wrong), `FORBIDDEN` (403: the
+role of the token does not allow it, or the request comes from a web page of another site or by a name that is not this
+machine's), `NOT_FOUND` (404: no such endpoint) and `REQUEST_TIMEOUT` (408: the body stopped arriving).
+`COMMIT_CONFLICT`, `COMMIT_UNKNOWN`, `SOURCES_CHANGED` and `REVISION_CONFLICT` are signals inside the gateway,
+which reads again and decides again; only the log shows them.
 
 On the command line an error is one line on stderr, with exit code 1.
 """

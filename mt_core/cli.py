@@ -46,7 +46,7 @@ def sql(
     file: Annotated[Path | None, typer.Option("-f", "--file", help="A file of statements to run.")] = None,
     gateway: Annotated[str, typer.Option(envvar="FRESHTABLE_GATEWAY", help="URL of the gateway.")] = DEFAULT_GATEWAY,
     token: Annotated[
-        str | None, typer.Option(envvar="FRESHTABLE_TOKEN", help="Bearer token, if the gateway asks for one.")
+        str | None, typer.Option(envvar="FRESHTABLE_TOKEN", help="Bearer token; default: that of the home folder.")
     ] = None,
     output: Annotated[
         Literal["table", "csv", "json"],
@@ -66,7 +66,7 @@ def sql(
     messages = Console(stderr=True, highlight=False)
     try:
         script = None if not statements and file is None and sys.stdin.isatty() else read_script(statements, file)
-        with GatewayClient(gateway, token, exact=True) as client:
+        with GatewayClient(gateway, token or _own_token(gateway), exact=True) as client:
             if script is None:
                 _edit_lines()
                 Prompt(client, Format(output), sys.stdout, messages).run()
@@ -125,6 +125,14 @@ def demo(
     if not console.is_terminal:
         console = Console(width=PLAIN_WIDTH)
     raise typer.Exit(run_demo(console, keep=keep))
+
+
+def _own_token(gateway: str) -> str | None:
+    import os
+
+    from mt_core.client.home import DEFAULT_HOME, token_in
+
+    return token_in(Path(os.environ.get("FRESHTABLE_HOME", DEFAULT_HOME)), gateway)
 
 
 def _say(line: str) -> None:

@@ -20,6 +20,7 @@ from mt_core.app.settings import (
     session_defaults,
     spools,
 )
+from mt_core.app.tokens import gateway_tokens
 from mt_core.app.wiring import Parts, Watch, Wiring
 from mt_core.background import BackgroundLoop
 from mt_core.clock import SystemClock
@@ -70,7 +71,7 @@ class Gateway:
         )
         scheduler = load_scheduler(config.text("workflow-scheduler.type"))
         self._scheduler, self._scheduler_options = scheduler(), scheduler_options(config, scheduler)
-        self._tokens = tuple(token.reveal() for token in config.tokens)
+        self._tokens = gateway_tokens(config.tokens, home.paths.token)
         self._wiring = Wiring(self._parts(config), watch=watch)
         self.manager, self._tables = self._wiring.manager, self._wiring.tables
         self._server = self._listening(config)
@@ -90,7 +91,7 @@ class Gateway:
         self._take_over_tables()
         self._driver.start()
         self._server.start()
-        token = self._tokens[0] if self._tokens else ""
+        token = self._tokens[-1].secret.reveal() if self._tokens else ""
         context = self._wiring.scheduler_context(self.url, options=self._scheduler_options, token=token)
         self._scheduler.open(replace(context, configuration=self._configuration))
         self._tables.ledger.recover()
@@ -150,7 +151,8 @@ class Gateway:
         )
 
     def _listening(self, config: Config) -> GatewayServer:
-        endpoints = replace(self._wiring.endpoints, tokens=self._tokens, versions=api_versions(config))
+        hosts = config.names("sql-gateway.security.allowed-hosts")
+        endpoints = replace(self._wiring.endpoints, tokens=self._tokens, hosts=hosts, versions=api_versions(config))
         address = config.text("sql-gateway.endpoint.rest.address")
         return GatewayServer(build_app(endpoints), listen(address, config.integer("sql-gateway.endpoint.rest.port")))
 

@@ -36,6 +36,11 @@ class HomePaths:
         return self.folder / "gateway.json"
 
     @property
+    def token(self) -> Path:
+        """The token that the gateway generates; nobody but its user may read it."""
+        return self.folder / "token"
+
+    @property
     def registry(self) -> Path:
         return self.folder / "registry.db"
 
@@ -68,6 +73,7 @@ class Home:
         """Lock the folder; raises HomeLocked naming the process that has it, ConfigError if it cannot be made."""
         try:
             self.paths.logs.mkdir(parents=True, exist_ok=True)
+            self._close_to_others()
             self._lock.acquire(timeout=0)
         except Timeout as cause:
             raise self._locked() from cause
@@ -91,6 +97,19 @@ class Home:
     def release(self) -> None:
         """Give the folder back; harmless to repeat."""
         self._lock.release()
+
+    def _close_to_others(self) -> None:
+        """Let nobody else into the folder: registry and logs have what only the gateway's user may see."""
+        if self.paths.folder.stat().st_mode & 0o077:
+            try:
+                self.paths.folder.chmod(0o700)
+            except PermissionError:
+                log.warning(
+                    "Home folder %s belongs to another user and is open to others; make it one of the gateway's user with "
+                    "mode 0700.",
+                    self.paths.folder,
+                    extra={"action": "home_open"},
+                )
 
     def _read(self) -> dict[str, Any]:
         try:

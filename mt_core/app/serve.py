@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import logging
 import signal
 import threading
@@ -17,6 +18,10 @@ from mt_core.config import Config
 from mt_core.errors import MtError
 
 log = logging.getLogger(__name__)
+OPEN = (
+    "%s asks for no token: every user of this machine can run code as %s through it. If others work here, start it with "
+    "-D sql-gateway.security.tokens=generate"
+)
 
 
 class _End:
@@ -75,6 +80,8 @@ def serve(
             note(
                 f"The gateway answers at {gateway.url}. Spark is starting, which can take half a minute; logs: {home.paths.logs}"
             )
+            if not config.tokens:
+                log.warning(OPEN, gateway.url, getpass.getuser(), extra={"action": "gateway_open"})
             start_thread("start", lambda: _say_when_ready(gateway, say), end.fail)
             end.came.wait()
         finally:

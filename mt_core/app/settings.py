@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
+from mt_core.access import is_loopback
 from mt_core.config import Config
 from mt_core.errors import ConfigError
 from mt_core.model.freshness import Freshness
@@ -20,7 +21,6 @@ from mt_core.workflow.scheduler import WorkflowScheduler
 
 API_VERSIONS = ("V1", "V2", "V3", "V4")
 VERSIONS_KEY = "sql-gateway.endpoint.rest.api-versions"
-LOOPBACK = ("127.", "localhost", "::1")
 
 
 def manager_settings(config: Config) -> ManagerSettings:
@@ -115,7 +115,7 @@ def scheduler_options(config: Config, scheduler: type[WorkflowScheduler]) -> dic
 def check_exposure(config: Config) -> None:
     """Raise ConfigError when the gateway would be open to other machines without a token."""
     address = config.text("sql-gateway.endpoint.rest.address")
-    if not address.startswith(LOOPBACK) and not config.tokens:
+    if not is_loopback(address) and not config.tokens:
         raise ConfigError(
             f"sql-gateway.endpoint.rest.address is {address}, which other machines can reach: set "
             "sql-gateway.security.tokens, or listen on 127.0.0.1."

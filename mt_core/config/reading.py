@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from mt_core.access import Token
 from mt_core.config.settings import BY_KEY, ENVIRONMENT_PREFIX, SETTINGS, Kind, Setting
 from mt_core.config.values import Value, known_zone, shown, value_of
 from mt_core.errors import ConfigError
@@ -55,9 +56,15 @@ class Config:
         return value
 
     @property
-    def tokens(self) -> tuple[Secret, ...]:
+    def tokens(self) -> tuple[Token, ...]:
         """The bearer tokens of which requests must carry one; empty: none is asked for."""
-        value = self.values["sql-gateway.security.tokens"]
+        return tuple(part for part in self._parts("sql-gateway.security.tokens") if isinstance(part, Token))
+
+    def names(self, key: str) -> tuple[str, ...]:
+        return tuple(part for part in self._parts(key) if isinstance(part, str))
+
+    def _parts(self, key: str) -> tuple[object, ...]:
+        value = self.values[key]
         return value if isinstance(value, tuple) else ()
 
     @property

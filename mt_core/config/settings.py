@@ -20,7 +20,8 @@ class Kind(StrEnum):
     CHOICE = "choice"
     ZONE = "time zone"
     URL = "url"
-    SECRETS = "list of secrets"
+    TOKENS = "list of tokens"
+    NAMES = "list of names"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class Setting:
 
     @property
     def secret(self) -> bool:
-        return self.kind in {Kind.URL, Kind.SECRETS}
+        return self.kind in {Kind.URL, Kind.TOKENS}
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -72,8 +73,17 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         key="sql-gateway.security.tokens",
-        kind=Kind.SECRETS,
-        help="Bearer tokens, separated by commas, one of which every request must carry; empty: no token is asked for.",
+        kind=Kind.TOKENS,
+        help="Bearer tokens, separated by commas, one of which every request must carry: `name:role:secret` with a role of "
+        "`admin`, `sql`, `refresh` or `read`; a secret alone, which is an admin's; or `generate`, which writes one to "
+        "`<home>/token`. Empty: no token is asked for.",
+        shown="none",
+    ),
+    Setting(
+        key="sql-gateway.security.allowed-hosts",
+        kind=Kind.NAMES,
+        help="Names, separated by commas, by which a gateway without tokens may be called besides localhost and the loopback "
+        "addresses, such as that of a proxy on the same machine.",
         shown="none",
     ),
     Setting(

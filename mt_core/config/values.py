@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
+from mt_core.access import Token, parse_tokens
 from mt_core.config.settings import Kind, Setting
 from mt_core.errors import ConfigError
 from mt_core.secrets import MASK, Secret, secret_url
 
-Value = str | int | bool | timedelta | Secret | tuple[Secret, ...]
+Value = str | int | bool | timedelta | Secret | tuple[Token, ...] | tuple[str, ...]
 _DURATION = re.compile(r"([0-9]{1,12})\s*([a-z]+)")
 _UNITS = {
     **dict.fromkeys(("ms", "milli", "millis", "millisecond", "milliseconds"), timedelta(milliseconds=1)),
@@ -28,7 +29,10 @@ _BYTES = {"": 1, "b": 1, **{unit: 2**power for power, units in _POWERS.items() f
 
 def value_of(setting: Setting, text: str, source: str) -> Value:
     """Return what *text* means for *setting*; raises ConfigError naming key, value, expected form and *source*."""
-    value = _PARSERS[setting.kind](setting, text.strip())
+    try:
+        value = _PARSERS[setting.kind](setting, text.strip())
+    except ConfigError as cause:
+        raise ConfigError(f"{setting.key} ({source}): {cause}") from cause
     if value is None:
         shown = MASK if setting.secret else f"'{text}'"
         raise ConfigError(f"{setting.key}: {shown} ({source}) cannot be used; expected {_expected(setting)}.")
@@ -74,8 +78,8 @@ def _parse_url(setting: Setting, text: str) -> Secret | None:
     return secret_url(text) if not text or "://" in text else None
 
 
-def _parse_secrets(setting: Setting, text: str) -> tuple[Secret, ...]:
-    return tuple(Secret(part.strip()) for part in text.split(",") if part.strip())
+def _parse_names(setting: Setting, text: str) -> tuple[str, ...]:
+    return tuple(part.strip().lower() for part in text.split(",") if part.strip())
 
 
 _PARSERS: Mapping[Kind, Callable[[Setting, str], Value | None]] = {
@@ -87,7 +91,8 @@ _PARSERS: Mapping[Kind, Callable[[Setting, str], Value | None]] = {
     Kind.CHOICE: _parse_choice,
     Kind.ZONE: lambda setting, text: known_zone(text),
     Kind.URL: _parse_url,
-    Kind.SECRETS: _parse_secrets,
+    Kind.TOKENS: lambda setting, text: parse_tokens(text),
+    Kind.NAMES: _parse_names,
 }
 
 
@@ -115,5 +120,5 @@ def _expected(setting: Setting) -> str:
 def shown(value: Value) -> str:
     """Return a value as people may see it."""
     if isinstance(value, tuple):
-        return ", ".join(str(secret) for secret in value)
+        return ", ".join(str(part) for part in value)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -35,7 +35,7 @@ def build_app(services: GatewayServices, bodies: BodyLimits | None = None) -> Fa
     errors.install(app)
     holds = Holds()
     versions = {version.prefix: _routes(services, version, holds) for version in (*VERSIONS, DEFAULT)}
-    app.router.routes.append(VersionRoutes(versions, guard(services.tokens)))
+    app.router.routes.append(VersionRoutes(versions, guard(services.tokens, services.hosts)))
     return app
 
 

@@ -8,6 +8,7 @@ from mt_core.gateway.answers import JsonAnswer
 from mt_core.gateway.holding import Holds
 from mt_core.gateway.requests import JsonBody, SessionHandle
 from mt_core.gateway.schemas import CANDIDATES, COMPLETE, CONFIGURE, NOTHING, described
+from mt_core.gateway.security import Caller
 from mt_core.gateway.services import GatewayServices
 
 
@@ -16,10 +17,10 @@ def configuring_router(services: GatewayServices, holds: Holds) -> APIRouter:
     router = APIRouter(prefix="/sessions/{session_handle}")
 
     @router.post("/configure-session", **described("Set a session up", NOTHING, body=CONFIGURE))
-    async def configure_session(session: SessionHandle, body: JsonBody) -> JsonAnswer:
+    async def configure_session(session: SessionHandle, body: JsonBody, caller: Caller) -> JsonAnswer:
         statement, timeout_ms = body.statement(), body.milliseconds("executionTimeout")
         opened = services.sessions.get(session)
-        await holds.hold(lambda: services.executor.configure(opened, statement, timeout_ms=timeout_ms))
+        await holds.hold(lambda: services.executor.configure(opened, statement, timeout_ms=timeout_ms, caller=caller))
         return JsonAnswer({})
 
     @router.get("/complete-statement", **described("Complete a statement", CANDIDATES, body=COMPLETE))

@@ -31,6 +31,7 @@ from mt_core.gateway.schemas import (
     OPERATION_CANCELED,
     described,
 )
+from mt_core.gateway.security import Caller
 from mt_core.gateway.services import GatewayServices
 from mt_core.sessions.jobs import Job, JobStatus
 from mt_core.sessions.operation import Operation, OperationStatus
@@ -90,9 +91,9 @@ class DraftSessions:
         """Whether a client of the draft opened it, who expects results and errors at once."""
         return session in self._drafted
 
-    def begin(self, handle: str, body: Body) -> tuple[Session, Operation]:
+    def begin(self, handle: str, body: Body, caller: str) -> tuple[Session, Operation]:
         session = self.services.sessions.get(handle)
-        return session, self._submit(session, body)
+        return session, self._submit(session, body, caller)
 
     def operation_of(self, handle: str, job_id: str) -> Operation | None:
         """Return the session's open statement with that job; None for a refresh, and where the operation was closed."""
@@ -119,7 +120,7 @@ class DraftSessions:
     def names(self, session: Session) -> NameDirectory:
         return self.services.executor.names.of(session)
 
-    def begin_alone(self, body: Body) -> tuple[Session, Operation]:
+    def begin_alone(self, body: Body, caller: str) -> tuple[Session, Operation]:
         """Begin one statement in a session of its own, which is to be closed; raises Unsupported for one that needs more."""
         statement = ReadStatement(body.statement())
         if Trait.ALONE not in statement.traits:
@@ -128,7 +129,7 @@ class DraftSessions:
             )
         session = self.open(body)
         try:
-            return session, self._submit(session, body)
+            return session, self._submit(session, body, caller)
         except MtError:
             self.close(session)
             raise
@@ -153,12 +154,13 @@ class DraftSessions:
             draft = draft.with_types(self.names(session).views(()))
         return {"statement_types": [kind], "results": [draft.to_json()]}
 
-    def _submit(self, session: Session, body: Body) -> Operation:
+    def _submit(self, session: Session, body: Body, caller: str) -> Operation:
         return self.services.executor.submit(
             session,
             body.statement(),
             body.texts("executionConfig"),
             timeout_ms=body.milliseconds("executionTimeout") or body.milliseconds("execution_timeout"),
+            caller=caller,
         )
 
 
@@ -171,8 +173,8 @@ def _add_beginnings(router: APIRouter, draft: DraftSessions, holds: Holds) -> No
     @router.post(
         "/sessions/{session_handle}/statements", **described("Begin a statement", DRAFT_BEGUN, body=DRAFT_STATEMENT)
     )
-    async def execute_statement(request: Request, session: SessionHandle, body: JsonBody) -> JsonAnswer:
-        opened, operation = await holds.work(lambda: draft.begin(session, body))
+    async def execute_statement(request: Request, session: SessionHandle, body: JsonBody, caller: Caller) -> JsonAnswer:
+        opened, operation = await holds.work(lambda: draft.begin(session, body, caller))
         drafted = draft.is_drafted(opened)
         begun = {"operationHandle": operation.handle, "statement_types": [operation.statement.type]}
         if Trait.JOB in operation.statement.traits:
@@ -187,8 +189,8 @@ def _add_beginnings(router: APIRouter, draft: DraftSessions, holds: Holds) -> No
         return await holds.work(lambda: JsonAnswer(begun | draft.finished(opened, operation)))
 
     @router.post("/statements", **described("Run a statement without a session", DRAFT_DONE, body=DRAFT_STATEMENT))
-    async def execute_alone(request: Request, body: JsonBody) -> JsonAnswer:
-        session, operation = await holds.work(lambda: draft.begin_alone(body))
+    async def execute_alone(request: Request, body: JsonBody, caller: Caller) -> JsonAnswer:
+        session, operation = await holds.work(lambda: draft.begin_alone(body, caller))
         try:
             # Whoever has gone away needs no result: with its session the statement ends.
             rows = await _rows_of(operation, request, holds) if await holds.until_ended(operation, request) else None

@@ -12,6 +12,7 @@ from mt_core.gateway.answers import JsonAnswer
 from mt_core.gateway.errors import error_answer
 from mt_core.gateway.requests import Body, JsonBody, SessionHandle
 from mt_core.gateway.schemas import REFRESH, REFRESH_ERRORS, REFRESH_TAKEN, described
+from mt_core.gateway.security import Caller
 from mt_core.gateway.services import GatewayServices
 from mt_core.tables.commands import RefreshRequest
 
@@ -41,10 +42,11 @@ def refresh_router(services: GatewayServices) -> APIRouter:
         identifier: str,
         body: JsonBody,
         headers: Annotated[RefreshHeaders, Header()],
+        caller: Caller,
     ) -> JsonAnswer:
         try:
             services.sessions.get(session)
-            run = services.runs.request_refresh(refresh_request(identifier, body, headers))
+            run = services.runs.request_refresh(refresh_request(identifier, body, headers, caller))
         except MtError as error:
             return error_answer(error, error.http_status, doing=f"The refresh of {identifier} was refused.")
         return JsonAnswer({"operationHandle": run.run_id, "partitions": run.scope.to_json()})
@@ -52,7 +54,7 @@ def refresh_router(services: GatewayServices) -> APIRouter:
     return router
 
 
-def refresh_request(identifier: str, body: Body, headers: RefreshHeaders) -> RefreshRequest:
+def refresh_request(identifier: str, body: Body, headers: RefreshHeaders, caller: str) -> RefreshRequest:
     """Return a call of the endpoint as a request; raises RequestInvalid naming the field that does not fit."""
     return RefreshRequest(
         identifier_text=identifier,
@@ -65,6 +67,7 @@ def refresh_request(identifier: str, body: Body, headers: RefreshHeaders) -> Ref
         table_id=headers.freshtable_table or None,
         attempt=attempt_of(headers.freshtable_attempt),
         force=flag_of(headers.freshtable_force),
+        requested_by=caller or None,
     )
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
 
 from mt_core.gateway.bodies import KEPT
+from mt_core.gateway.security import Guard
 
-Guard = Callable[[Scope], None]
 _FOUND = "freshtable.route"
 
 
@@ -23,6 +23,11 @@ class VersionRoutes(BaseRoute):
     def __init__(self, versions: Mapping[str, Sequence[BaseRoute]], guard: Guard) -> None:
         self._guard = guard
         self._versions = {prefix: _by_length(routes) for prefix, routes in versions.items()}
+
+    def endpoints(self) -> set[tuple[str, str]]:
+        """Return method and path, without the prefix of a version, of every endpoint."""
+        routes = (route for lengths in self._versions.values() for each in lengths.values() for route in each)
+        return {(method, route.path) for route in routes if isinstance(route, Route) for method in route.methods or ()}
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Find the endpoint; PARTIAL for a path that has endpoints, but none of this method."""
@@ -48,7 +53,7 @@ class VersionRoutes(BaseRoute):
         route: BaseRoute = scope[_FOUND]
         if isinstance(route, Route) and route.methods and scope["method"] not in route.methods:
             raise HTTPException(404)
-        self._guard(scope)
+        self._guard(scope, getattr(route, "path", ""))
         try:
             await route.handle(scope, receive, send)
         finally:

@@ -14,7 +14,7 @@ RESULT_TYPES = ("NOT_READY", "PAYLOAD", "EOS")
 ERRORS = {
     400: "A body, path or query parameter cannot be used.",
     401: "The bearer token is missing or wrong.",
-    403: "The request was made by a web page of another site.",
+    403: "The role of the token does not allow it, or the request was made by a web page of another site.",
     404: "There is no such path in this version.",
     500: "Anything else that went wrong.",
 }

@@ -1,47 +1,113 @@
-"""Who is let in: holders of a bearer token, and no web page of another site."""
+"""Who is let in, and to what: holders of a bearer token by its role, and no web page of another site."""
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Annotated
 from urllib.parse import urlsplit
 
+from fastapi import Depends, Request
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
+from mt_core.access import ALL, REFRESH, SQL, WORKERS, Role, Token, find_token, is_loopback
 from mt_core.gateway.errors import CODE_HEADER
 
 MESSAGE = (
     "Unauthorized: this gateway asks for a token. Send the header `Authorization: Bearer <token>` with one of "
-    "sql-gateway.security.tokens; `freshtable sql` takes it from --token or FRESHTABLE_TOKEN."
+    "sql-gateway.security.tokens; `freshtable sql` takes it from --token or FRESHTABLE_TOKEN, or from the home folder of a "
+    "gateway that generates it."
 )
-
-
 FOREIGN = (
     "Forbidden: this request comes from a web page of another site ({origin}), which could run SQL here without its user "
     "knowing. Call the gateway from a program, or from a page that the gateway serves."
 )
+STRANGE_HOST = (
+    "Forbidden: this gateway asks for no token, so it answers to localhost and the loopback addresses alone, not to "
+    "'{host}': a web page could have given its own name this address. Call http://127.0.0.1, add the name to "
+    "sql-gateway.security.allowed-hosts, or set sql-gateway.security.tokens."
+)
+WRONG_ROLE = "Forbidden: token '{name}' has the role {role}; this request needs a token with the role {needed}."
+
+_SESSION = "/sessions/{session_handle}"
+_OPERATION = f"{_SESSION}/operations/{{operation_handle}}"
+# All other endpoints run statements, or help to write them.
+_MAY: Mapping[tuple[str, str], frozenset[Role]] = {
+    ("GET", "/info"): ALL,
+    ("GET", "/api_versions"): ALL,
+    ("GET", "/openapi.json"): ALL,
+    ("GET", f"{_OPERATION}/status"): ALL,
+    ("GET", f"{_SESSION}/jobs/{{job_id}}/status"): ALL,
+    ("POST", "/sessions"): WORKERS,
+    ("GET", _SESSION): WORKERS,
+    ("DELETE", _SESSION): WORKERS,
+    ("POST", f"{_SESSION}/heartbeat"): WORKERS,
+    ("GET", f"{_OPERATION}/result/{{token}}"): WORKERS,
+    ("POST", f"{_OPERATION}/cancel"): WORKERS,
+    ("DELETE", f"{_OPERATION}/close"): WORKERS,
+    ("POST", f"{_SESSION}/materialized-tables/{{identifier:path}}/refresh"): REFRESH,
+    ("GET", "/workflows/{scheduler}/shards/{number}"): REFRESH,
+    ("GET", "/workflows/{scheduler}/{workflow_id}"): REFRESH,
+}
+# Where a request keeps the name of its token.
+_CALLER = "freshtable.caller"
+
+Guard = Callable[[Scope, str], None]
 
 
-def guard(tokens: tuple[str, ...]) -> Callable[[Scope], None]:
-    """Return a check that raises HTTPException: 403 for a browser's request on behalf of another site, as a gateway on
-    loopback is open to every page otherwise, and 401 for one without any of *tokens*; with no tokens everybody is let in."""
-    allowed = [token.encode() for token in tokens]
+def guard(tokens: tuple[Token, ...], hosts: tuple[str, ...] = ()) -> Guard:
+    """Return a check of a request and the path of its route, which notes the name of its token.
 
-    def check(scope: Scope) -> None:
+    It raises HTTPException: 403 for a browser's request on behalf of another site, and for a role that may not do this; 401
+    for a request without any of *tokens*. With no tokens everybody is let in who calls this machine itself, or one of *hosts*.
+    """
+
+    def check(scope: Scope, path: str) -> None:
         headers = Headers(scope=scope)
-        origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
-            raise HTTPException(403, FOREIGN.format(origin=origin), {CODE_HEADER: "FORBIDDEN"})
-        if allowed and not _matches(headers.get("authorization", ""), allowed):
-            raise HTTPException(401, MESSAGE, {"WWW-Authenticate": "Bearer", CODE_HEADER: "UNAUTHORIZED"})
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if not tokens and not _is_ours(host, hosts):
+            raise _forbidden(STRANGE_HOST.format(host=host[:100]))
+        if origin is not None and urlsplit(origin).netloc != host:
+            raise _forbidden(FOREIGN.format(origin=origin))
+        if tokens:
+            scope[_CALLER] = _admitted(headers, tokens, roles_of(scope["method"], path)).name
 
     return check
 
 
-def _matches(header: str, allowed: list[bytes]) -> bool:
-    scheme, _, given = header.partition(" ")
-    sent = given.strip().encode()
-    # Every token is compared, so that the time taken does not tell which one was nearly right.
-    return sum(hmac.compare_digest(sent, token) for token in allowed) > 0 and scheme.lower() == "bearer"
+def roles_of(method: str, path: str) -> frozenset[Role]:
+    """Return the roles that may call an endpoint, which is named by the path of its route."""
+    return _MAY.get((method, path), SQL)
+
+
+async def caller_of(request: Request) -> str:
+    """Return the name of the token that a request carries; "" where none is asked for."""
+    name: str = request.scope.get(_CALLER, "")
+    return name
+
+
+Caller = Annotated[str, Depends(caller_of)]
+
+
+def _admitted(headers: Headers, tokens: tuple[Token, ...], roles: frozenset[Role]) -> Token:
+    scheme, _, sent = headers.get("authorization", "").partition(" ")
+    token = find_token(tokens, sent.strip())
+    if token is None or scheme.lower() != "bearer":
+        raise HTTPException(401, MESSAGE, {"WWW-Authenticate": "Bearer", CODE_HEADER: "UNAUTHORIZED"})
+    if token.role not in roles:
+        needed = " or ".join(role for role in Role if role in roles and role is not Role.ADMIN)
+        raise _forbidden(WRONG_ROLE.format(name=token.name, role=token.role, needed=f"{needed} or admin"))
+    return token
+
+
+def _is_ours(host: str, hosts: tuple[str, ...]) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    return is_loopback(name) or name in hosts
+
+
+def _forbidden(text: str) -> HTTPException:
+    return HTTPException(403, text, {CODE_HEADER: "FORBIDDEN"})

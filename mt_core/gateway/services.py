@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mt_core.access import Token
 from mt_core.sessions.executor import StatementExecutor
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
@@ -23,8 +24,9 @@ class ProductInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayServices:
-    """Sessions and what runs in them. `tokens` are the bearer tokens that are let in (none: everybody is);
-    `versions` are the API versions that clients are told of; `published` are the workflows a scheduler outside reads."""
+    """Sessions and what runs in them. `tokens` are the bearer tokens that are let in (none: everybody is who calls the
+    gateway by a loopback address or one of `hosts`); `versions` are the API versions that clients are told of; `published`
+    are the workflows a scheduler outside reads."""
 
     sessions: SessionManager
     executor: StatementExecutor
@@ -32,5 +34,6 @@ class GatewayServices:
     runs: Runs
     info: ProductInfo
     published: PublishedWorkflows | None = None
-    tokens: tuple[str, ...] = ()
+    tokens: tuple[Token, ...] = ()
+    hosts: tuple[str, ...] = ()
     versions: tuple[str, ...] = DEFAULT_VERSIONS

@@ -19,6 +19,7 @@ from mt_core.gateway.schemas import (
     STATEMENT,
     described,
 )
+from mt_core.gateway.security import Caller
 from mt_core.gateway.services import GatewayServices
 from mt_core.gateway.versions import ApiVersion
 from mt_core.sessions.operation import TERMINAL, OperationProgress, OperationView
@@ -31,12 +32,13 @@ def statements_router(services: GatewayServices) -> APIRouter:
     router = APIRouter()
 
     @router.post("/sessions/{session_handle}/statements", **described("Begin a statement", OPERATION, body=STATEMENT))
-    def execute_statement(session: SessionHandle, body: JsonBody) -> JsonAnswer:
+    def execute_statement(session: SessionHandle, body: JsonBody, caller: Caller) -> JsonAnswer:
         operation = services.executor.submit(
             services.sessions.get(session),
             body.statement(),
             body.texts("executionConfig"),
             timeout_ms=body.milliseconds("executionTimeout"),
+            caller=caller,
         )
         return JsonAnswer({"operationHandle": operation.handle})
 

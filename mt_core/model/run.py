@@ -85,6 +85,8 @@ class RefreshRun:
     covered_by: str | None = None
     retry_of: str | None = None
     request_attempt: int | None = None
+    # The name of the token that the run was asked for with.
+    requested_by: str | None = None
     job_id: str | None = None
     vector: tuple[Mapping[str, Any], ...] | None = None
     pinned: bool | None = None

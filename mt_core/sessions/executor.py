@@ -84,16 +84,22 @@ class StatementExecutor:
         execution_config: Mapping[str, str] | None = None,
         *,
         timeout_ms: int = 0,
+        caller: str = "",
     ) -> Operation:
-        """Begin a statement and return its operation, RUNNING or terminal; *execution_config* holds for it alone.
+        """Begin a statement of *caller* and return its operation, RUNNING or terminal; *execution_config* holds for it alone.
 
         After *timeout_ms*, or the session's `execution.timeout` if that is shorter, the operation is TIMEOUT; 0 is no limit.
         """
         read = ReadStatement(statement)
-        operation = Operation(str(uuid.uuid4()), read, self._ports.clock.now(), planned_job_id=uuid.uuid4().hex)
+        operation = Operation(
+            str(uuid.uuid4()), read, self._ports.clock.now(), planned_job_id=uuid.uuid4().hex, caller=caller
+        )
         session.add(operation)
         operation.advance(OperationStatus.PENDING)
         operation.advance(OperationStatus.RUNNING)
+        if caller:
+            # Its type alone: the text may have secrets in it.
+            log.info("statement begun", extra={"action": "statement_begun", "by": caller, "statement": read.type})
         properties = session.properties | dict(execution_config or {})
         limit = _guarded(operation, lambda: _checked_limit(execution_config or {}, properties, timeout_ms))
         if limit:
@@ -108,7 +114,7 @@ class StatementExecutor:
             session.take_turn(operation, lambda: self._perform(task), self._submit)
         return operation
 
-    def configure(self, session: Session, statement: str, *, timeout_ms: int = 0) -> None:
+    def configure(self, session: Session, statement: str, *, timeout_ms: int = 0, caller: str = "") -> None:
         """Perform a statement that sets the session up, and wait for it; raises its error, or Unsupported for any other."""
         read = ReadStatement(statement)
         if Trait.CONFIGURES not in read.traits:
@@ -116,7 +122,7 @@ class StatementExecutor:
                 f"Unsupported statement for configuring session: {read.type.replace('_', ' ') or read.text}; allowed "
                 "are SET, RESET, USE, LOAD and UNLOAD MODULE, ADD JAR, and CREATE, ALTER and DROP. Send it as a statement."
             )
-        operation = self.submit(session, statement, timeout_ms=timeout_ms)
+        operation = self.submit(session, statement, timeout_ms=timeout_ms, caller=caller)
         try:
             while not operation.wait(POLL_S):
                 pass
@@ -200,6 +206,7 @@ class StatementExecutor:
             catalog=engine.current_catalog(session),
             namespace=engine.current_namespace(session),
             properties=session.properties,
+            caller=operation.caller,
         )
         outcome = self._ports.commands.execute(statement, context)
         if outcome.passthrough and isinstance(statement, DescribeTable):

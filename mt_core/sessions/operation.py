@@ -144,13 +144,14 @@ class Work:
 
 
 class Operation:
-    """One statement at work; safe from any thread. `planned_job_id` is the id of its Spark job, should there be one."""
+    """One statement at work; safe from any thread. `planned_job_id` is the id of its Spark job, should there be one, and
+    `caller` the name of the token it was sent with ("" where none is asked for)."""
 
     def __init__(
-        self, handle: str, statement: ReadStatement, created_at: datetime, *, planned_job_id: str = ""
+        self, handle: str, statement: ReadStatement, created_at: datetime, *, planned_job_id: str = "", caller: str = ""
     ) -> None:
         self.handle, self.statement, self.created_at = handle, statement, created_at
-        self.planned_job_id = planned_job_id
+        self.planned_job_id, self.caller = planned_job_id, caller
         self._changed = threading.Condition()
         self._status = OperationStatus.INITIALIZED
         self._work = Work(kind=OperationKind.SESSION, message="waiting for its turn")

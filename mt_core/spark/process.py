@@ -18,6 +18,8 @@ from pyspark.logger import PySparkLogger
 from mt_core.errors import EngineError
 
 END_TIMEOUT_S = 20
+# Settings of the gateway in the environment.
+OURS = "FRESHTABLE_"
 _LOG_TAIL = 40_000
 # The line that follows the one with the reason.
 _NO_JVM = "Error: Could not create the Java Virtual Machine."
@@ -29,9 +31,20 @@ def launch_process(conf: Mapping[str, str], log_file: Path) -> Any:
     with log_file.open("ab") as log:
         written = log.tell()
         try:
-            return launch_gateway(spark_conf(conf), popen_kwargs={"stdout": log, "stderr": subprocess.STDOUT})  # type: ignore[no-untyped-call]
+            kwargs = _ProcessArguments(stdout=log, stderr=subprocess.STDOUT)
+            return launch_gateway(spark_conf(conf), popen_kwargs=kwargs)  # type: ignore[no-untyped-call]
         except (PySparkException, OSError) as cause:
             raise EngineError(_reason(_read(log_file, written)) or str(cause)) from cause
+
+
+class _ProcessArguments(dict[str, Any]):
+    """The arguments with which PySpark starts the JVM. It sets the environment to all of ours, in which settings of the gateway
+    can have tokens and passwords; SQL can read the JVM's, so it gets what is not the gateway's alone."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name == "env":
+            value = {key: text for key, text in value.items() if not key.startswith(OURS)}
+        super().__setitem__(name, value)
 
 
 def end_process(gateway: Any) -> None:

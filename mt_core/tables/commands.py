@@ -15,11 +15,20 @@ from mt_core.tables.ports import Progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
-    """The session a statement comes from: where its names are looked up, and the properties that differ from the defaults."""
+    """The session a statement comes from: where its names are looked up, and the properties that differ from the defaults.
+
+    `caller` is the name of the token that the statement was sent with, "" where none is asked for.
+    """
 
     catalog: str
     namespace: Namespace
     properties: Mapping[str, str] = field(default_factory=dict)
+    caller: str = ""
+
+    @property
+    def by(self) -> str:
+        """Who changes a table, as DESCRIBE says it."""
+        return self.caller or "SQL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +55,8 @@ class RefreshRequest:
     """A call of the refresh endpoint (FLIP-448): `schedule_time` is 'yyyy-MM-dd HH:mm:ss' in the table's zone.
 
     With `force` a periodic refresh is done even if its sources are unchanged;
-    `request_key` is the caller's idempotency key, `table_id` the uuid the caller means, `attempt` the caller's own count.
+    `request_key` is the caller's idempotency key, `table_id` the uuid the caller means, `attempt` the caller's own count,
+    `requested_by` the name of the caller's token.
     """
 
     identifier_text: str
@@ -59,6 +69,7 @@ class RefreshRequest:
     table_id: str | None = None
     attempt: int | None = None
     force: bool = False
+    requested_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ def create(
     definition = declared(services, statement, identifier, context)
     _sweep_leftovers(services, identifier)
     _refuse_taken(services, identifier)
-    table = in_transaction(services.registry, lambda tx: _announce(services, tx, identifier, definition))
+    table = in_transaction(services.registry, lambda tx: _announce(services, tx, identifier, definition, context))
     try:
         with services.names.alone(identifier):
             services.engine.create_storage(storage_spec(table))
@@ -76,7 +76,11 @@ def _refuse_taken(services: TableServices, identifier: TableIdentifier) -> None:
 
 
 def _announce(
-    services: TableServices, tx: Transaction, identifier: TableIdentifier, definition: TableDefinition
+    services: TableServices,
+    tx: Transaction,
+    identifier: TableIdentifier,
+    definition: TableDefinition,
+    context: CommandContext,
 ) -> MaterializedTable:
     taken = tx.table_named(identifier)
     if taken is not None:
@@ -90,6 +94,7 @@ def _announce(
         identifier=identifier,
         definition=definition,
         created_at=now,
+        status_by=context.caller or "CREATE",
         status_at=now,
         location=f"{services.settings.warehouse}/{'.'.join(identifier.namespace)}/{identifier.name}-{table_id}",
         covered_until=now,
@@ -111,7 +116,7 @@ def _activate(services: TableServices, table: MaterializedTable, handler: Refres
             run = services.whole_run(now, RunKind.INITIAL, tx.now())
             tx.insert_run(run)
             run_id.append(run.run_id)
-        active = now.advance(RefreshStatus.ACTIVATED, by="CREATE", at=tx.now())
+        active = now.advance(RefreshStatus.ACTIVATED, by=now.status_by, at=tx.now())
         if services.settings.initial_refresh is not InitialRefresh.NONE:
             # Due until a run of the whole table has succeeded: the first may fail.
             active = replace(active, rebuild_due=fingerprint_of(active.definition, active.dynamic_options))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from mt_core.errors import MtError, NotMaterializedTable, QueryFailed, TableNotFound
 from mt_core.model.table import MaterializedTable, TableIdentifier, display_name
 from mt_core.rowset import Column, RowSet
@@ -19,6 +21,17 @@ from mt_core.tables.requests import RefreshRequests
 from mt_core.tables.services import TableServices
 from mt_core.tables.show_create import show_create
 
+log = logging.getLogger(__name__)
+_CHANGES = (
+    sql.CreateMaterializedTable,
+    sql.DropTable,
+    sql.SuspendTable,
+    sql.ResumeTable,
+    sql.RefreshTable,
+    sql.SetFreshness,
+    sql.AlterQuery,
+)
+
 
 class TableManager:
     """Implements `TableCommands`. Thread-safe: each command is serialised per table by its intent."""
@@ -31,9 +44,14 @@ class TableManager:
 
     def execute(self, statement: sql.Statement, context: CommandContext) -> CommandOutcome:
         try:
-            return self._execute(statement, context)
+            outcome = self._execute(statement, context)
         except QueryFailed as cause:
             raise in_statement(cause, statement) from cause
+        if isinstance(statement, _CHANGES):
+            table = str(_identifier(statement.name, context))
+            facts = {"action": "table_changed", "by": context.by, "statement": type(statement).__name__, "table": table}
+            log.info("%s of %s", facts["statement"], table, extra=facts)
+        return outcome
 
     def _execute(self, statement: sql.Statement, context: CommandContext) -> CommandOutcome:
         match statement:
@@ -55,11 +73,13 @@ class TableManager:
         """Statements about one materialized table that must exist."""
         match statement:
             case sql.SuspendTable(name=name):
-                return suspend(self._services, self._known(name, context), by="SQL")
+                return suspend(self._services, self._known(name, context), by=context.by)
             case sql.ResumeTable(name=name, options=options):
-                return resume(self._services, self._known(name, context), options, by="SQL")
+                return resume(self._services, self._known(name, context), options, by=context.by)
             case sql.RefreshTable(name=name, partitions=partitions):
-                run = self.requests.request_manual(self._known(name, context), partitions, {})
+                run = self.requests.request_manual(
+                    self._known(name, context), partitions, {}, requested_by=context.caller or None
+                )
                 return CommandOutcome(wait_for=run.run_id)
             case sql.SetFreshness(name=name, freshness=freshness):
                 return set_freshness(self._services, self._known(name, context), freshness, context)

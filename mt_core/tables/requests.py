@@ -50,7 +50,8 @@ class RefreshRequests:
             table = _addressee(tx, identifier, request)
             if request.is_periodic and _is_being_resumed(table):
                 return None
-            return self._services.ledger.request_in(tx, table, self._run_of(table, request, tx.now()))
+            run = replace(self._run_of(table, request, tx.now()), requested_by=request.requested_by)
+            return self._services.ledger.request_in(tx, table, run)
 
         def accept() -> bool:
             run = in_transaction(self._services.registry, work)
@@ -64,14 +65,19 @@ class RefreshRequests:
         return accepted[0]
 
     def request_manual(
-        self, identifier: TableIdentifier, partitions: Mapping[str, str], options: Mapping[str, str]
+        self,
+        identifier: TableIdentifier,
+        partitions: Mapping[str, str],
+        options: Mapping[str, str],
+        *,
+        requested_by: str | None = None,
     ) -> RefreshRun:
         """Queue what ALTER MATERIALIZED TABLE … REFRESH asks for."""
 
         def work(tx: Transaction) -> RefreshRun:
             table = found(tx, identifier)
             refuse_initializing(table)
-            run = self._manual(table, partitions, options, tx.now())
+            run = replace(self._manual(table, partitions, options, tx.now()), requested_by=requested_by)
             return self._services.ledger.request_in(tx, table, run)
 
         run = in_transaction(self._services.registry, work)

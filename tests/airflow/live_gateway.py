@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from mt_core.access import parse_tokens
 from mt_core.app.wiring import Parts, Wiring
 from mt_core.clock import SystemClock
 from mt_core.gateway.application import build_app
@@ -49,7 +50,7 @@ class LiveGateway:
             )
         )
         self.services, self.manager = self._wiring.tables, self._wiring.manager
-        endpoints = replace(self._wiring.endpoints, tokens=(token,))
+        endpoints = replace(self._wiring.endpoints, tokens=parse_tokens(f"airflow:refresh:{token}"))
         self._server = GatewayServer(build_app(endpoints), listen("127.0.0.1", port))
         self.context = self._wiring.scheduler_context(self._server.url, options=options, token=token)
         self._server.start()

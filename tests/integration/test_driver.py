@@ -146,7 +146,11 @@ def test_interactive_statements_weigh_more_than_refreshes(spark_driver: SparkDri
     assert weights[INTERACTIVE_POOL] > weights[REFRESH_POOL]
 
 
-def test_a_killed_jvm_is_noticed_and_replaced_by_itself(spark_driver: SparkDriver) -> None:
+def test_a_killed_jvm_is_noticed_and_replaced_by_itself(
+    spark_driver: SparkDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESHTABLE_SQL_GATEWAY_SECURITY_TOKENS", "hunter2")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "needed")
     generation, pid = spark_driver.generation, spark_driver.pid
     spark_driver.session.sql("CREATE TABLE lake.default.survivor AS SELECT 1 AS a")
     work = Work(spark_driver, "doomed", SLOW)
@@ -165,6 +169,11 @@ def test_a_killed_jvm_is_noticed_and_replaced_by_itself(spark_driver: SparkDrive
     assert spark_driver.pid != pid
     rows = spark_driver.new_session().sql("SELECT a FROM survivor").toArrow().to_pylist()
     assert rows == [{"a": 1}]
+    # The new JVM's environment has what libraries read there, and nothing that is the gateway's alone.
+    names = ("FRESHTABLE_SQL_GATEWAY_SECURITY_TOKENS", "AWS_ACCESS_KEY_ID")
+    env = ", ".join(f"reflect('java.lang.System', 'getenv', '{name}') AS {name[:3]}" for name in names)
+    [seen] = spark_driver.new_session().sql(f"SELECT {env}").toArrow().to_pylist()
+    assert (seen["FRE"], seen["AWS"]) == ("null", "needed")
 
 
 def test_a_stopped_spark_context_is_replaced_like_a_dead_jvm(spark_driver: SparkDriver) -> None:

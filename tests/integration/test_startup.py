@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -28,6 +29,7 @@ from tests.integration.gateway_process import (
 
 pytestmark = pytest.mark.spark
 SIGNALS = [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+OPEN = "asks for no token: every user of this machine can run code as"
 STARTING = "Spark is starting, which can take half a minute; logs: "
 START_S = 90.0
 
@@ -46,7 +48,7 @@ def _refused(*arguments: str, environ: Mapping[str, str] | None = None) -> str:
         _command(*arguments), cwd=ROOT, env=environ, capture_output=True, text=True, timeout=START_S, check=False
     )
     assert (done.returncode, done.stdout) == (1, "")
-    lines = [line for line in done.stderr.splitlines() if STARTING not in line]
+    lines = [line for line in done.stderr.splitlines() if STARTING not in line and OPEN not in line]
     assert len(lines) == 1, done.stderr
     return lines[0]
 
@@ -78,8 +80,9 @@ def test_info_is_answered_while_spark_still_starts(tmp_path: Path) -> None:
 
     assert answered < ready
     assert process.returncode == 0
-    [said] = (tmp_path / "stderr.txt").read_text(encoding="utf-8").splitlines()
-    assert said.startswith(f"The gateway answers at {url}. {STARTING}")
+    first, second = (tmp_path / "stderr.txt").read_text(encoding="utf-8").splitlines()
+    assert first.startswith(f"The gateway answers at {url}. {STARTING}")
+    assert OPEN in second
 
 
 def _answers(url: str) -> bool:
@@ -99,12 +102,13 @@ def test_a_signal_ends_a_ready_gateway_and_its_jvm(tmp_path: Path, number: signa
 
     assert gateway.wait_death() == 0
     assert not alive(jvm)
-    assert (gateway.home / "stderr.txt").read_text(encoding="utf-8") == ""
+    assert _says_only_that_it_is_open(gateway.home)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_ends_a_gateway_whose_spark_still_starts(tmp_path: Path, number: signal.Signals) -> None:
-    with launch(_command("--home", str(tmp_path), *_options(*FAST)), tmp_path / "stderr.txt") as process:
+    options = _options(*FAST, "sql-gateway.security.tokens=generate")
+    with launch(_command("--home", str(tmp_path), *options), tmp_path / "stderr.txt") as process:
         wait_until(lambda: bool(_children(process.pid)), "no JVM was started", START_S)
         jvms = _children(process.pid)
 
@@ -112,8 +116,14 @@ def test_a_signal_ends_a_gateway_whose_spark_still_starts(tmp_path: Path, number
 
     [said] = (tmp_path / "stderr.txt").read_text(encoding="utf-8").splitlines()
     assert STARTING in said
+    assert (stat.S_IMODE(tmp_path.stat().st_mode), stat.S_IMODE((tmp_path / "token").stat().st_mode)) == (0o700, 0o600)
     assert process.returncode == 0
     wait_until(lambda: not any(alive(jvm) for jvm in jvms), "a JVM was left behind", START_S)
+
+
+def _says_only_that_it_is_open(folder: Path) -> bool:
+    lines = (folder / "stderr.txt").read_text(encoding="utf-8").splitlines()
+    return len(lines) == 1 and OPEN in lines[0]
 
 
 def _children(pid: int) -> list[int]:

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mt_core.access import parse_tokens
 from mt_core.gateway.application import build_app
 from mt_core.gateway.server import serve
 from mt_core.gateway.services import GatewayServices, ProductInfo
@@ -85,5 +86,5 @@ def _gateway(http: httpx.Client, *, max_sessions: int) -> Iterator[Gateway]:
 @pytest.fixture
 def guarded_gateway(gateway: Gateway, switch: Switch) -> Gateway:
     """The same gateway, asking for one of two tokens."""
-    switch.app = build_app(replace(gateway.services, tokens=("first", "second")))
+    switch.app = build_app(replace(gateway.services, tokens=parse_tokens("first,second")))
     return gateway

@@ -97,9 +97,9 @@ def test_a_client_that_vanishes_or_sends_slowly_is_not_noticed_by_others(gateway
     hold.wait_entered()
     address = (gateway.http.base_url.host, gateway.http.base_url.port)
     vanished, slow = socket.create_connection(address), socket.create_connection(address)
-    vanished.sendall(f"GET {operation}/result/0 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    vanished.sendall(f"GET {operation}/result/0 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     vanished.close()
-    slow.sendall(b'POST /v3/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n{"sess')
+    slow.sendall(b'POST /v3/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{"sess')
 
     info = gateway.http.get("/v3/info")
     hold.release()

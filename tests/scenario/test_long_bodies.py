@@ -109,7 +109,7 @@ def test_a_client_that_vanishes_in_mid_body_gives_its_room_back(gateway: Gateway
 
 def test_a_body_that_stops_arriving_is_not_waited_for(gateway: Gateway, hasty_address: tuple[str, int]) -> None:
     client = socket.create_connection(hasty_address)
-    client.sendall(b'POST /v3/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n{"sess')
+    client.sendall(b'POST /v3/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{"sess')
 
     status, body = _answer(client, to_the_end=True)
 
@@ -167,7 +167,7 @@ def test_texts_that_would_cost_many_times_their_length_are_refused(
 def _begun(gateway: Gateway, length: int, sent: bytes) -> socket.socket:
     """Begin to open a session with a body of *length*, of which only *sent* is sent."""
     client = socket.create_connection((gateway.http.base_url.host, gateway.http.base_url.port or 80))
-    client.sendall(f"POST /v3/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode() + sent)
+    client.sendall(f"POST /v3/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode() + sent)
     return client
 
 

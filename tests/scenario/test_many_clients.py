@@ -84,7 +84,9 @@ def test_clients_that_vanish_while_they_wait_take_no_place_away(gateway: Gateway
     hold.wait_entered()
 
     for _ in range(MOST_HELD // 200 + 1):
-        for vanished in [_sent(address, f"GET {operation}/result/0 HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(200)]:
+        for vanished in [
+            _sent(address, f"GET {operation}/result/0 HTTP/1.1\r\nHost: localhost\r\n\r\n") for _ in range(200)
+        ]:
             vanished.close()
     waited = gateway.http.get(f"{operation}/result/0", timeout=60).json()["resultType"]
     status = gateway.status(operation)
@@ -98,7 +100,9 @@ def test_a_statement_without_a_session_ends_when_its_client_vanishes(
     gateway: Gateway, address: tuple[str, int]
 ) -> None:
     hold, body = gateway.engine.hold("SELECT 1"), '{"statement": "SELECT 1"}'
-    vanished = _sent(address, f"POST /v1/statements HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}")
+    vanished = _sent(
+        address, f"POST /v1/statements HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+    )
     hold.wait_entered()
 
     vanished.close()
@@ -138,7 +142,7 @@ def test_clients_that_do_not_read_their_answers_are_not_noticed(gateway: Gateway
     operation = gateway.begin(session, "SELECT wide")
     gateway.result(operation)
 
-    unread = [_sent(address, f"GET {operation}/result/0 HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(50)]
+    unread = [_sent(address, f"GET {operation}/result/0 HTTP/1.1\r\nHost: localhost\r\n\r\n") for _ in range(50)]
     others = [gateway.rows(session, "SELECT 1") for _ in range(50)]
     pages = gateway.http.get(f"{operation}/result/0").json()["results"]["data"]
     for client in unread:
@@ -188,7 +192,9 @@ async def _client(address: tuple[str, int], number: int, opened: asyncio.Barrier
 
     async def ask(method: str, path: str, body: Any = None) -> dict[str, Any]:
         sent = b"" if body is None else json.dumps(body).encode()
-        writer.write(f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(sent)}\r\n\r\n".encode() + sent)
+        writer.write(
+            f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(sent)}\r\n\r\n".encode() + sent
+        )
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         length = int(head.partition("content-length: ")[2].partition("\r\n")[0])
         found: dict[str, Any] = json.loads(await reader.readexactly(length))

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from mt_core.access import parse_tokens
 from mt_core.gateway.application import build_app
 from mt_core.model.freshness import Freshness
 from mt_core.sql.parser import parse
@@ -174,7 +175,13 @@ def test_a_scheduler_that_is_not_in_use_has_no_workflows(airflow: httpx.Client, 
 
 def test_shards_need_the_token(gateway: Gateway, world: ManagerWorld, switch: Any) -> None:
     published = PublishedWorkflows(world.registry, "airflow")
-    switch.app = build_app(replace(gateway.services, published=published, tokens=("first",)))
+    switch.app = build_app(
+        replace(
+            gateway.services,
+            published=published,
+            tokens=parse_tokens("airflow:refresh:first"),
+        )
+    )
 
     refused = gateway.http.get("/v3/workflows/airflow/shards/0")
     let_in = gateway.http.get("/v3/workflows/airflow/shards/0", headers={"Authorization": "Bearer first"})

@@ -84,6 +84,22 @@ def test_a_token_is_sent(guarded_gateway: Gateway) -> None:
     assert "`freshtable sql` takes it from --token or FRESHTABLE_TOKEN" in refused.stderr
 
 
+def test_the_token_that_the_gateway_left_in_its_home_folder_is_found(
+    guarded_gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = guarded_gateway.http.base_url
+    (tmp_path / "token").write_text("first\n", encoding="ascii")
+    monkeypatch.setenv("FRESHTABLE_HOME", str(tmp_path))
+    (tmp_path / "gateway.json").write_text(f'{{"url": "{url.copy_with(port=1)}"}}', encoding="ascii")
+    of_another = freshtable(guarded_gateway, "-e", "SELECT 1")
+    (tmp_path / "gateway.json").write_text(f'{{"url": "{url}"}}', encoding="ascii")
+
+    answered = freshtable(guarded_gateway, "-e", "SELECT 1", "--format", "csv")
+
+    assert (answered.exit_code, answered.stdout) == (0, "a\n1\n")
+    assert (of_another.exit_code, "Unauthorized" in of_another.stderr) == (1, True)
+
+
 def test_a_gateway_that_is_away_and_a_file_that_is_missing_are_named(tmp_path: Path) -> None:
     away = CliRunner().invoke(app, ["sql", "-e", "SELECT 1", "--gateway", "http://127.0.0.1:1"])
     missing = CliRunner().invoke(app, ["sql", "-f", str(tmp_path / "no.sql")])

@@ -143,7 +143,7 @@ def test_an_empty_file_changes_nothing(tmp_path: Path, text: str) -> None:
 def test_a_list_is_joined_with_commas(tmp_path: Path) -> None:
     config = load_config(written(tmp_path, "sql-gateway.security.tokens: [one, two]"))
 
-    assert [token.reveal() for token in config.tokens] == ["one", "two"]
+    assert [token.secret.reveal() for token in config.tokens] == ["one", "two"]
 
 
 def test_settings_of_spark_are_kept_as_they_are_written(tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ def test_no_secret_is_in_the_rows_or_the_repr() -> None:
     rows = {key: value for key, value, _ in config.rows()}
 
     assert "hunter" not in f"{rows} {config}"
-    assert rows["sql-gateway.security.tokens"] == "***, ***"
+    assert rows["sql-gateway.security.tokens"] == "token-1:admin:***, token-2:admin:***"
     assert rows["registry.url"] == "postgresql://u:***@h/db"
     assert rows["workflow-scheduler.airflow.password"] == "***"
     assert config.registry_url.reveal() == "postgresql://u:hunter2@h/db"

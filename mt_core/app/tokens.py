@@ -1,0 +1,48 @@
+"""The tokens of a running gateway: those of the configuration, the generated one, and its own scheduler's."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from mt_core.access import Role, Token
+from mt_core.errors import ConfigError
+from mt_core.secrets import Secret
+
+SCHEDULER = "scheduler"
+_BYTES = 32
+
+
+def gateway_tokens(configured: Sequence[Token], file: Path) -> tuple[Token, ...]:
+    """Return the tokens that are let in, empty if none are *configured*; the last one is that of the gateway's own scheduler.
+
+    A token that is to be generated is the one in *file*, which is written with mode 0600 if it is not there.
+    """
+    if not configured:
+        return ()
+    own = Token(name=SCHEDULER, role=Role.REFRESH, secret=Secret(secrets.token_urlsafe(_BYTES)))
+    return (*(token if token.secret else replace(token, secret=_generated(file)) for token in configured), own)
+
+
+def _generated(file: Path) -> Secret:
+    try:
+        if not file.exists():
+            _write(file, secrets.token_urlsafe(_BYTES))
+        file.chmod(0o600)
+        text = file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as cause:
+        raise ConfigError(f"{file}, the generated token, cannot be used: {cause}; remove the file.") from cause
+    if not text:
+        raise ConfigError(f"{file}, the generated token, is empty; remove the file.")
+    return Secret(text)
+
+
+def _write(file: Path, text: str) -> None:
+    # Written aside first: a start that is killed must leave no half of a token.
+    staged = file.with_suffix(f".{os.getpid()}.tmp")
+    with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as opened:
+        opened.write(text + "\n")
+    staged.replace(file)

@@ -62,12 +62,8 @@ WAYS_OUT: Mapping[str, str] = {
     "ENGINE_UNAVAILABLE": "Wait as long as `Retry-After` says; accepted refreshes go on by themselves once Spark is back.",
     "ENGINE_FAILED": "Read the cause in the message and in `<home>/logs/spark.log`; a refresh can simply be tried again.",
     "STORAGE_MISSING": "`ALTER MATERIALIZED TABLE … RESUME` makes the storage again and fills it; or DROP the table.",
-    "COMMIT_CONFLICT": "Try again: somebody else committed at the same moment. Refreshes do so by themselves.",
-    "COMMIT_UNKNOWN": "Try again: the catalog's database did not answer. Refreshes find out by themselves what happened.",
-    "SOURCES_CHANGED": "Try again: a source was changed at the same moment. Refreshes do so by themselves.",
     "WORKFLOW_FAILED": "See that the scheduler can be reached and allows the operation, then send the statement again.",
     "REGISTRY_FAILED": "See that the registry's database can be reached and has room, then try again.",
-    "REVISION_CONFLICT": "Try again: another transaction was faster.",
     "SESSION_NOT_FOUND": "Open a new session: this one was closed, or expired; refreshes that it began go on.",
     "SESSION_LIMIT": "Close sessions that are not used, or raise `sql-gateway.session.max-num`.",
     "GATEWAY_BUSY": "Send the request again after the seconds of `Retry-After`, or in smaller parts.",
@@ -147,11 +143,11 @@ def _scheduler_options() -> Iterator[str]:
 
 
 def error_classes() -> list[type[MtError]]:
-    """Return MtError and every subclass of it in any module of ours, parents before children."""
+    """Return MtError and every subclass of it in any module of ours that a user can meet, parents before children."""
     for module in pkgutil.walk_packages(mt_core.__path__, "mt_core."):
         if not module.name.startswith(NOT_IMPORTED):
             importlib.import_module(module.name)
-    return list(_family(MtError))
+    return [cls for cls in _family(MtError) if not cls.internal]
 
 
 def _family(parent: type[MtError]) -> Iterator[type[MtError]]:

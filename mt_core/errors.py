@@ -28,13 +28,9 @@
     ├── StatementTimedOut         the work took longer than it may
     ├── EngineUnavailable         Spark is starting, or went away
     ├── EngineError               Spark or the table format failed otherwise
-    │   ├── StorageMissing        the storage table is not there
-    │   ├── CommitConflict        a compare-and-set lost against another commit
-    │   ├── CommitUnknown         a commit was sent and its outcome is not known
-    │   └── SourcesChanged        a source changed between looking at it and reading it
+    │   └── StorageMissing        the storage table is not there
     ├── WorkflowError             the workflow scheduler failed (FLIP-448 WorkflowException)
     ├── RegistryError             the registry failed
-    │   └── RevisionConflict      a row changed between reading and writing
     ├── SessionNotFound           no such session, or it expired
     ├── SessionLimit              too many sessions are open
     ├── GatewayBusy               the gateway has its hands full
@@ -42,20 +38,32 @@
     └── GatewayError              what a client tells about an answer of the gateway
 
 `code` is the machine-readable name (header `Freshtable-Error`); `http_status` is what the v3 refresh endpoint answers.
+A class that is `internal` tells parts of the gateway to look again (CommitConflict, CommitUnknown, SourcesChanged,
+RevisionConflict); should one ever get out, it has its parent's code.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+Fact = str | int
+
 
 class MtError(Exception):
-    """The root: every error of ours has a message that names the object and the way out."""
+    """The root: every error of ours has a message that names the object and the way out, and *facts* for programs.
+
+    Facts are what an error is about: `table`, `key` and `value` of an option, `line` and `column`. The text is made once, from
+    them; whoever needs one reads it in `facts` and never in the text.
+    """
 
     code = "INTERNAL"
     http_status = 500
+    internal = False
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, **facts: Fact | None) -> None:
         super().__init__(message)
         self.message = message
+        self.facts: dict[str, Fact] = {name: fact for name, fact in facts.items() if fact is not None}
 
 
 class ConfigError(MtError):
@@ -95,8 +103,11 @@ class SqlSyntaxError(MtError):
     http_status = 400
 
     def __init__(self, message: str, *, line: int = 1, column: int = 1) -> None:
-        super().__init__(f"{message} (line {line}, column {column})")
+        super().__init__(message, line=line, column=column)
         self.line, self.column = line, column
+
+    def __str__(self) -> str:
+        return f"{self.message} (line {self.line}, column {self.column})"
 
 
 class DefinitionInvalid(MtError):
@@ -229,8 +240,11 @@ class QueryFailed(MtError):
     def __init__(
         self, message: str, *, error_class: str | None = None, line: int | None = None, position: int | None = None
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, error_class=error_class, line=line, column=position)
         self.error_class, self.line, self.position = error_class, line, position
+
+    def __str__(self) -> str:
+        return self.message if self.line is None else f"{self.message} (line {self.line}, position {self.position})"
 
 
 class Canceled(MtError):
@@ -270,19 +284,19 @@ class StorageMissing(EngineError):
 class CommitConflict(EngineError):
     """A compare-and-set of table metadata lost against another commit: read again, decide again."""
 
-    code = "COMMIT_CONFLICT"
+    internal = True
 
 
 class CommitUnknown(EngineError):
     """A commit was sent and nobody knows whether it landed: read again, never assume."""
 
-    code = "COMMIT_UNKNOWN"
+    internal = True
 
 
 class SourcesChanged(EngineError):
     """A view or the schema of a source changed between looking at it and reading it: look again."""
 
-    code = "SOURCES_CHANGED"
+    internal = True
 
 
 class WorkflowError(MtError):
@@ -300,7 +314,7 @@ class RegistryError(MtError):
 class RevisionConflict(RegistryError):
     """A row changed, or a unique key was taken, between reading and writing."""
 
-    code = "REVISION_CONFLICT"
+    internal = True
 
 
 class SessionNotFound(MtError):
@@ -333,9 +347,13 @@ class OperationNotFound(MtError):
 
 
 class GatewayError(MtError):
-    """The gateway answered a client with an error, or not at all."""
+    """The gateway answered a client with an error, whose code and facts this one has, or not at all."""
 
     code = "GATEWAY_FAILED"
+
+    def __init__(self, message: str, *, code: str | None = None, facts: Mapping[str, Fact] | None = None) -> None:
+        super().__init__(message, **(facts or {}))
+        self.code = code or self.code
 
 
 class SessionLost(GatewayError):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
@@ -18,7 +18,6 @@ GONE = 410
 # Codes whose HTTP status is 500 on endpoints that Flink's clients use too; asking again does not help.
 FOR_GOOD = frozenset({"TABLE_NOT_FOUND", "OPERATION_NOT_FOUND", "REQUEST_INVALID", "UNSUPPORTED", "UNAUTHORIZED"})
 COME_AGAIN = frozenset({408, 425, 429})
-_CAUSE = re.compile(r"Caused by: (?:\w+: )?(.*?)(?:\n\tat |\n\nEnd of exception|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -53,18 +52,32 @@ class Refusal:
 
 def read_refusal(response: httpx.Response) -> Refusal:
     """Return what an answer that is an error says."""
+    body = _body(response)
+    error = body.get("error")
+    ours = error if isinstance(error, dict) else {}
     return Refusal(
         status=response.status_code,
-        code=response.headers.get("Freshtable-Error", ""),
-        text=_text(response).strip() or f"HTTP {response.status_code} without a word",
+        code=str(ours.get("code") or response.headers.get("Freshtable-Error", "")),
+        text=str(ours.get("message") or _text(body) or response.text[:500]).strip()
+        or f"HTTP {response.status_code} without a word",
     )
 
 
-def _text(response: httpx.Response) -> str:
+def _body(response: httpx.Response) -> dict[str, Any]:
     try:
-        errors = response.json()["errors"]
-        last = str(errors[-1])
-    except (ValueError, KeyError, IndexError, TypeError):
-        return response.text[:500]
-    causes = _CAUSE.findall(last)
-    return causes[-1] if causes else last
+        body = response.json()
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _text(body: dict[str, Any]) -> str:
+    """Return what a gateway says that has no `error`: what follows the last `Caused by:`, without the class name."""
+    errors = body.get("errors")
+    last = str(errors[-1]) if isinstance(errors, list) and errors else ""
+    _, found, cause = last.rpartition("Caused by: ")
+    if not found:
+        return last
+    cause = cause.partition("\n\tat ")[0].partition("\n\nEnd of exception")[0]
+    name, _, text = cause.partition(": ")
+    return text if text and name.isidentifier() else cause

@@ -57,6 +57,14 @@ def refusal(status: int, code: str, text: str) -> Answer:
     return Answer(status, {"errors": ["Internal server error.", block]}, {"Freshtable-Error": code})
 
 
+def refusal_with_facts(status: int, code: str, text: str) -> Answer:
+    """As gateways answer that send the error itself beside Flink's `errors`."""
+    error = {"code": code, "message": text, "facts": {}}
+    return Answer(
+        status, {"errors": ["Internal server error.", "see error"], "error": error}, {"Freshtable-Error": code}
+    )
+
+
 def definition(identifier: str, **changes: Any) -> dict[str, Any]:
     """Return a workflow definition as the gateway serves it."""
     return {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
-from stub_gateway import Answer, StubGateway, refusal
+from stub_gateway import Answer, StubGateway, refusal, refusal_with_facts
 
 from freshtable_airflow.errors import GatewayUnavailable, RefreshFailed
 from freshtable_airflow.operator import RefreshMaterializedTableOperator, RefreshWorkflowOperator
@@ -324,6 +324,14 @@ def test_a_token_that_is_refused_fails_the_task_for_good_and_says_whose_it_is(st
     stub.refusals = [refusal(401, "UNAUTHORIZED", "No.")]
 
     with pytest.raises(AirflowFailException, match=r"401 UNAUTHORIZED: the password of the Airflow connection .* No\."):
+        operator().execute(context())
+
+
+def test_a_token_of_the_wrong_role_fails_the_task_for_good_with_the_role_it_needs(stub: StubGateway) -> None:
+    needed = "Forbidden: token 'anna' has the role sql; this request needs a token with the role refresh or admin."
+    stub.refusals = [refusal_with_facts(403, "FORBIDDEN", needed)]
+
+    with pytest.raises(AirflowFailException, match=f"403 FORBIDDEN: {needed}"):
         operator().execute(context())
 
 

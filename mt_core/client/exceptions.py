@@ -83,13 +83,16 @@ _BY_CODE: Mapping[str, type[DatabaseError]] = {
 
 
 def _database_error(error: GatewayError) -> DatabaseError:
+    # The text alone has the class of what a refresh met, and of errors of gateways that send no facts.
     spark_class, state = _SPARK_CLASS.search(error.message), _SQLSTATE.search(error.message)
+    named = error.facts.get("error_class") or (spark_class[1] if spark_class else None)
+    error_class = str(named) if named else None
     kind = _BY_CODE.get(error.code, OperationalError)
     if kind is ProgrammingError and state is not None:
         kind = _BY_SQLSTATE.get(state[1], kind)
-    if spark_class is not None and spark_class[1].startswith("NOT_NULL"):
+    if error_class is not None and error_class.startswith("NOT_NULL"):
         kind = IntegrityError
-    return kind(error.message, code=error.code, error_class=spark_class[1] if spark_class else None)
+    return kind(error.message, code=error.code, error_class=error_class)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -29,8 +28,6 @@ ACCEPT_ARROW = {"Accept": f"{ARROW_TYPE}, application/json;q=0.5"}
 ERROR_CODE_HEADER = "Freshtable-Error"
 RESULT_TYPE_HEADER, NEXT_URI_HEADER = "Freshtable-Result-Type", "Freshtable-Next-Result-Uri"
 TIMEOUT_S = 120.0
-_ROOT_CAUSE = re.compile(r"Caused by: (?!.*Caused by: )(.*?)(?=\n\tat |\n\nEnd of exception|\Z)", re.DOTALL)
-_CLASS_NAME = re.compile(r"^[A-Za-z_$][\w.$]*: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -349,20 +346,30 @@ class GatewayClient:
             raise GatewayError(
                 f"{self.url} answered {response.status_code} with something that is not JSON; is it a gateway?"
             ) from cause
-        if not isinstance(body, dict) or response.status_code >= 400 or set(body) == {"errors"}:
+        if not isinstance(body, dict) or response.status_code >= 400 or body.keys() - {"error"} == {"errors"}:
             code = response.headers.get(ERROR_CODE_HEADER)
             if code == SessionNotFound.code:
                 raise self._lost(response.request.url.path)
-            error = GatewayError(root_cause(body))
-            error.code = code or error.code
-            raise error
+            raise read_error(body, code)
         return body
 
 
+def read_error(body: Any, code: str | None = None) -> GatewayError:
+    """Return what an error body says; *code* is the header's, for gateways that say no more than Flink's."""
+    ours = body.get("error") if isinstance(body, dict) else None
+    if isinstance(ours, dict):
+        return GatewayError(str(ours.get("message", "")), code=ours.get("code", code), facts=ours.get("facts"))
+    return GatewayError(root_cause(body), code=code)
+
+
 def root_cause(body: Any) -> str:
-    """Return what an error body says: what follows the last `Caused by:`, without the class name, else all of it."""
+    """Return what follows the last `Caused by:` of Flink's errors, without the class name, else all of them."""
     errors = body.get("errors") if isinstance(body, dict) else None
     if not isinstance(errors, list) or not errors:
         return f"The gateway answered with an error that cannot be read: {body}"
-    found = _ROOT_CAUSE.search(str(errors[-1]))
-    return _CLASS_NAME.sub("", found.group(1).strip()) if found else "\n".join(str(error) for error in errors)
+    _, found, cause = str(errors[-1]).rpartition("Caused by: ")
+    if not found:
+        return "\n".join(str(error) for error in errors)
+    cause = cause.partition("\n\tat ")[0].partition("\n\nEnd of exception")[0].strip()
+    name, _, text = cause.partition(": ")
+    return text if text and name.replace(".", "").replace("$", "").isidentifier() else cause

@@ -24,7 +24,9 @@ def run_script(client: GatewayClient, script: str, form: Format, out: IO[str], m
             run_statement(client, statement.text, form, out, messages)
         except GatewayError as cause:
             first_line = statement.text.partition("\n")[0]
-            raise GatewayError(f"Statement {number} ({first_line}) failed: {cause}") from cause
+            raise GatewayError(
+                f"Statement {number} ({first_line}) failed: {cause}", code=cause.code, facts=cause.facts
+            ) from cause
 
 
 def run_statement(client: GatewayClient, statement: str, form: Format, out: IO[str], messages: Console) -> None:

@@ -32,10 +32,12 @@ def value_of(setting: Setting, text: str, source: str) -> Value:
     try:
         value = _PARSERS[setting.kind](setting, text.strip())
     except ConfigError as cause:
-        raise ConfigError(f"{setting.key} ({source}): {cause}") from cause
+        raise ConfigError(f"{setting.key} ({source}): {cause}", key=setting.key) from cause
     if value is None:
         shown = MASK if setting.secret else f"'{text}'"
-        raise ConfigError(f"{setting.key}: {shown} ({source}) cannot be used; expected {_expected(setting)}.")
+        raise ConfigError(
+            f"{setting.key}: {shown} ({source}) cannot be used; expected {_expected(setting)}.", key=setting.key
+        )
     return value
 
 

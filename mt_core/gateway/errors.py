@@ -18,6 +18,37 @@ from mt_core.secrets import without_passwords
 log = logging.getLogger(__name__)
 
 CODE_HEADER = "Freshtable-Error"
+_STRICT = ("/v1/", "/v2/")
+
+
+class ErrorAnswer(JsonAnswer):
+    """The errors of Flink's clients, and beside them for ours the error itself: code, message and facts.
+
+    Versions 1 and 2 have Flink's alone: clients before Flink 1.19 forgive no field that they do not know.
+    """
+
+    def __init__(self, errors: list[str], error: MtError, status: int, headers: dict[str, str]) -> None:
+        facts = {name: without_passwords(fact) if isinstance(fact, str) else fact for name, fact in error.facts.items()}
+        ours = {"code": error.code, "message": _shown(error), "facts": facts}
+        headers = {CODE_HEADER: error.code, **headers}
+        super().__init__({"errors": errors, "error": ours}, status, headers)
+        self._plain = JsonAnswer({"errors": errors}, status, headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"].startswith(_STRICT):
+            await self._plain(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+class HttpError(MtError):
+    """What only the HTTP layer refuses; `code` is the error's own."""
+
+    internal = True
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def error_answer(error: MtError, status: int = 500, *, doing: str = "The request failed.") -> JsonAnswer:
@@ -25,13 +56,13 @@ def error_answer(error: MtError, status: int = 500, *, doing: str = "The request
     block = (
         f"<Exception on server side:\nSqlGatewayException: {doing}\n{_cause(error)}\n\nEnd of exception on server side>"
     )
-    return JsonAnswer({"errors": ["Internal server error.", block]}, status, _headers(error, status))
+    return ErrorAnswer(["Internal server error.", block], error, status, _headers(error, status))
 
 
 def bad_request(error: MtError) -> JsonAnswer:
     """Return *error* in the one-element form, with 400."""
     text = f"RestHandlerException: Bad request, could not parse parameters: {_shown(error)}\n{_cause(error)}"
-    return JsonAnswer({"errors": [text]}, 400, _headers(error, 400))
+    return ErrorAnswer([text], error, 400, _headers(error, 400))
 
 
 def install(app: FastAPI) -> None:
@@ -75,10 +106,11 @@ def _answer_validation_error(request: Request, error: Exception) -> JsonAnswer:
 def _answer_http_error(request: Request, error: Exception) -> JsonAnswer:
     status = error.status_code if isinstance(error, HTTPException) else 500
     if status in {404, 405}:
-        return JsonAnswer({"errors": [f"Not found: {request.scope['path']}"]}, 404, {CODE_HEADER: "NOT_FOUND"})
+        missing = HttpError(f"Not found: {request.scope['path']}", "NOT_FOUND")
+        return ErrorAnswer([missing.message], missing, 404, {})
     detail = str(error.detail) if isinstance(error, HTTPException) else str(error)
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    return JsonAnswer({"errors": [detail]}, status, headers)
+    return ErrorAnswer([detail], HttpError(detail, headers.get(CODE_HEADER, MtError.code)), status, headers)
 
 
 def _as_mt_error(error: Exception) -> MtError:
@@ -97,7 +129,7 @@ def _shown(error: MtError) -> str:
 
 
 def _headers(error: MtError, status: int) -> dict[str, str]:
-    headers = {CODE_HEADER: error.code}
+    headers: dict[str, str] = {}
     retry_after_s = getattr(error, "retry_after_s", None)
     if status == 503 and retry_after_s is not None:
         headers["Retry-After"] = str(retry_after_s)

@@ -92,7 +92,13 @@ MILLISECONDS: Schema = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
 TEXTS: Schema = {"type": "object", "additionalProperties": {"type": ["string", "null"]}}
 UUID: Schema = {"type": "string", "format": "uuid"}
 NOTHING: Schema = {"type": "object"}
-ERROR: Schema = {**fields({"errors": items(TEXT)}), "additionalProperties": False}
+ERROR: Schema = {
+    **fields(
+        {"errors": items(TEXT)},
+        {"error": fields({"code": TEXT, "message": TEXT, "facts": {"type": "object"}})},
+    ),
+    "additionalProperties": False,
+}
 
 INFO = fields({"productName": TEXT, "version": TEXT})
 VERSIONS = fields({"versions": items(one_of("V1", "V2", "V3", "V4"))})

@@ -214,5 +214,8 @@ class MaterializedTable:
     def advance(self, target: RefreshStatus, *, by: str, at: datetime) -> MaterializedTable:
         """Return the table in status *target*; raises IllegalStatus for a move that `TRANSITIONS` does not have."""
         if target not in TRANSITIONS[self.status]:
-            raise IllegalStatus(f"Materialized table {self.identifier} is {self.status} and cannot become {target}.")
+            raise IllegalStatus(
+                f"Materialized table {self.identifier} is {self.status} and cannot become {target}.",
+                table=str(self.identifier),
+            )
         return replace(self, status=target, status_by=by, status_at=at)

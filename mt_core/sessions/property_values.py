@@ -38,7 +38,7 @@ def check_property(key: str, value: str) -> None:
     try:
         value_of(setting, value, "the session")
     except ConfigError as cause:
-        raise RequestInvalid(str(cause)) from cause
+        raise RequestInvalid(str(cause), **cause.facts) from cause
 
 
 def session_zone(name: str) -> tzinfo:
@@ -52,6 +52,7 @@ def session_zone(name: str) -> tzinfo:
     if found is None or hours > _MOST_HOURS or minutes > _MOST_MINUTES:
         raise RequestInvalid(
             f"{ZONE_KEY}: '{name}' (the session) cannot be used; expected an IANA name such as Europe/Berlin, or an offset "
-            "such as GMT+08:00."
+            "such as GMT+08:00.",
+            key=ZONE_KEY,
         )
     return timezone((-1 if found["sign"] == "-" else 1) * timedelta(hours=hours, minutes=minutes))

@@ -92,8 +92,7 @@ def told(chain: Sequence[Thrown]) -> MtError:
     if position is None:
         return QueryFailed(message, error_class=reason.condition)
     line, column = position
-    located = f"{message} (line {line}, position {column})"
-    return QueryFailed(located, error_class=reason.condition, line=line, position=column)
+    return QueryFailed(message, error_class=reason.condition, line=line, position=column)
 
 
 def thrown_by(error: BaseException) -> list[Thrown]:

@@ -52,7 +52,7 @@ class StagedWrites:
                     "run it again."
                 ) from cause
             # Line and position would be those of the pinned text, which nobody wrote.
-            raise QueryFailed(_without_position(cause), error_class=cause.error_class) from cause
+            raise QueryFailed(cause.message, error_class=cause.error_class) from cause
 
     def _staged(self, write: Write) -> Staged:
         session = self._contexts.session(write.query)
@@ -151,7 +151,3 @@ def _write_options(options: Mapping[str, str]) -> dict[str, str]:
 
 def _snapshot_properties(summary: Mapping[str, str]) -> dict[str, str]:
     return {f"snapshot-property.{key}": value for key, value in summary.items()}
-
-
-def _without_position(error: QueryFailed) -> str:
-    return error.message.removesuffix(f" (line {error.line}, position {error.position})")

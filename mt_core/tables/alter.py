@@ -92,7 +92,10 @@ def _redefine(
 
 def _refuse_changed(now: MaterializedTable, seen: MaterializedTable) -> None:
     if (now.table_id, now.definition) != (seen.table_id, seen.definition):
-        raise TableBusy(f"Another command changed {now.identifier} in the meantime; look at it and ALTER it again.")
+        raise TableBusy(
+            f"Another command changed {now.identifier} in the meantime; look at it and ALTER it again.",
+            table=str(now.identifier),
+        )
 
 
 def _append_columns(services: TableServices, table: MaterializedTable, appended: Sequence[Column]) -> None:

@@ -71,7 +71,8 @@ def _sweep_leftovers(services: TableServices, identifier: TableIdentifier) -> No
 def _refuse_taken(services: TableServices, identifier: TableIdentifier) -> None:
     if services.engine.relation_exists(identifier):
         raise TableExists(
-            f"{identifier} exists already; choose another name, or use CREATE OR ALTER for a materialized table."
+            f"{identifier} exists already; choose another name, or use CREATE OR ALTER for a materialized table.",
+            table=str(identifier),
         )
 
 
@@ -86,7 +87,8 @@ def _announce(
     if taken is not None:
         raise TableExists(
             f"Materialized table {identifier} exists already ({taken.status}); choose another name, use CREATE OR ALTER, "
-            "or DROP it first."
+            "or DROP it first.",
+            table=str(identifier),
         )
     table_id, now = services.new_id(), tx.now()
     table = MaterializedTable(

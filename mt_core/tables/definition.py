@@ -167,17 +167,25 @@ def _checked_formatters(definition: TableDefinition, identifier: TableIdentifier
         if column is None:
             known = ", ".join(definition.partition_keys) or "none: it is not partitioned"
             raise DefinitionInvalid(
-                f"Option {option}: {written} is not a partition column of {identifier}; its partition columns are {known}."
+                f"Option {option}: {written} is not a partition column of {identifier}; its partition columns are {known}.",
+                table=str(identifier),
+                key=option,
             )
         if not is_string(types[column]):
             raise DefinitionInvalid(
                 f"Option {option}: only string partition columns take a date-formatter, {column} of {identifier} is "
-                f"{types[column].upper()}; CAST it to STRING in the query."
+                f"{types[column].upper()}; CAST it to STRING in the query.",
+                table=str(identifier),
+                key=option,
             )
         check_pattern(column, pattern)
         del options[option]
         if options.setdefault(f"{FORMATTER_PREFIX}{column}.date-formatter", pattern) != pattern:
-            raise DefinitionInvalid(f"Option {option}: column {column} of {identifier} has a date-formatter twice.")
+            raise DefinitionInvalid(
+                f"Option {option}: column {column} of {identifier} has a date-formatter twice.",
+                table=str(identifier),
+                key=option,
+            )
     return options
 
 

@@ -86,7 +86,8 @@ class Intents:
             now = tx.table(table.table_id)
             if now is None or now.intent is None or table.intent is None or now.intent.token != table.intent.token:
                 raise TableBusy(
-                    f"Another command took over materialized table {table.identifier}; look at it and try again."
+                    f"Another command took over materialized table {table.identifier}; look at it and try again.",
+                    table=str(table.identifier),
                 )
             return tx.replace_table(change(tx, now))
 
@@ -124,7 +125,8 @@ def found(tx: Transaction, identifier: TableIdentifier) -> MaterializedTable:
     table = tx.table_named(identifier)
     if table is None:
         raise TableNotFound(
-            f"Materialized table {identifier} does not exist; SHOW MATERIALIZED TABLES lists those there are."
+            f"Materialized table {identifier} does not exist; SHOW MATERIALIZED TABLES lists those there are.",
+            table=str(identifier),
         )
     return table
 
@@ -134,7 +136,11 @@ def busy(table: MaterializedTable) -> TableBusy:
     if table.status is RefreshStatus.INITIALIZING:
         since = table.intent.started_at if table.intent else table.created_at
         return TableBusy(
-            f"Materialized table {table.identifier} is being created since {since:%H:%M:%S}; wait for it or DROP it."
+            f"Materialized table {table.identifier} is being created since {since:%H:%M:%S}; wait for it or DROP it.",
+            table=str(table.identifier),
         )
     command = table.intent.command if table.intent else "another command"
-    return TableBusy(f"{command} is under way on materialized table {table.identifier}; wait for it and try again.")
+    return TableBusy(
+        f"{command} is under way on materialized table {table.identifier}; wait for it and try again.",
+        table=str(table.identifier),
+    )

@@ -45,7 +45,8 @@ def _can_suspend(table: MaterializedTable) -> None:
     if table.status is RefreshStatus.SUSPENDED:
         raise IllegalStatus(
             f"Materialized table {table.identifier} has been suspended already, by {table.status_by} at "
-            f"{table.status_at:%Y-%m-%d %H:%M:%S} UTC."
+            f"{table.status_at:%Y-%m-%d %H:%M:%S} UTC.",
+            table=str(table.identifier),
         )
 
 
@@ -71,7 +72,9 @@ def resume(
         repaired = _restore_storage(services, table)
         rescheduled = _unpause_workflow(services, table, given or None)
         if table.status is RefreshStatus.ACTIVATED and not (repaired or rescheduled or given):
-            raise IllegalStatus(f"Materialized table {identifier} has been resumed already: it is ACTIVATED.")
+            raise IllegalStatus(
+                f"Materialized table {identifier} has been resumed already: it is ACTIVATED.", table=str(identifier)
+            )
     except MtError as error:
         services.intents.give_up(table, error)
         raise

@@ -122,7 +122,8 @@ class TableManager:
             raise _not_ours(identifier)
         raise TableNotFound(
             f"Materialized table {identifier} does not exist; SHOW MATERIALIZED TABLES IN "
-            f"{display_name(identifier.parts[:-1])} lists those there are."
+            f"{display_name(identifier.parts[:-1])} lists those there are.",
+            table=str(identifier),
         )
 
 
@@ -133,7 +134,8 @@ def _identifier(name: tuple[str, ...], context: CommandContext) -> TableIdentifi
 def _not_ours(identifier: TableIdentifier) -> NotMaterializedTable:
     return NotMaterializedTable(
         f"{identifier} is not a materialized table, so it does not support this statement; use the statement for tables "
-        "and views."
+        "and views.",
+        table=str(identifier),
     )
 
 

@@ -7,7 +7,7 @@ from mt_core.sql import statements as sql
 
 
 def in_statement(error: QueryFailed, statement: sql.Statement) -> QueryFailed:
-    """Return *error* with line and position, and the text that names them, counted from the beginning of *statement*."""
+    """Return *error* with line and position counted from the beginning of *statement*."""
     match statement:
         case sql.CreateMaterializedTable() | sql.AlterQuery():
             first_line, first_column = statement.query_line, statement.query_column
@@ -17,7 +17,4 @@ def in_statement(error: QueryFailed, statement: sql.Statement) -> QueryFailed:
         return error
     line = error.line + first_line - 1
     position = error.position + (first_column - 1 if error.line == 1 else 0)
-    message = error.message.replace(
-        f"(line {error.line}, position {error.position})", f"(line {line}, position {position})"
-    )
-    return QueryFailed(message, error_class=error.error_class, line=line, position=position)
+    return QueryFailed(error.message, error_class=error.error_class, line=line, position=position)

@@ -60,7 +60,9 @@ class RefreshRequests:
 
         # The tick that makes up for missed ones can overtake its RESUME: skipped as suspended, it would be lost.
         if not self._services.signal.wait(accept, self._services.settings.intent_wait_s):
-            raise TableInitializing(f"Materialized table {identifier} is being resumed; try again soon.")
+            raise TableInitializing(
+                f"Materialized table {identifier} is being resumed; try again soon.", table=str(identifier)
+            )
         self._services.signal.set()
         return accepted[0]
 
@@ -194,12 +196,13 @@ def identifier_of(text: str) -> TableIdentifier:
 
 def _addressee(tx: Transaction, identifier: TableIdentifier, request: RefreshRequest) -> MaterializedTable:
     if request.table_id and tx.table_named(identifier) is None:
-        raise TableGone(f"Materialized table {identifier} ({request.table_id}) was dropped.")
+        raise TableGone(f"Materialized table {identifier} ({request.table_id}) was dropped.", table=str(identifier))
     table = found(tx, identifier)
     if request.table_id and request.table_id != table.table_id:
         raise TableGone(
             f"{table.identifier} was dropped and created again: it is {table.table_id} now, the request means "
-            f"{request.table_id}."
+            f"{request.table_id}.",
+            table=str(table.identifier),
         )
     refuse_initializing(table)
     return table
@@ -214,7 +217,8 @@ def refuse_initializing(table: MaterializedTable) -> None:
     """Raise TableInitializing while CREATE is under way."""
     if table.status is RefreshStatus.INITIALIZING:
         raise TableInitializing(
-            f"Materialized table {table.identifier} is being created since {table.created_at:%H:%M:%S}; try again soon."
+            f"Materialized table {table.identifier} is being created since {table.created_at:%H:%M:%S}; try again soon.",
+            table=str(table.identifier),
         )
 
 

@@ -95,7 +95,8 @@ class WorkflowDescription:
 
 
 class WorkflowScheduler(ABC):
-    """Runs refresh workflows (FLIP-448). Every method may be called from any thread and raises WorkflowError, cause attached."""
+    """Runs refresh workflows (FLIP-448). Every method may be called from any thread and raises WorkflowError, from what was
+    raised below if anything was."""
 
     identifier: ClassVar[str]
     options: ClassVar[tuple[SchedulerOption, ...]] = ()

@@ -34,6 +34,10 @@ Answer = httpx.Response
 T = TypeVar("T")
 
 
+class AirflowAway(WorkflowError):
+    """Airflow answers, but cannot do it just now."""
+
+
 class AirflowClient:
     """Calls of one Airflow as one user; safe from any thread. After `close` every call fails."""
 
@@ -148,22 +152,12 @@ class AirflowClient:
             text = f"Airflow at {self.endpoint} lacks rights for {user}: {what} is forbidden ({detail}); give it the role Op."
         else:
             text = f"Airflow at {self.endpoint} answered {what} with {answer.status_code}: {detail}."
-        return _caused(text, answer)
-
-
-def _caused(text: str, answer: Answer) -> WorkflowError:
-    error = WorkflowError(text)
-    error.__cause__ = httpx.HTTPStatusError(
-        f"{answer.status_code} {answer.request.url.path}", request=answer.request, response=answer
-    )
-    return error
+        return AirflowAway(text) if _is_passing(answer) else WorkflowError(text)
 
 
 def is_away(error: WorkflowError) -> bool:
     """Whether *error* says that there is no Airflow to talk to just now, rather than that it refuses."""
-    cause = error.__cause__
-    passing = isinstance(cause, httpx.HTTPStatusError) and _is_passing(cause.response)
-    return isinstance(cause, httpx.TransportError) or passing
+    return isinstance(error, AirflowAway) or isinstance(error.__cause__, httpx.TransportError)
 
 
 def detail_of(answer: Answer) -> str:

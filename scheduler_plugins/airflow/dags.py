@@ -80,7 +80,7 @@ class Dags:
             raise WorkflowError(
                 f"Airflow at {self.client.endpoint} cannot show DAG {dag_id} (500 {answer.text[:200]}); if that stays so, its "
                 "api-server does not have our timetables: install freshtable-airflow where it runs, and start it again."
-            ) from RuntimeError(f"500 for {_path(dag_id)}")
+            )
         return self.client.read(answer, Dag.from_json) if answer.status_code == OK else None
 
     def doc(self, dag_id: str) -> str:

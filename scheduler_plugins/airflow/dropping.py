@@ -39,5 +39,5 @@ class Dropper:
                 raise WorkflowError(
                     f"Airflow at {self._dags.client.endpoint} does not delete DAG {dag_id}: its tasks are still running; end "
                     "them there."
-                ) from TimeoutError(dag_id)
+                )
             self._dags.client.pause(AGAIN_S)

@@ -118,7 +118,7 @@ class Opened:
             raise WorkflowError(
                 f"Airflow at {self.client.endpoint} has no DAG {definition.name} ({definition.identifier}) any more; RESUME the "
                 "table to make it again."
-            ) from LookupError(definition.name)
+            )
 
     def _unpublish(self, definition: WorkflowDefinition, over: WorkflowDefinition | None) -> None:
         """Take back what a publish that failed has left."""

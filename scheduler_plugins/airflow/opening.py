@@ -26,7 +26,6 @@ class _Lack:
     """What Airflow lacks; *passing* if that can be so because it is just starting."""
 
     text: str
-    fact: str
     passing: bool = True
 
 
@@ -52,7 +51,7 @@ class Opening:
             if lack is None:
                 return self._limping()
             if not lack.passing or self._clock.now() >= until:
-                raise WorkflowError(f"Airflow at {self._client.endpoint} {lack.text}.") from LookupError(lack.fact)
+                raise WorkflowError(f"Airflow at {self._client.endpoint} {lack.text}.")
             self._client.pause(AGAIN_S)
 
     def _look(self) -> _Lack | None:
@@ -68,7 +67,6 @@ class Opening:
         needed = ".".join(str(number) for number in LOWEST_VERSION)
         return _Lack(
             text=f"is of version {text}; {needed} or newer is needed: with older ones nothing would cancel the refresh of a task",
-            fact=text,
             passing=False,
         )
 
@@ -79,7 +77,6 @@ class Opening:
             return _Lack(
                 text=f"has our DAGs, but its api-server not the plug-in {PLUGIN} to show them: install {PACKAGE} where the "
                 "api-server runs, and start it again",
-                fact=f"500 for /dags/{dag_id}",
             )
         if answer.status_code == OK and not self._client.read(answer, lambda dag: bool(dag["is_stale"])):
             return None
@@ -87,7 +84,6 @@ class Opening:
             return _Lack(
                 text=f"does not read our bundle any more (DAG {dag_id} is stale): see that its DAG processor runs, and "
                 "what [dag_processor] dag_bundle_config_list says there",
-                fact=dag_id,
             )
         return self._missing(dag_id)
 
@@ -98,7 +94,6 @@ class Opening:
                 text=f"does not have the package {PACKAGE}: install it where its api-server, scheduler, DAG processor, "
                 "triggerer and workers run (from a checkout of Freshtable: pip install --no-deps ./dags), configure its bundle "
                 "and start them again; docs/airflow.md has each step",
-                fact=dag_id,
             )
         return _Lack(
             text=f"has the package {PACKAGE}, but not the DAG {dag_id} of its bundle: add the bundle to "
@@ -106,7 +101,6 @@ class Opening:
             '{"name": "materialized-tables", "classpath": "freshtable_airflow.bundle.GatewayDagBundle", '
             '"kwargs": {"gateway": "<the URL of this gateway>"}}, see that its dag_id_prefix is the same as '
             f"{PREFIX}{DAG_ID_PREFIX.key} ({self._settings.dag_id_prefix!r}), and that the DAG processor runs",
-            fact=dag_id,
         )
 
     def _providers(self) -> list[str]:
@@ -127,7 +121,7 @@ class Opening:
         absent = [name.replace("_", "-") for name, status in self._statuses().items() if not status]
         if not absent:
             return None
-        return _Lack(text=f"runs no {absent[0]}; start one with `airflow {absent[0]}`", fact=f"{absent[0]}: null")
+        return _Lack(text=f"runs no {absent[0]}; start one with `airflow {absent[0]}`")
 
     def _limping(self) -> str:
         ill = [name.replace("_", "-") for name, status in self._statuses().items() if status != "healthy"]

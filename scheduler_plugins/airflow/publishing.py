@@ -51,7 +51,7 @@ class Publisher:
                 f"Airflow at {self._dags.client.endpoint} has no DAG {dag_id}: its DAG processor must have freshtable-airflow "
                 "installed and our bundle in [dag_processor] dag_bundle_config_list, with the dag_id_prefix "
                 f"{self._settings.dag_id_prefix!r}."
-            ) from LookupError(dag_id)
+            )
         return found
 
     def is_installed(self, workflow_id: str) -> bool:
@@ -133,7 +133,7 @@ class Publisher:
                 raise WorkflowError(
                     f"Airflow at {self._dags.client.endpoint}: {lacking()} within {longest_s:g} s "
                     f"({PREFIX}{PUBLISH_TIMEOUT.key}); see that its DAG processor runs and reaches this gateway."
-                ) from TimeoutError(anchor.dag_id)
+                )
             if now - asked >= timedelta(seconds=PARSE_AGAIN_S):
                 asked = now
                 self._dags.parse(anchor)

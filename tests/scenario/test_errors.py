@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mt_core.errors import CatalogUnsupported, DefinitionInvalid
+from mt_core.errors import CatalogUnsupported, DefinitionInvalid, GatewayError
 from mt_core.model.table import Column
 from tests.scenario.whole_gateway import DAILY, NOTHING, WholeGateway, root_cause
 from tests.scenario.whole_gateway import whole_gateway as whole_gateway
@@ -102,7 +102,10 @@ BAD_STATEMENTS = {
         f"CREATE MATERIALIZED TABLE orders {EVERY_DAY} AS SELECT * FROM orders",
         "lake.default.orders exists already; choose another name, or use CREATE OR ALTER for a materialized table.",
     ),
-    "source that does not exist": (create(EVERY_DAY, "nowhere"), "table lake.default.nowhere cannot be found"),
+    "source that does not exist": (
+        create(EVERY_DAY, "nowhere"),
+        "table lake.default.nowhere cannot be found (line 1, position 94)",
+    ),
     "table that does not exist": (
         "ALTER MATERIALIZED TABLE nope SUSPEND",
         "Materialized table lake.default.nope does not exist; SHOW MATERIALIZED TABLES IN lake.default lists those there "
@@ -317,3 +320,27 @@ def test_a_refresh_of_a_table_that_is_still_being_created_is_to_be_tried_again(w
     )
     assert whole.sql("DROP MATERIALIZED TABLE daily") == [{"result": "OK"}]
     assert whole.state() == NOTHING
+
+
+def test_an_error_is_answered_as_code_message_and_facts_too(refusing: WholeGateway) -> None:
+    with pytest.raises(GatewayError) as unknown:
+        refusing.sql("ALTER MATERIALIZED TABLE nope SUSPEND")
+    with pytest.raises(GatewayError) as unreadable:
+        refusing.sql("ALTER MATERIALIZED\n TABLE daily SUSPENDED")
+    with pytest.raises(GatewayError) as key:
+        refusing.sql("SET 'table.local-time-zone' = 'Mars'")
+
+    assert (unknown.value.code, unknown.value.facts) == ("TABLE_NOT_FOUND", {"table": "lake.default.nope"})
+    assert (unreadable.value.code, unreadable.value.facts["line"]) == ("SQL_SYNTAX", 2)
+    assert (key.value.code, key.value.facts) == ("REQUEST_INVALID", {"key": "table.local-time-zone"})
+
+
+@pytest.mark.parametrize(("prefix", "has"), [("/v1", False), ("/v2", False), ("/v3", True), ("/v4", True), ("", True)])
+def test_only_clients_that_forgive_unknown_fields_are_sent_the_facts(
+    refusing: WholeGateway, prefix: str, has: bool
+) -> None:
+    answer = refusing.http.get(f"{prefix}/sessions/20ee2ba8-3037-491e-a2ee-180d05966542")
+
+    assert answer.headers["freshtable-error"] == "SESSION_NOT_FOUND"
+    assert ("error" in answer.json(), "errors" in answer.json()) == (has, True)
+    assert int(answer.headers["content-length"]) == len(answer.content)

@@ -114,8 +114,10 @@ def test_a_body_that_stops_arriving_is_not_waited_for(gateway: Gateway, hasty_ad
     status, body = _answer(client, to_the_end=True)
 
     assert (status, len(gateway.sessions)) == (408, 0)
+    text = "The body stopped arriving after 6 bytes; send it without pauses of 0.2 s."
     assert json.loads(body) == {
-        "errors": ["The body stopped arriving after 6 bytes; send it without pauses of 0.2 s."],
+        "errors": [text],
+        "error": {"code": "REQUEST_TIMEOUT", "message": text, "facts": {}},
     }
 
 

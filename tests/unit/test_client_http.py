@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mt_core.client.http import GatewayClient, Progress, Refresh, ResultPage, root_cause
+from mt_core.client.http import GatewayClient, Progress, Refresh, ResultPage, read_error, root_cause
 from mt_core.errors import GatewayError
 from mt_core.rowset import INT, Column
 
@@ -144,3 +144,16 @@ def test_closing_the_client_closes_its_session_and_does_not_mind_a_gateway_that_
         ("POST", "/v3/sessions"),
         ("DELETE", f"/v3/sessions/{SESSION}"),
     ]
+
+
+def test_an_error_has_the_code_and_the_facts_that_the_gateway_sends() -> None:
+    error = {
+        "code": "QUERY_FAILED",
+        "message": "no column `b`",
+        "facts": {"line": 1, "error_class": "UNRESOLVED_COLUMN"},
+    }
+
+    read = read_error({"errors": ["Internal server error.", "..."], "error": error})
+
+    assert (str(read), read.code) == ("no column `b`", "QUERY_FAILED")
+    assert read.facts == {"line": 1, "error_class": "UNRESOLVED_COLUMN"}

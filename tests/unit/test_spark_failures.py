@@ -50,7 +50,7 @@ def test_the_innermost_condition_is_the_reason() -> None:
     )
 
     assert isinstance(error, QueryFailed)
-    assert error.message == "[DIVIDE_BY_ZERO] Division by zero. (line 1, position 8)"
+    assert str(error) == "[DIVIDE_BY_ZERO] Division by zero. (line 1, position 8)"
     assert (error.error_class, error.line, error.position) == ("DIVIDE_BY_ZERO", 1, 8)
 
 

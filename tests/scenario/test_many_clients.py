@@ -116,7 +116,9 @@ def test_a_statement_without_a_session_ends_when_its_client_vanishes_while_its_r
 ) -> None:
     rows, body = FakeRows([1]), '{"statement": "SELECT slow"}'
     gateway.engine.answers["SELECT slow"] = StatementResult(is_query=True, rows=rows)
-    vanished = _sent(address, f"POST /v1/statements HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}")
+    vanished = _sent(
+        address, f"POST /v1/statements HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+    )
     _ask_until(gateway, lambda: gateway.engine.executed)
 
     vanished.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import tzinfo
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -27,7 +28,7 @@ from mt_core.client.exceptions import (
 from mt_core.client.http import GatewayClient, ResultPage
 from mt_core.client.insert import insert_batches
 from mt_core.client.literals import fill_in
-from mt_core.client.reader import PageReader, Row, pyarrow_for
+from mt_core.client.reader import PageReader, Row, has_arrow_rows, json_chunks, pyarrow_for
 from mt_core.client.type_objects import (
     BINARY,
     DATETIME,
@@ -328,10 +329,27 @@ class Cursor:
         if not first.has_content or _is_of_a_write(first):
             return
         zone = session_zone(self.connection.client.properties()) if needs_zone(first.columns) else None
-        convert = rows_converter(first.columns, zone)
-        self._columns = first.columns
-        self._is_query, self._reader = first.is_query, PageReader(first, others, convert, self.max_rows)
+        self._columns, self._is_query = first.columns, first.is_query
+        self._reader = self._paging(first, others, zone)
         self.description, self.rownumber = [description_of(column) for column in first.columns], 0
+
+    def _paging(self, first: ResultPage, others: Iterator[ResultPage], zone: tzinfo | None) -> PageReader:
+        """Return what reads the rows: pages after the first one as Arrow where pyarrow is there and gives the same objects."""
+        from_json = json_chunks(rows_converter(first.columns, zone))
+        if first.is_last or not first.is_query or self._operation is None or not has_arrow_rows(first.columns):
+            return PageReader(first, others, from_json, self.max_rows)
+        try:
+            from mt_core.client.arrow_rows import arrow_rows
+        except ModuleNotFoundError:
+            return PageReader(first, others, from_json, self.max_rows)
+        from_arrow = arrow_rows(first.columns, zone)
+        pages = self.connection.client.arrow_pages(self._operation, 1)
+        return PageReader(
+            first,
+            pages,
+            lambda page: from_json(page) if isinstance(page, ResultPage) else from_arrow(page),
+            self.max_rows,
+        )
 
     def _take(self, size: int | None) -> list[Row]:
         reader = self._reading()

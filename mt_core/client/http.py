@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
@@ -54,6 +54,7 @@ class ResultPage:
     job_id: str | None = None
     warnings: tuple[str, ...] = ()
     run: Mapping[str, Any] | None = None
+    is_last: bool = field(default=True, compare=False)
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> ResultPage:
@@ -65,6 +66,7 @@ class ResultPage:
             job_id=body.get("jobID"),
             warnings=tuple(body.get("warnings", ())),
             run=body.get("run"),
+            is_last=body.get("nextResultUri") is None,
         )
 
 

@@ -23,6 +23,7 @@ EXTRAS = {
     "mt_core.sessions": (),
     "mt_core.demo": ("gateway", "demo"),
     "mt_core.client.arrow": ("client",),
+    "mt_core.client.arrow_rows": ("client",),
     "mt_core.client.dbapi": ("client",),
     "mt_core.client.dialect": ("client",),
     "mt_core.client.http": ("client",),

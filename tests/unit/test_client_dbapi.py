@@ -316,10 +316,11 @@ def test_an_error_in_the_middle_of_arrow_pages_is_one_of_the_standard() -> None:
 def test_a_missing_package_is_named_and_no_row_is_lost(
     method: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    for module in ("arrow", "arrow_rows"):
+        monkeypatch.delitem(sys.modules, f"mt_core.client.{module}", raising=False)
     cursor = connect(Server(*NUMBERS)).cursor()
     cursor.execute("SELECT 1")
-    monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.delitem(sys.modules, "mt_core.client.arrow", raising=False)
 
     with pytest.raises(dbapi.NotSupportedError, match=f"{package}.*pip install"):
         getattr(cursor, method)()

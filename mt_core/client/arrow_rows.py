@@ -1,0 +1,98 @@
+"""Rows as Python tuples from Arrow pages: the same objects as from JSON, several times faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mt_core.client.values import UnreadableValue
+from mt_core.rowset import Column
+
+Values = Callable[[pa.Array], list[Any]]
+# Few enough that the first rows of a page come soon and only some of them are Python objects at a time.
+CHUNK_ROWS = 16_384
+_EPOCH, _EPOCH_DAY = datetime(1970, 1, 1), date(1970, 1, 1).toordinal()  # noqa: DTZ001 - a wall clock
+
+
+def arrow_rows(columns: Sequence[Column], zone: tzinfo | None) -> Callable[[pa.Table], Iterator[list[tuple[Any, ...]]]]:
+    """Return what yields the rows of an Arrow page in lists; it raises UnreadableValue. *zone* is that of the session."""
+    readers = [_reader(column.type.root, zone) for column in columns]
+
+    def read(page: pa.Table) -> Iterator[list[tuple[Any, ...]]]:
+        for start in range(0, page.num_rows, CHUNK_ROWS):
+            chunk = page.slice(start, CHUNK_ROWS).combine_chunks()
+            arrays = [column.chunk(0) for column in chunk.columns]
+            parts = zip(columns, readers, arrays, strict=True)
+            values = [_values(column, reader, array) for column, reader, array in parts]
+            yield list(zip(*values, strict=True))
+
+    return read
+
+
+def _values(column: Column, reader: Values, array: pa.Array) -> list[Any]:
+    try:
+        return reader(array)
+    except (ValueError, OverflowError) as cause:
+        raise UnreadableValue(
+            f"Column {column.name} has a value between {_shown(pc.min(array))} and {_shown(pc.max(array))}, which Python's "
+            f"type has no room for ({cause}); CAST it to STRING in the query."
+        ) from cause
+
+
+def _shown(value: pa.Scalar) -> str:
+    return str(value.cast(pa.string()))
+
+
+def _reader(root: str, zone: tzinfo | None) -> Values:
+    match root:
+        case "FLOAT":
+            # By way of text, as in JSON: 1.1 is 1.1, not the 1.10000002384... of its binary value.
+            return lambda array: _plain(pc.cast(pc.cast(array, pa.string()), pa.float64()))
+        case "DATE":
+            return _dates
+        case "TIMESTAMP_WITHOUT_TIME_ZONE":
+            return lambda array: _wall_clocks(array, _EPOCH)
+        case "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
+            return _local_timestamps(zone if zone is not None else UTC)
+        case _:
+            return _plain
+
+
+def _plain(array: pa.Array) -> list[Any]:
+    values: list[Any] = array.to_pylist()
+    return values
+
+
+def _dates(array: pa.Array) -> list[Any]:
+    days = array.cast(pa.int32()).to_pylist()
+    return [None if day is None else date.fromordinal(_EPOCH_DAY + day) for day in days]
+
+
+def _wall_clocks(array: pa.Array, epoch: datetime) -> list[Any]:
+    moments = array.cast(pa.int64()).to_pylist()
+    return [None if moment is None else epoch + timedelta(0, 0, moment) for moment in moments]
+
+
+def _local_timestamps(zone: tzinfo) -> Values:
+    """Return what makes wall clocks of *zone* of instants; of an hour that the clock shows twice the first is meant."""
+    if not isinstance(zone, ZoneInfo):
+        offset = zone.utcoffset(None) or timedelta(0)
+        epoch = (_EPOCH + offset).replace(tzinfo=zone)
+        return lambda array: _wall_clocks(array, epoch)
+    epoch, named = _EPOCH.replace(tzinfo=zone), pa.timestamp("us", tz=zone.key)
+
+    def read(array: pa.Array) -> list[Any]:
+        try:
+            local = pc.local_timestamp(array.cast(named))
+        except pa.ArrowException:
+            # Arrow looks for zones in the system's files alone, Python in the package tzdata too.
+            utc = _wall_clocks(array, _EPOCH.replace(tzinfo=UTC))
+            return [None if each is None else each.astimezone(zone).replace(fold=0) for each in utc]
+        return _wall_clocks(local, epoch)
+
+    return read

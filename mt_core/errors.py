@@ -244,7 +244,11 @@ class QueryFailed(MtError):
         self.error_class, self.line, self.position = error_class, line, position
 
     def __str__(self) -> str:
-        return self.message if self.line is None else f"{self.message} (line {self.line}, position {self.position})"
+        return (
+            self.message
+            if None in (self.line, self.position)
+            else f"{self.message} (line {self.line}, position {self.position})"
+        )
 
 
 class Canceled(MtError):

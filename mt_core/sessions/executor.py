@@ -202,11 +202,15 @@ class StatementExecutor:
         operation.begin(Work(kind=OperationKind.TABLE, message="working on the table"))
         self._spark.await_engine(operation)
         session = task.context()
+        state = engine.session_state(session)
         context = CommandContext(
             catalog=engine.current_catalog(session),
             namespace=engine.current_namespace(session),
             properties=session.properties,
             caller=operation.caller,
+            zone=state.zone,
+            temporary_relations=state.relations,
+            temporary_functions=state.functions,
         )
         outcome = self._ports.commands.execute(statement, context)
         if outcome.passthrough and isinstance(statement, DescribeTable):

@@ -90,6 +90,15 @@ class NameDirectory(Protocol):
     def columns(self, table: Name) -> Sequence[str]: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionState:
+    """What a session has of its own in the engine: the zone of its queries, and its temporary names, in lower case."""
+
+    zone: str
+    relations: frozenset[str] = frozenset()
+    functions: frozenset[str] = frozenset()
+
+
 class StatementEngine(Protocol):
     """Runs SQL text in sessions that do not see each other. Raises EngineUnavailable while it starts or after it was lost."""
 
@@ -105,6 +114,8 @@ class StatementEngine(Protocol):
     def current_catalog(self, context: SessionContext) -> str: ...
 
     def current_namespace(self, context: SessionContext) -> Namespace: ...
+
+    def session_state(self, context: SessionContext) -> SessionState: ...
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
         """Return the catalogs that the session can see with their options; `type` is the kind or the class."""

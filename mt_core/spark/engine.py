@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -94,6 +94,10 @@ class SparkEngine(RefreshEngine):
     def add_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> None:
         with self._working():
             self._storage.add_columns(identifier, columns)
+
+    def set_properties(self, spec: StorageSpec, *, forgotten: Collection[str]) -> None:
+        with self._working():
+            self._storage.set_properties(spec, forgotten)
 
     def has_expired(self, identifier: TableIdentifier, older_than: datetime) -> bool:
         with self._working():

@@ -15,7 +15,7 @@ from mt_core.spark.catalogs import sql_name
 from mt_core.spark.columns import columns_of
 from mt_core.spark.failures import SPARK_ERRORS
 from mt_core.spark.relations import BaseRelation, ParsedQuery, RelationName, base_relations, parse
-from mt_core.spark.stability import unstable_reason
+from mt_core.spark.stability import unstable_literal, unstable_reason
 from mt_core.spark.views import Names, View
 from mt_core.tables.ports import Query
 
@@ -99,7 +99,7 @@ class LineageReader:
         self._known = {base.parts: base for base in bases if base.parts is not None}
         pieces = tuple(self._pieces(parsed, *self._names.current(), ()))
         self._compare_with(bases)
-        unstable = unstable_reason(analysed.toJSON()) or self._unstable_names(parsed)
+        unstable = unstable_reason(analysed.toJSON()) or self._unstable_names(parsed) or self._unstable_literals(query)
         sources = (*self._used.values(), *self._overlooked())
         lineage = Lineage(
             sources=sources,
@@ -208,6 +208,10 @@ class LineageReader:
         if any(source.travel == "timestamp" for source in self._used.values()):
             return "TIMESTAMP AS OF"
         return None
+
+    def _unstable_literals(self, query: Query) -> str | None:
+        texts = [query.text, *(view.text for view in self._views.values())]
+        return next((found for found in map(unstable_literal, texts) if found), None)
 
     def _compare_with(self, bases: tuple[BaseRelation, ...]) -> None:
         """Names found in texts must be what the plan reads: otherwise something is hidden from the texts."""

@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.model.table import Namespace
 from mt_core.rowset import Column
-from mt_core.sessions.ports import SessionContext
+from mt_core.sessions.ports import SessionContext, SessionState
 from mt_core.spark.catalogs import ICEBERGS_OWN, active, java_items, jvm_of, sql_name, state_of
 from mt_core.spark.conf import SESSION_CATALOG
 from mt_core.spark.driver import SparkDriver
-from mt_core.spark.relations import base_relations
-from mt_core.spark.sessions import SparkSessions
+from mt_core.spark.relations import base_relations, each
+from mt_core.spark.sessions import SPARK_ZONE_KEY, SparkSessions
 from mt_core.spark.shared_catalogs import SharedCatalogs
 from mt_core.spark.types import result_columns
 from mt_core.sql.catalog_options import configured_catalogs
@@ -48,6 +48,17 @@ class SessionCatalogs:
             manager = state_of(session).catalogManager()
             namespace = tuple(str(level) for level in manager.currentNamespace())
             return str(manager.currentCatalog().name()), namespace
+
+    def state(self, context: SessionContext) -> SessionState:
+        """Return the zone of the session's queries, and its temporary views and functions."""
+        with self._in(context) as session:
+            catalog = state_of(session).catalog()
+            functions = catalog.listTemporaryFunctions()
+            return SessionState(
+                zone=str(session.conf.get(SPARK_ZONE_KEY)),
+                relations=frozenset(str(name).lower() for name in each(catalog.getTempViewNames())),
+                functions=frozenset(str(name.funcName()).lower() for name in each(functions)),
+            )
 
     def columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[Column]:
         """Return the columns of a table or view; raises QueryFailed if there is none of that name."""

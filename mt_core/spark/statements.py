@@ -10,7 +10,7 @@ from pyspark.sql import types as spark
 
 from mt_core.model.table import Namespace
 from mt_core.rowset import Column, RowSet
-from mt_core.sessions.ports import ResultRows, SessionContext, StatementEngine, StatementResult
+from mt_core.sessions.ports import ResultRows, SessionContext, SessionState, StatementEngine, StatementResult
 from mt_core.spark.conf import INTERACTIVE_POOL
 from mt_core.spark.driver import SparkDriver
 from mt_core.spark.forms import ResultForm
@@ -68,6 +68,9 @@ class SparkStatements(StatementEngine):
 
     def current_namespace(self, context: SessionContext) -> Namespace:
         return self._catalogs.current(context)[1]
+
+    def session_state(self, context: SessionContext) -> SessionState:
+        return self._catalogs.state(context)
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
         return self._catalogs.catalogs(context)

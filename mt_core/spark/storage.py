@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from mt_core.errors import CommitConflict, DefinitionInvalid, MtError, StorageMissing, TableExists
@@ -26,6 +26,7 @@ _DEFAULTS = {
     "commit.retry.num-retries": "20",
     "commit.retry.min-wait-ms": "50",
 }
+_FORMAT = "format-version"
 _COMMIT_FAILED = "org.apache.iceberg.exceptions.CommitFailedException"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
@@ -77,6 +78,19 @@ class StorageTables:
         if changed:
             with telling({_COMMIT_FAILED: lambda: _changed_meanwhile(identifier)}):
                 update.commit()
+
+    def set_properties(self, spec: StorageSpec, forgotten: Collection[str]) -> None:
+        """Make the properties and the comment those of *spec*; raises CommitConflict, DefinitionInvalid for a lower format."""
+        wanted = {key: value for key, value in _properties(spec).items() if key not in (TABLE_ID, EPOCH)}
+        update = self._catalogs.load(spec.identifier).updateProperties()
+        for key in {*forgotten, *([] if spec.comment else ["comment"])} - wanted.keys():
+            update.remove(key)
+        # The format is raised, never lowered: one that is not asked for stays as it is.
+        for key, value in wanted.items():
+            if key != _FORMAT or key in spec.properties:
+                update.set(key, value)
+        with telling({_COMMIT_FAILED: lambda: _changed_meanwhile(spec.identifier)}):
+            update.commit()
 
     def _build(self, core: Any, name: Any, spec: StorageSpec) -> None:
         session = self._catalogs.session
@@ -162,7 +176,7 @@ def _properties(spec: StorageSpec) -> dict[str, str]:
     variant = any("variant" in column.type.lower() for column in spec.columns)
     properties = {
         **_DEFAULTS,
-        "format-version": "3" if variant else "2",
+        _FORMAT: "3" if variant else "2",
         # Rows of one partition meet in one task, so that a refresh makes few files; whole tables are written as they come.
         "write.distribution-mode": "hash" if spec.partition_keys else "none",
         **spec.properties,

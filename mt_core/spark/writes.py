@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from functools import reduce
@@ -21,11 +22,11 @@ from mt_core.spark.contexts import QueryContexts
 from mt_core.spark.driver import SparkDriver
 from mt_core.spark.metadata import RUN_ID
 from mt_core.spark.sources import SourceVersions
+from mt_core.tables.options import execution_settings, write_options
 from mt_core.tables.ports import Staged, Write
 from mt_core.tables.shape import stored_order
 
 BRANCH_SELECTOR = "branch_"
-_OPTION_PREFIX = "write."
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
@@ -55,7 +56,9 @@ class StagedWrites:
             raise QueryFailed(cause.message, error_class=cause.error_class) from cause
 
     def _staged(self, write: Write) -> Staged:
-        session = self._contexts.session(write.query)
+        # The settings of one refresh hold where it runs, not where its query is understood.
+        settings = {**write.query.settings, **execution_settings(write.options)}
+        session = self._contexts.session(replace(write.query, settings=settings))
         with active(session):
             self._require_branch(write)
             self._overwrite(session, write)
@@ -67,7 +70,7 @@ class StagedWrites:
         scope = _predicate(write.scope, write.columns)
         target = ".".join((write.table.sql, quoted(f"{BRANCH_SELECTOR}{write.branch}")))
         writer = (shaped if scope is None else shaped.filter(scope)).writeTo(target)
-        for key, value in {**_write_options(write.options), **_snapshot_properties(write.summary)}.items():
+        for key, value in {**write_options(write.options), **_snapshot_properties(write.summary)}.items():
             writer = writer.option(key, value)
         writer.overwrite(lit(True) if scope is None else scope)
 
@@ -143,10 +146,6 @@ def _literal(column: Column, value: str) -> SparkColumn:
             f"PARTITION ({column.name} = '{value}'): the value does not fit type {column.type}."
         ) from cause
     return lit(value) if kind == "string" else lit(value).cast(kind)
-
-
-def _write_options(options: Mapping[str, str]) -> dict[str, str]:
-    return {key.removeprefix(_OPTION_PREFIX): value for key, value in options.items() if key.startswith(_OPTION_PREFIX)}
 
 
 def _snapshot_properties(summary: Mapping[str, str]) -> dict[str, str]:

@@ -17,11 +17,13 @@ from mt_core.model.table import Column, MaterializedTable, RefreshMode, RefreshS
 from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.commands import CommandContext, CommandOutcome
 from mt_core.tables.create import declared
-from mt_core.tables.definition import check_appended, derive, recorded_types, settings_of
+from mt_core.tables.definition import check_appended, derive, formatter_warnings, recorded_types, settings_of, zone_of
 from mt_core.tables.exclusive import claim_exclusively
 from mt_core.tables.fingerprint import fingerprint_of
+from mt_core.tables.options import check_table_options
 from mt_core.tables.ports import Transaction
-from mt_core.tables.services import TableServices, query_of
+from mt_core.tables.services import TableServices, query_of, storage_spec
+from mt_core.tables.sources import refuse_circle, refuse_temporary
 from mt_core.tables.workflow_schedule import reschedule
 
 
@@ -32,6 +34,7 @@ def alter_query(
     table = services.intents.current(identifier)
     old = replace(table.definition, catalog=context.catalog, namespace=context.namespace, settings=settings_of(context))
     analysed = services.engine.analyse(query_of(old, query))
+    refuse_temporary(identifier, analysed, context)
     columns = services.engine.check_columns(identifier, analysed.columns)
     appended = check_appended(identifier, table.definition.columns, columns)
     stored = (*table.definition.columns, *appended)
@@ -43,7 +46,7 @@ def alter_query(
         query_types=recorded_types(stored, analysed),
         sources=analysed.sources,
     )
-    return _redefine(services, table, new, appended)
+    return _redefine(services, table, new, appended, _zone_warnings(services, table, context))
 
 
 def create_or_alter(
@@ -51,6 +54,7 @@ def create_or_alter(
 ) -> CommandOutcome:
     """Apply a CREATE OR ALTER to a table that exists: query, appended columns, options, comment and freshness."""
     identifier = table.identifier
+    warnings = (*check_table_options(statement.options, str(identifier)), *_zone_warnings(services, table, context))
     new = declared(services, statement, identifier, context)
     if new.partition_keys != table.definition.partition_keys:
         raise DefinitionInvalid(
@@ -59,17 +63,30 @@ def create_or_alter(
         )
     appended = check_appended(identifier, table.definition.columns, new.columns)
     new = replace(new, columns=(*table.definition.columns, *appended), zone=table.definition.zone)
-    return _redefine(services, table, new, appended)
+    return _redefine(services, table, new, appended, warnings)
+
+
+def _zone_warnings(services: TableServices, table: MaterializedTable, context: CommandContext) -> tuple[str, ...]:
+    asked, kept = zone_of(context, services.settings), table.definition.zone
+    if asked == kept:
+        return ()
+    return (
+        f"{table.identifier} keeps its time zone {kept}, in which its query runs; that of this session is {asked}.",
+    )
 
 
 def _redefine(
-    services: TableServices, seen: MaterializedTable, new: TableDefinition, appended: Sequence[Column]
+    services: TableServices,
+    seen: MaterializedTable,
+    new: TableDefinition,
+    appended: Sequence[Column],
+    warnings: tuple[str, ...],
 ) -> CommandOutcome:
+    refuse_circle(services, seen.identifier, new.sources)
     detail = {"reschedules": new.freshness != seen.definition.freshness}
     table = services.intents.take(seen.identifier, "ALTER", check=lambda now: _refuse_changed(now, seen), detail=detail)
     try:
-        if appended:
-            _append_columns(services, table, appended)
+        _change_storage(services, table, new, appended)
         if detail["reschedules"]:
             reschedule(services, _with_freshness(table, new.freshness))
     except MtError as error:
@@ -78,8 +95,8 @@ def _redefine(
 
     def last(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
         now = _with_freshness(now, new.freshness) if detail["reschedules"] else now
-        due = fingerprint_of(new, now.dynamic_options)
-        if due == fingerprint_of(now.definition, now.dynamic_options):
+        due = fingerprint_of(new)
+        if due == fingerprint_of(now.definition):
             return replace(now, definition=new, intent=None)
         if now.status is RefreshStatus.ACTIVATED:
             run = services.whole_run(now, RunKind.REBUILD, tx.now())
@@ -87,7 +104,15 @@ def _redefine(
         return replace(now, definition=new, rebuild_due=due, intent=None)
 
     services.intents.change(table, last)
-    return CommandOutcome()
+    return CommandOutcome(warnings=(*warnings, *_partition_warnings(seen, new)))
+
+
+def _partition_warnings(seen: MaterializedTable, new: TableDefinition) -> tuple[str, ...]:
+    """Warn of partitions that the schedule leaves out, where the statement has changed which those are."""
+    old = seen.definition
+    if (old.freshness, old.date_formatters) == (new.freshness, new.date_formatters):
+        return ()
+    return formatter_warnings(seen.identifier, new)
 
 
 def _refuse_changed(now: MaterializedTable, seen: MaterializedTable) -> None:
@@ -98,10 +123,17 @@ def _refuse_changed(now: MaterializedTable, seen: MaterializedTable) -> None:
         )
 
 
-def _append_columns(services: TableServices, table: MaterializedTable, appended: Sequence[Column]) -> None:
-    """Change the storage schema under a claim of its own: no run is RUNNING, and no older commit can land any more."""
+def _change_storage(
+    services: TableServices, table: MaterializedTable, new: TableDefinition, appended: Sequence[Column]
+) -> None:
+    """Change the storage under a claim of its own: no run is RUNNING, and no older commit can land any more."""
+    before, after = storage_spec(table), storage_spec(replace(table, definition=new))
+    if not appended and (before.properties, before.comment) == (after.properties, after.comment):
+        return
     claim_exclusively(services, table, wait_s=services.settings.alter_wait_s)
-    services.engine.add_columns(table.identifier, appended)
+    if appended:
+        services.engine.add_columns(table.identifier, appended)
+    services.engine.set_properties(after, forgotten=before.properties.keys() - after.properties.keys())
 
 
 def set_freshness(
@@ -127,7 +159,7 @@ def set_freshness(
         table,
         lambda _tx, now: replace(_with_freshness(now, freshness), intent=None),
     )
-    return CommandOutcome()
+    return CommandOutcome(warnings=formatter_warnings(identifier, replace(current.definition, freshness=freshness)))
 
 
 def _with_freshness(table: MaterializedTable, freshness: Freshness) -> MaterializedTable:

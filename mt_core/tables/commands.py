@@ -18,12 +18,17 @@ class CommandContext:
     """The session a statement comes from: where its names are looked up, and the properties that differ from the defaults.
 
     `caller` is the name of the token that the statement was sent with, "" where none is asked for.
+    `zone` is the time zone of its queries (None: that of its properties, or the default); `temporary_relations` and
+    `temporary_functions` are the names, in lower case, that it has for itself alone.
     """
 
     catalog: str
     namespace: Namespace
     properties: Mapping[str, str] = field(default_factory=dict)
     caller: str = ""
+    zone: str | None = None
+    temporary_relations: frozenset[str] = frozenset()
+    temporary_functions: frozenset[str] = frozenset()
 
     @property
     def by(self) -> str:

@@ -9,13 +9,15 @@ from mt_core.model.run import RunKind
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableDefinition, TableIdentifier
 from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.commands import CommandContext, CommandOutcome
-from mt_core.tables.definition import ZONE_KEY, define, formatter_warnings, settings_of
+from mt_core.tables.definition import define, formatter_warnings, settings_of, zone_of
 from mt_core.tables.drop import sweep
 from mt_core.tables.fingerprint import fingerprint_of
 from mt_core.tables.ledger import in_transaction
+from mt_core.tables.options import check_table_options
 from mt_core.tables.ports import Query, Transaction
 from mt_core.tables.services import TableServices, storage_spec, workflow_of
 from mt_core.tables.settings import InitialRefresh, refresh_timeout_of
+from mt_core.tables.sources import refuse_circle, refuse_temporary
 from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import DeleteRefreshWorkflow
 
@@ -24,9 +26,11 @@ def create(
     services: TableServices, statement: CreateMaterializedTable, identifier: TableIdentifier, context: CommandContext
 ) -> CommandOutcome:
     """Create the table, its storage and its workflow, and queue its first refresh."""
+    without_effect = check_table_options(statement.options, str(identifier))
     definition = declared(services, statement, identifier, context)
     _sweep_leftovers(services, identifier)
     _refuse_taken(services, identifier)
+    refuse_circle(services, identifier, definition.sources)
     table = in_transaction(services.registry, lambda tx: _announce(services, tx, identifier, definition, context))
     try:
         with services.names.alone(identifier):
@@ -37,7 +41,7 @@ def create(
     except MtError as error:
         run_id = _undone_unless_active(services, table, error)
     services.signal.set()
-    warnings = formatter_warnings(identifier, definition)
+    warnings = (*without_effect, *formatter_warnings(identifier, definition))
     return CommandOutcome(wait_for=run_id, created=identifier if run_id else None, warnings=warnings)
 
 
@@ -50,11 +54,12 @@ def declared(
         text=statement.query,
         catalog=context.catalog,
         namespace=context.namespace,
-        zone=context.properties.get(ZONE_KEY, services.settings.zone),
+        zone=zone_of(context, services.settings),
         settings=settings_of(context),
     )
     refresh_timeout_of(statement.options, services.settings)
     analysed = services.engine.analyse(query)
+    refuse_temporary(identifier, analysed, context)
     definition = define(statement, analysed, identifier=identifier, context=context, settings=services.settings)
     produced = {column.name: column for column in analysed.columns}
     services.engine.check_assignable([produced[column.name] for column in definition.columns], definition.columns)
@@ -121,7 +126,7 @@ def _activate(services: TableServices, table: MaterializedTable, handler: Refres
         active = now.advance(RefreshStatus.ACTIVATED, by=now.status_by, at=tx.now())
         if services.settings.initial_refresh is not InitialRefresh.NONE:
             # Due until a run of the whole table has succeeded: the first may fail.
-            active = replace(active, rebuild_due=fingerprint_of(active.definition, active.dynamic_options))
+            active = replace(active, rebuild_due=fingerprint_of(active.definition))
         return replace(active, handler=handler.serialize(), intent=None)
 
     services.intents.change(table, last)

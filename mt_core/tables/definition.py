@@ -17,6 +17,7 @@ from mt_core.tables.ports import AnalysedQuery
 from mt_core.tables.settings import THRESHOLD_KEY, ManagerSettings
 
 ZONE_KEY = "table.local-time-zone"
+SPARK_ZONE_KEY = "spark.sql.session.timeZone"
 _SOME_DAY = datetime(2026, 6, 3, 12, tzinfo=UTC)
 _MOMENT = timedelta(seconds=1)
 
@@ -34,7 +35,7 @@ def define(
     freshness, mode = derive(statement.freshness, statement.refresh_mode, settings)
     if mode is RefreshMode.CONTINUOUS:
         raise _continuous(identifier, freshness, statement.refresh_mode, settings)
-    zone = context.properties.get(ZONE_KEY, settings.zone)
+    zone = zone_of(context, settings)
     grid_of(freshness, zone)
     columns, query = _columns(statement.columns, analysed, identifier)
     partition_keys = _partition_keys(statement.partition_keys, columns, identifier)
@@ -60,8 +61,17 @@ def define(
 
 
 def settings_of(context: CommandContext) -> dict[str, str]:
-    """Return the settings of a session that stay with the query of a table."""
-    return {key: value for key, value in sorted(context.properties.items()) if key.startswith("spark.")}
+    """Return the settings of a session that stay with the query of a table; its zone is a fact of its own."""
+    return {
+        key: value
+        for key, value in sorted(context.properties.items())
+        if key.startswith("spark.") and key != SPARK_ZONE_KEY
+    }
+
+
+def zone_of(context: CommandContext, settings: ManagerSettings) -> str:
+    """Return the time zone of a table created in a session: the one that the session's own queries have."""
+    return context.zone or context.properties.get(ZONE_KEY, settings.zone)
 
 
 def recorded_types(columns: Sequence[Column], analysed: AnalysedQuery) -> dict[str, str]:

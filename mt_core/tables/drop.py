@@ -17,15 +17,20 @@ from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import DeleteRefreshWorkflow
 
 log = logging.getLogger(__name__)
+_FOLDERS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 
 
 def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: bool) -> CommandOutcome:
     """Forget the table at once, then remove what belongs to it; what cannot be removed now is removed later."""
+    elsewhere: tuple[str, ...] = ()
 
     def bury(tx: Transaction) -> Tombstone | None:
+        nonlocal elsewhere
         if if_exists and tx.table_named(identifier) is None:
             return None
-        return _bury(tx, found(tx, identifier))
+        table = found(tx, identifier)
+        elsewhere = _left_elsewhere(table)
+        return _bury(tx, table)
 
     tombstone = in_transaction(services.registry, bury)
     if tombstone is None:
@@ -37,8 +42,16 @@ def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: boo
     except MtError as error:
         log.warning("leftovers of %s remain: %s", identifier, error, extra={"action": "drop_incomplete"})
         warning = f"{identifier} is dropped; what it left is removed as soon as that is possible ({error})"
-        return CommandOutcome(warnings=(warning,))
-    return CommandOutcome()
+        return CommandOutcome(warnings=(warning, *elsewhere))
+    return CommandOutcome(warnings=elsewhere)
+
+
+def _left_elsewhere(table: MaterializedTable) -> tuple[str, ...]:
+    """Warn of files in folders that the user chose: others may keep theirs there."""
+    folders = sorted({table.definition.options[key] for key in _FOLDERS if key in table.definition.options})
+    return tuple(
+        f"Files of {table.identifier} under {folder} are left there; remove them by hand." for folder in folders
+    )
 
 
 def _bury(tx: Transaction, table: MaterializedTable) -> Tombstone:

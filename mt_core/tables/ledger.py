@@ -139,7 +139,7 @@ class Ledger:
             deadline=tx.now() + timeout if timeout else None,
             finished_at=None,
             job_id=self._new_id().replace("-", ""),
-            fingerprint=fingerprint_of(table.definition, {**table.dynamic_options, **run.options}),
+            fingerprint=fingerprint_of(table.definition),
         )
         tx.replace_run(claimed, expected=run)
         return Claimed(run=claimed, table=table)

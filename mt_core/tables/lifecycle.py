@@ -13,6 +13,7 @@ from mt_core.model.run import RunKind
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifier
 from mt_core.tables.commands import CommandOutcome
 from mt_core.tables.fingerprint import fingerprint_of
+from mt_core.tables.options import CATCH_UP, check_dynamic_options
 from mt_core.tables.ports import Transaction
 from mt_core.tables.services import TableServices, handler_of, storage_spec, workflow_of
 from mt_core.workflow.handlers import RefreshHandler
@@ -23,7 +24,6 @@ from mt_core.workflow.operations import (
 from mt_core.workflow.scheduler import WorkflowState
 
 log = logging.getLogger(__name__)
-CATCH_UP = "catch-up"
 
 
 def suspend(services: TableServices, identifier: TableIdentifier, *, by: str) -> CommandOutcome:
@@ -66,6 +66,7 @@ def resume(
     catch_up = given.pop(CATCH_UP, "all")
     if catch_up not in ("all", "none"):
         raise IllegalStatus(f"RESUME WITH ('{CATCH_UP}' = '{catch_up}'): use 'all' (the default) or 'none'.")
+    warnings = check_dynamic_options(given, f"RESUME WITH of {identifier}", CATCH_UP)
     detail = {"options": dict(options)}
     table = services.intents.take(identifier, "RESUME", check=lambda _table: None, detail=detail)
     try:
@@ -86,14 +87,14 @@ def resume(
 
     services.intents.change(table, last)
     services.signal.set()
-    return CommandOutcome()
+    return CommandOutcome(warnings=warnings)
 
 
 def _restore_storage(services: TableServices, table: MaterializedTable) -> bool:
     try:
         services.engine.load(table.identifier)
     except StorageMissing:
-        due = fingerprint_of(table.definition, table.dynamic_options)
+        due = fingerprint_of(table.definition)
         services.intents.change(table, lambda _tx, now: replace(now, rebuild_due=due))
         with services.names.alone(table.identifier):
             services.engine.create_storage(storage_spec(table))
@@ -129,8 +130,8 @@ def _with_rebuild(
     services: TableServices, tx: Transaction, before: MaterializedTable, table: MaterializedTable
 ) -> MaterializedTable:
     """Other options, or a rebuild that is due already: queue it, for what the table is now."""
-    due = fingerprint_of(table.definition, table.dynamic_options)
-    if before.rebuild_due is None and due == fingerprint_of(before.definition, before.dynamic_options):
+    due = fingerprint_of(table.definition)
+    if before.rebuild_due is None and due == fingerprint_of(before.definition):
         return table
     services.ledger.request_in(tx, table, services.whole_run(table, RunKind.REBUILD, tx.now()))
     return replace(table, rebuild_due=due)

@@ -147,5 +147,5 @@ def _newest_first(points: Iterable[datetime]) -> tuple[datetime, ...]:
 
 def _computed(table: MaterializedTable, run: RefreshRun) -> bool:
     """Return whether *run* computed the table as it is defined now; an upgrade may have given its query another text."""
-    current = fingerprint_of(table.definition, {**table.dynamic_options, **run.options})
+    current = fingerprint_of(table.definition)
     return run.fingerprint in (table.rebuild_due, current)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -326,6 +326,9 @@ class RefreshEngine(Protocol):
 
     def add_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> None:
         """Append nullable columns; those that are there already stay."""
+
+    def set_properties(self, spec: StorageSpec, *, forgotten: Collection[str]) -> None:
+        """Give the storage table the properties and the comment of *spec*, and take those *forgotten* away."""
 
     def has_expired(self, identifier: TableIdentifier, older_than: datetime) -> bool:
         """Return whether main has ancestors committed before *older_than*, which no branch or tag needs."""

@@ -15,8 +15,9 @@ from mt_core.tables.create import undo_create
 from mt_core.tables.drop import sweep
 from mt_core.tables.intents import LONGEST_CALL
 from mt_core.tables.ledger import in_transaction
-from mt_core.tables.lifecycle import CATCH_UP, resume, suspend
+from mt_core.tables.lifecycle import resume, suspend
 from mt_core.tables.mirror import look, repair, take_over
+from mt_core.tables.options import CATCH_UP
 from mt_core.tables.pages import every_table
 from mt_core.tables.ports import Tombstone, Transaction
 from mt_core.tables.services import TableServices

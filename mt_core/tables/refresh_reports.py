@@ -61,7 +61,7 @@ class RefreshReports:
             kind=RunKind.PERIODIC,
             scope=scope,
             vector=vector,
-            fingerprint=fingerprint_of(definition, table.dynamic_options),
+            fingerprint=fingerprint_of(definition),
             history=engine.ancestors(engine.load(identifier)),
         )
         lines = [

@@ -26,6 +26,7 @@ from mt_core.tables.definition import check_partition_spec
 from mt_core.tables.due import scope_of
 from mt_core.tables.intents import found
 from mt_core.tables.ledger import in_transaction
+from mt_core.tables.options import acting, check_dynamic_options, check_execution_config
 from mt_core.tables.ports import Progress, Transaction
 from mt_core.tables.services import TableServices
 
@@ -88,7 +89,7 @@ class RefreshRequests:
 
     def _run_of(self, table: MaterializedTable, request: RefreshRequest, now: datetime) -> RefreshRun:
         if not request.is_periodic:
-            run = self._manual(table, request.static_partitions, request.dynamic_options, now)
+            run = self._manual(table, request.static_partitions, _options_of(table, request), now)
             return replace(run, request_key=request.request_key, request_attempt=request.attempt)
         if request.static_partitions:
             raise RequestInvalid(
@@ -110,7 +111,7 @@ class RefreshRequests:
             request_key=request.request_key,
             request_attempt=request.attempt,
             requested_at=now,
-            options=_new_options(table, request.dynamic_options),
+            options=_options_of(table, request),
         )
 
     def _manual(
@@ -123,7 +124,7 @@ class RefreshRequests:
             kind=RunKind.MANUAL,
             scope=Scope.of([PartitionSpec.of(spec)]) if spec else WHOLE,
             requested_at=now,
-            options=_new_options(table, options),
+            options=options,
         )
 
     def run(self, run_id: str) -> RefreshRun | None:
@@ -222,6 +223,11 @@ def refuse_initializing(table: MaterializedTable) -> None:
         )
 
 
-def _new_options(table: MaterializedTable, options: Mapping[str, str]) -> dict[str, str]:
-    """Return what a request's options add to those of the table."""
-    return {key: value for key, value in options.items() if table.dynamic_options.get(key) != value}
+def _options_of(table: MaterializedTable, request: RefreshRequest) -> dict[str, str]:
+    """Return what a request's options and settings add to those of the table; raises RequestInvalid for one it does not take."""
+    given = request.dynamic_options
+    # A workflow sends the table's own along, which were taken when they were given.
+    added = {key: value for key, value in given.items() if table.dynamic_options.get(key) != value}
+    check_dynamic_options(added, f"dynamicOptions of a refresh of {table.identifier}")
+    check_execution_config(request.execution_config, f"executionConfig of a refresh of {table.identifier}")
+    return {**acting(added), **acting(request.execution_config)}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -220,6 +220,10 @@ class FakeEngine:
         storage = self._storage(identifier)
         known = {column.name for column in storage.columns}
         storage.columns = (*storage.columns, *(column for column in columns if column.name not in known))
+
+    def set_properties(self, spec: StorageSpec, *, forgotten: Collection[str]) -> None:
+        self._check("set_properties")
+        self._storage(spec.identifier).spec = spec
 
     def has_expired(self, identifier: TableIdentifier, older_than: datetime) -> bool:
         return (

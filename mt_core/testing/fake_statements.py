@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
 from mt_core.model.table import Namespace
 from mt_core.rowset import INT, Column, RowSet
-from mt_core.sessions.ports import SessionContext, StatementResult
+from mt_core.sessions.ports import SessionContext, SessionState, StatementResult
 from mt_core.sql.catalog_options import configured_catalogs
 from mt_core.tables.ports import Progress
 
@@ -84,6 +84,9 @@ class FakeStatementEngine:
 
     def current_namespace(self, context: SessionContext) -> Namespace:
         return ("default",)
+
+    def session_state(self, context: SessionContext) -> SessionState:
+        return SessionState(zone=context.properties.get("table.local-time-zone", "UTC"))
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
         shared = {key: value for settings in self.shared_catalogs().values() for key, value in settings.items()}

@@ -89,7 +89,7 @@ class Observer:
     def look(self) -> None:
         """Check everything that can be seen from outside."""
         table = in_transaction(self._registry, lambda tx: _present(tx.table(self._table_id)))
-        current = fingerprint_of(table.definition, table.dynamic_options)
+        current = fingerprint_of(table.definition)
         if self._definitions[-1:] != [current]:
             self._definitions.append(current)
         runs = self.runs()

@@ -20,7 +20,7 @@ from mt_core.workflow.definitions import WorkflowDefinition, shard_of
 from mt_core.workflow.operations import Schedule
 from tests.scenario.running_gateway import Gateway, root_cause
 
-CREATE = """CREATE MATERIALIZED TABLE daily COMMENT 'from jdbc:x://u:hunter2@h' WITH ('write.password' = 'p4ss')
+CREATE = """CREATE MATERIALIZED TABLE daily COMMENT 'from jdbc:x://u:hunter2@h' WITH ('write.data.path' = 's3://u:p4ss@h/x')
 FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM orders"""
 
 

@@ -203,7 +203,10 @@ def test_a_statement_of_ours_goes_to_the_tables_with_the_place_and_properties_of
     body = gateway.run(session, "ALTER MATERIALIZED TABLE daily SUSPEND").json()
 
     assert gateway.commands.executed == [
-        (SuspendTable(name=("daily",)), CommandContext(catalog="lake", namespace=("default",), properties={"a": "1"}))
+        (
+            SuspendTable(name=("daily",)),
+            CommandContext(catalog="lake", namespace=("default",), properties={"a": "1"}, zone="UTC"),
+        )
     ]
     assert (body["resultKind"], body["warnings"]) == ("SUCCESS", ["Airflow is away."])
     assert body["results"]["data"] == [{"kind": "INSERT", "fields": ["OK"]}]

@@ -262,11 +262,15 @@ def test_create_or_alter_cannot_change_the_partitioning(world: ManagerWorld) -> 
 def test_create_or_alter_applies_options_comment_query_and_freshness_at_once(world: ManagerWorld) -> None:
     text = OR_ALTER.replace("PARTITIONED", "COMMENT 'new' PARTITIONED").replace("'1' DAY", "'2' DAY")
 
-    world.sql(text.replace("= 'yyyy-MM-dd'", "= 'yyyy-MM-dd', 'owner' = 'me'").replace("orders", "doubled"))
+    world.sql(
+        text.replace("= 'yyyy-MM-dd'", "= 'yyyy-MM-dd', 'write.format.default' = 'orc'").replace("orders", "doubled")
+    )
 
     table = world.table()
     assert table.definition.comment == "new"
-    assert table.definition.options["owner"] == "me"
+    assert table.definition.options["write.format.default"] == "orc"
+    assert world.engine.storages[table.identifier].spec.properties == {"write.format.default": "orc"}
+    assert world.engine.storages[table.identifier].spec.comment == "new"
     assert table.definition.freshness == Freshness(2, "DAY")
     assert table.definition.original_query == "SELECT * FROM doubled"
     assert world.scheduler.workflows[table.table_id].schedule.freshness == Freshness(2, "DAY")

@@ -180,9 +180,10 @@ def test_describe_extended_works_while_scheduler_and_engine_are_away(world: Mana
 
 
 def test_describe_extended_masks_secrets(world: ManagerWorld) -> None:
-    world.sql(DAILY.replace("WITH (", "WITH ('s3.access-key' = 'hunter2', "))
+    world.sql(DAILY.replace("WITH (", "WITH ('write.data.path' = 's3://u:hunter2@h/x', "))
     world.sql(
-        "ALTER MATERIALIZED TABLE daily RESUME WITH ('write.uri' = 'jdbc:x://u:hunter3@h', 'db.passwd' = 'hunter4')"
+        "ALTER MATERIALIZED TABLE daily RESUME WITH ('write.snapshot-property.uri' = 'jdbc:x://u:hunter3@h', "
+        "'write.snapshot-property.passwd' = 'hunter4')"
     )
 
     assert "hunter" not in str(facts(world))

@@ -166,8 +166,8 @@ def test_requests_that_wait_become_one_run_and_each_sees_its_outcome(world: Mana
 
 
 def test_a_request_with_other_options_is_a_run_of_its_own(world: ManagerWorld) -> None:
-    manual(world, dynamic_options={"sink.parallelism": "4"})
-    manual(world, dynamic_options={"sink.parallelism": "8"})
+    manual(world, dynamic_options={"write.format.default": "orc"})
+    manual(world, execution_config={"spark.sql.shuffle.partitions": "8"})
 
     assert statuses(world) == [RunStatus.QUEUED, RunStatus.QUEUED]
 

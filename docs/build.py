@@ -35,6 +35,7 @@ WAYS_OUT: Mapping[str, str] = {
     "INTERNAL": "A fault of ours: the gateway's log (`<home>/logs/gateway.log`) has the details; please report them.",
     "CONFIG_INVALID": "Correct the setting that the message names; [settings](settings.md) lists them all.",
     "HOME_LOCKED": "Use the gateway that the message names, stop it, or choose another folder with `--home`.",
+    "REGISTRY_IN_USE": "Use the gateway that the message names, stop it, or set another `registry.url`.",
     "PORT_IN_USE": "Stop what listens there, or choose another `sql-gateway.endpoint.rest.port` (0: any free one).",
     "JAVA_MISSING": "Install a JDK 17 or newer and set `JAVA_HOME`, or put `java` on the `PATH`.",
     "PLUGIN_INVALID": "Install the plug-in that `workflow-scheduler.type` names, or uninstall one of the two that claim it.",

@@ -3,6 +3,7 @@
     MtError
     ├── ConfigError               a setting, a file or the machine is not as needed
     │   ├── HomeLocked            another gateway uses the home folder
+    │   ├── RegistryInUse         another gateway works on the registry
     │   ├── PortInUse             the address of the gateway is taken
     │   ├── JavaMissing           there is no JDK that Spark can use
     │   └── PluginError           a workflow scheduler cannot be found, or is found twice
@@ -76,6 +77,12 @@ class HomeLocked(ConfigError):
     """Another gateway uses the home folder."""
 
     code = "HOME_LOCKED"
+
+
+class RegistryInUse(ConfigError):
+    """Another gateway works on the registry."""
+
+    code = "REGISTRY_IN_USE"
 
 
 class PortInUse(ConfigError):

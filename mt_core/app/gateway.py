@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -11,6 +12,7 @@ from datetime import timedelta
 from functools import partial
 
 from mt_core.app.home import Home
+from mt_core.app.lease import RegistryLease, lease_of
 from mt_core.app.settings import (
     api_versions,
     check_exposure,
@@ -25,6 +27,7 @@ from mt_core.app.wiring import Parts, Watch, Wiring
 from mt_core.background import BackgroundLoop
 from mt_core.clock import SystemClock
 from mt_core.config import Config
+from mt_core.errors import MtError
 from mt_core.gateway.application import build_app
 from mt_core.gateway.server import GatewayServer, listen
 from mt_core.registry.store import SqlRegistry
@@ -51,9 +54,20 @@ PASS_END_S = 30.0
 
 
 class Gateway:
-    """Built from a configuration; `start` answers requests at once while Spark still comes up."""
+    """Built from a configuration; `start` answers requests at once while Spark still comes up.
 
-    def __init__(self, config: Config, home: Home, environ: Mapping[str, str], *, watch: Watch | None = None) -> None:
+    `on_lost` is told why the gateway must end when it cannot keep its registry for itself.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        home: Home,
+        environ: Mapping[str, str],
+        *,
+        watch: Watch | None = None,
+        on_lost: Callable[[MtError], object] = lambda _error: None,
+    ) -> None:
         check_exposure(config)
         check_java(environ)
         self._home, self._clock = home, SystemClock()
@@ -75,6 +89,8 @@ class Gateway:
         self._wiring = Wiring(self._parts(config), watch=watch)
         self.manager, self._tables = self._wiring.manager, self._wiring.tables
         self._server = self._listening(config)
+        lease = lease_of(self._tables.settings.owner, self.url)
+        self._lease = RegistryLease(self._registry, lease, clock=self._clock, on_lost=on_lost)
         self._expiry = self._loop(
             "sessions", config.duration("sql-gateway.session.check-interval"), self._wiring.sessions.expire_idle
         )
@@ -86,8 +102,14 @@ class Gateway:
     def url(self) -> str:
         return self._server.url
 
-    def start(self) -> None:
-        """Answer requests and let the scheduler tick; Spark comes up in the background, and accepted runs wait for it."""
+    def start(self, interrupt: threading.Event | None = None) -> None:
+        """Answer requests and let the scheduler tick; Spark comes up in the background, and accepted runs wait for it.
+
+        First the lease of another gateway on the registry is waited out, until *interrupt*; raises RegistryInUse.
+        """
+        if not self._lease.take(interrupt or threading.Event()):
+            return
+        self._lease.start()
         self._take_over_tables()
         self._driver.start()
         self._server.start()
@@ -120,6 +142,7 @@ class Gateway:
         with ExitStack() as steps:
             steps.callback(self._home.note, url=None, jvm_pid=None)
             steps.callback(self._registry.close)
+            steps.callback(self._lease.release)
             steps.callback(self._join)
             steps.callback(self._driver.stop)
             steps.callback(self._wiring.workers.stop, DRAIN_S)

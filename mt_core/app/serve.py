@@ -74,15 +74,17 @@ def serve(
     home.take()
     try:
         log_to(home.paths.logs, verbose=verbose)
-        gateway = Gateway(config, home, environ, watch=watch)
+        gateway = Gateway(config, home, environ, watch=watch, on_lost=end.fail)
         try:
-            gateway.start()
-            note(
-                f"The gateway answers at {gateway.url}. Spark is starting, which can take half a minute; logs: {home.paths.logs}"
-            )
-            if not config.tokens:
-                log.warning(OPEN, gateway.url, getpass.getuser(), extra={"action": "gateway_open"})
-            start_thread("start", lambda: _say_when_ready(gateway, say), end.fail)
+            gateway.start(end.came)
+            if not end.came.is_set():
+                note(
+                    f"The gateway answers at {gateway.url}. Spark is starting, which can take half a minute; "
+                    f"logs: {home.paths.logs}"
+                )
+                if not config.tokens:
+                    log.warning(OPEN, gateway.url, getpass.getuser(), extra={"action": "gateway_open"})
+                start_thread("start", lambda: _say_when_ready(gateway, say), end.fail)
             end.came.wait()
         finally:
             gateway.stop()

@@ -10,6 +10,7 @@ from typing import Any
 
 from mt_core.errors import RegistryError
 from mt_core.model.catalog import CreatedCatalog
+from mt_core.model.gateway import GatewayLease
 from mt_core.model.partition import Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import (
@@ -31,6 +32,7 @@ Row = Mapping[Any, Any]
 _TABLE_COLUMNS = frozenset({"table_id", "identifier", "status", "revision", "claim"})
 _SPARSE = frozenset({"failing", "rest", "alike"})
 _PLAIN_RUN_COLUMNS = frozenset({"run_id", "table_id", "attempt", "claim", "request_key", "owner", "covered_by", "solo"})
+_GATEWAY_COLUMNS = frozenset({"owner", "lease_until"})
 _RUN_COLUMNS = _PLAIN_RUN_COLUMNS | {"kind", "status", "requested_at", "schedule_time", "lease_until"}
 
 
@@ -164,6 +166,21 @@ def catalog_of(row: Row) -> CreatedCatalog:
     return CreatedCatalog(name=row["name"], options=body["options"], comment=body.get("comment"))
 
 
+def gateway_row(lease: GatewayLease) -> dict[str, Any]:
+    """Return the row of *lease*."""
+    return {
+        "owner": lease.owner,
+        "lease_until": instant_text(lease.lease_until),
+        "body": _body_text(_body_of(lease, _GATEWAY_COLUMNS)),
+    }
+
+
+def gateway_of(row: Row) -> GatewayLease:
+    """Return the lease of *row*; raises RegistryError for a body of another version."""
+    body = _read_body(row["body"], f"gateway {row['owner']}")
+    return GatewayLease(**body, owner=row["owner"], lease_until=instant_of(row["lease_until"]))
+
+
 def definition_row(definition: WorkflowDefinition) -> dict[str, Any]:
     """Return the row of *definition*; its body carries the definition's own version."""
     return {
@@ -183,7 +200,7 @@ def _intent_of(body: Mapping[str, Any]) -> Intent:
     return Intent(**{**body, **instants})
 
 
-def _body_of(fact: MaterializedTable | RefreshRun, columns: frozenset[str]) -> dict[str, Any]:
+def _body_of(fact: MaterializedTable | RefreshRun | GatewayLease, columns: frozenset[str]) -> dict[str, Any]:
     return {each.name: _json(getattr(fact, each.name)) for each in fields(fact) if each.name not in columns}
 
 

@@ -21,7 +21,7 @@ from mt_core.model.run import RunKind, RunStatus
 METADATA = MetaData()
 
 # The newest migration: a registry that has it is opened without a look at the others.
-NEWEST = "0005"
+NEWEST = "0006"
 
 # Compared byte by byte on both databases, so that instants and names sort alike.
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
@@ -99,6 +99,15 @@ CATALOGS = Table(
     "catalogs",
     METADATA,
     Column("name", TEXT, primary_key=True),
+    Column("body", TEXT, nullable=False),
+    implicit_returning=False,
+)
+
+GATEWAYS = Table(
+    "gateways",
+    METADATA,
+    Column("owner", TEXT, primary_key=True),
+    Column("lease_until", TEXT, nullable=False),
     Column("body", TEXT, nullable=False),
     implicit_returning=False,
 )

@@ -32,11 +32,12 @@ from sqlalchemy.dialects import postgresql, sqlite
 from mt_core.clock import Clock
 from mt_core.errors import RevisionConflict, TableExists, TableGone
 from mt_core.model.catalog import CreatedCatalog
+from mt_core.model.gateway import GatewayLease
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier, namespace_text
 from mt_core.registry import rows
 from mt_core.registry.failures import translated
-from mt_core.registry.schema import CATALOGS, DEFINITIONS, RUNS, TABLES, TOMBSTONES, word
+from mt_core.registry.schema import CATALOGS, DEFINITIONS, GATEWAYS, RUNS, TABLES, TOMBSTONES, word
 from mt_core.tables.ports import Tombstone
 
 QUEUED, RUNNING, COALESCED = word(RunStatus.QUEUED), word(RunStatus.RUNNING), word(RunStatus.COALESCED)
@@ -165,15 +166,25 @@ class SqlTransaction:
     def covered_runs(self, run_id: str) -> Sequence[RefreshRun]:
         return self._runs(_COVERED_BY, {"run_id": run_id})
 
-    def expired_runs(self, owner: str) -> Sequence[RefreshRun]:
+    def expired_runs(self) -> Sequence[RefreshRun]:
+        now = rows.instant_text(self.now())
+        ended = select(GATEWAYS.c.owner).where(GATEWAYS.c.lease_until <= now)
         lapsed = or_(
-            RUNS.c.lease_until.is_(None),
-            RUNS.c.lease_until < rows.instant_text(self.now()),
-            RUNS.c.owner.is_distinct_from(owner),
+            RUNS.c.lease_until.is_(None), RUNS.c.lease_until < now, RUNS.c.owner.is_(None), RUNS.c.owner.in_(ended)
         )
         return self._runs(select(RUNS).where(RUNS.c.status == RUNNING, lapsed).order_by(RUNS.c.seq))
 
-    # --------------------------------------------------------------------------- tombstones, definitions and catalogs
+    # ----------------------------------------------------------------- gateways, tombstones, definitions and catalogs
+
+    def gateways(self) -> Sequence[GatewayLease]:
+        return [rows.gateway_of(row) for row in self._execute(select(GATEWAYS).order_by(GATEWAYS.c.owner)).mappings()]
+
+    def put_gateway(self, lease: GatewayLease) -> None:
+        self.delete_gateway(lease.owner)
+        self._insert(GATEWAYS, rows.gateway_row(lease))
+
+    def delete_gateway(self, owner: str) -> None:
+        self._execute(delete(GATEWAYS).where(GATEWAYS.c.owner == owner))
 
     def put_tombstone(self, tombstone: Tombstone) -> None:
         self.delete_tombstone(tombstone.table_id)
@@ -317,5 +328,5 @@ _SQLITE_NOW = select(func.strftime("%Y-%m-%dT%H:%M:%fZ", "now"))
 _INSERTS = {
     (dialect, table): insert(table).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
     for dialect, insert in (("sqlite", sqlite.insert), ("postgresql", postgresql.insert))
-    for table in (TABLES, RUNS, TOMBSTONES, CATALOGS)
+    for table in (TABLES, RUNS, TOMBSTONES, CATALOGS, GATEWAYS)
 }

@@ -219,7 +219,7 @@ class Ledger:
         """Put runs whose holder is gone back into the queue; return how many."""
 
         def work(tx: Transaction) -> int:
-            lost = tx.expired_runs(self._settings.owner)
+            lost = tx.expired_runs()
             for run in lost:
                 _requeue(tx, run, "its process was lost")
             return len(lost)

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from mt_core.model.catalog import CreatedCatalog
+from mt_core.model.gateway import GatewayLease
 from mt_core.model.partition import Scope
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import Column, MaterializedTable, Namespace, TableIdentifier
@@ -97,8 +98,17 @@ class Transaction(Protocol):
     def covered_runs(self, run_id: str) -> Sequence[RefreshRun]:
         """Return the COALESCED runs with `covered_by` = *run_id*."""
 
-    def expired_runs(self, owner: str) -> Sequence[RefreshRun]:
-        """Return RUNNING runs whose lease has lapsed, or whose owner is another process than *owner*'s generation."""
+    def expired_runs(self) -> Sequence[RefreshRun]:
+        """Return RUNNING runs whose lease has lapsed, or that of the gateway which owns them."""
+
+    def gateways(self) -> Sequence[GatewayLease]:
+        """Return the gateways that work, or worked lately, on the registry, ordered by owner."""
+
+    def put_gateway(self, lease: GatewayLease) -> None:
+        """Store a gateway's lease, in place of one of the same owner."""
+
+    def delete_gateway(self, owner: str) -> None:
+        """Forget a gateway; harmless when it is not there."""
 
     def put_tombstone(self, tombstone: Tombstone) -> None:
         """Remember a dropped table."""

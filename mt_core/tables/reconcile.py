@@ -13,6 +13,7 @@ from mt_core.errors import MtError
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.create import undo_create
 from mt_core.tables.drop import sweep
+from mt_core.tables.gateways import ended_owners
 from mt_core.tables.intents import LONGEST_CALL
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.lifecycle import resume, suspend
@@ -31,9 +32,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """The workflow definitions and tombstones at an instant, and all tables as they were read from then on."""
+    """Definitions, tombstones and owners that had ended at an instant, and all tables as they were read from then on."""
 
     at: datetime
+    ended: frozenset[str]
     definitions: Sequence[WorkflowDefinition]
     tables: Sequence[MaterializedTable]
     tombstones: Sequence[Tombstone]
@@ -44,12 +46,12 @@ class _Found:
         known = {table.table_id for table in self.tables} | {tombstone.table_id for tombstone in self.tombstones}
         return [definition for definition in self.definitions if definition.workflow_id not in known]
 
-    def orphaned(self, owner: str) -> list[MaterializedTable]:
-        """Return the tables whose command lost its process, if *owner* is the one that lives."""
+    def orphaned(self) -> list[MaterializedTable]:
+        """Return the tables whose command lost its process."""
         return [
             table
             for table in self.tables
-            if table.intent is not None and (table.intent.owner != owner or table.intent.lease_until < self.at)
+            if table.intent is not None and (table.intent.lease_until < self.at or table.intent.owner in self.ended)
         ]
 
 
@@ -57,7 +59,7 @@ def reconcile(services: TableServices) -> list[str]:
     """Do one pass and return what was done, in words; a step that fails is logged and tried again at the next pass."""
     done: list[str] = []
     found = _look(services)
-    orphaned = found.orphaned(services.settings.owner)
+    orphaned = found.orphaned()
     for table in orphaned:
         _attempt(done, f"settled {_command(table)} of {table.identifier}", partial(_settle, services, table))
     for tombstone in found.tombstones:
@@ -90,8 +92,14 @@ def _attempt(done: list[str], text: str, work: Callable[[], object]) -> None:
 def _look(services: TableServices) -> _Found:
     # Before the tables: the row of a table is there before its definition.
     definitions = services.registry.definitions.all()
-    at, tombstones = in_transaction(services.registry, lambda tx: (tx.now(), tx.tombstones()))
-    return _Found(at=at, definitions=definitions, tables=every_table(services.registry), tombstones=tombstones)
+    at, ended, tombstones = in_transaction(services.registry, lambda tx: (tx.now(), ended_owners(tx), tx.tombstones()))
+    return _Found(
+        at=at,
+        ended=ended,
+        definitions=definitions,
+        tables=every_table(services.registry),
+        tombstones=tombstones,
+    )
 
 
 def _remove(services: TableServices, definition: WorkflowDefinition) -> None:

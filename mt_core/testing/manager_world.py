@@ -29,6 +29,7 @@ from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_engine import FakeEngine
 from mt_core.testing.fake_scheduler import FakeScheduler
 from mt_core.testing.memory_registry import MemoryRegistry
+from mt_core.testing.registry_steps import begin_process
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 DAILY = """CREATE MATERIALIZED TABLE daily PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')
@@ -64,7 +65,7 @@ class ManagerWorld:
         self.restart()
 
     def restart(self) -> None:
-        """Begin again as a new process on the same registry, storage and scheduler."""
+        """Begin again as a new process on the same registry, storage and scheduler; those before it have ended."""
         settings = ManagerSettings(
             owner=f"process-{next(self._processes)}",
             warehouse="memory:/warehouse",
@@ -76,6 +77,7 @@ class ManagerWorld:
             drop_wait_s=0.0,
             glance_s=self.glance_s,
         )
+        begin_process(self.registry, settings.owner)
         self.signal = Signal()
         self.ledger = Ledger(self.registry, settings, self.new_id)
         self.services = TableServices(

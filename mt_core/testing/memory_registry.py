@@ -13,6 +13,7 @@ from typing import TypeVar
 from mt_core.clock import Clock
 from mt_core.errors import RegistryError, RevisionConflict, TableExists, TableGone
 from mt_core.model.catalog import CreatedCatalog
+from mt_core.model.gateway import GatewayLease
 from mt_core.model.run import DONE, RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.ports import Tombstone
@@ -32,6 +33,7 @@ class _State:
     tombstones: Mapping[str, Tombstone] = field(default_factory=dict)
     definitions: Mapping[str, WorkflowDefinition] = field(default_factory=dict)
     catalogs: Mapping[str, CreatedCatalog] = field(default_factory=dict)
+    gateways: Mapping[str, GatewayLease] = field(default_factory=dict)
 
 
 class MemoryRegistry:
@@ -206,12 +208,23 @@ class MemoryTransaction:
     def covered_runs(self, run_id: str) -> Sequence[RefreshRun]:
         return self._runs(lambda run: run.covered_by == run_id and run.status is RunStatus.COALESCED)
 
-    def expired_runs(self, owner: str) -> Sequence[RefreshRun]:
+    def expired_runs(self) -> Sequence[RefreshRun]:
         now = self.now()
+        ended = {None, *(gateway.owner for gateway in self.state.gateways.values() if not gateway.lives(now))}
         running = self._runs(lambda run: run.status is RunStatus.RUNNING)
-        return [run for run in running if run.owner != owner or run.lease_until is None or run.lease_until < now]
+        return [run for run in running if run.owner in ended or run.lease_until is None or run.lease_until < now]
 
-    # --------------------------------------------------------------------------- tombstones, definitions and catalogs
+    # ----------------------------------------------------------------- gateways, tombstones, definitions and catalogs
+
+    def gateways(self) -> Sequence[GatewayLease]:
+        return sorted(self.state.gateways.values(), key=attrgetter("owner"))
+
+    def put_gateway(self, lease: GatewayLease) -> None:
+        _check_zones(lease.lease_until)
+        self._current = replace(self.state, gateways={**self.state.gateways, lease.owner: lease})
+
+    def delete_gateway(self, owner: str) -> None:
+        self._current = replace(self.state, gateways=_without(self.state.gateways, owner))
 
     def put_tombstone(self, tombstone: Tombstone) -> None:
         self._current = replace(self.state, tombstones={**self.state.tombstones, tombstone.table_id: tombstone})

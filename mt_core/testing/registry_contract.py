@@ -9,6 +9,7 @@ import pytest
 
 from mt_core.errors import RevisionConflict, TableExists, TableGone
 from mt_core.model.catalog import CreatedCatalog
+from mt_core.model.gateway import GatewayLease
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import RefreshStatus, TableIdentifier
 from mt_core.tables.ports import Registry, Tombstone
@@ -38,6 +39,21 @@ class TablesContract:
             found = transaction.table(table.table_id), transaction.table_named(table.identifier), transaction.tables()
 
         assert found == (table, table, [table])
+
+    def test_a_gateway_is_found_exactly_as_it_was_put_last(self, registry: Registry) -> None:
+        first = GatewayLease(owner="b", lease_until=NOON, url="http://h:1", host="h", machine="m", pid=7, started="9")
+        other = GatewayLease(owner="a", lease_until=NOON + timedelta(microseconds=7))
+        renewed = replace(first, lease_until=NOON + HOUR)
+
+        with registry.transaction() as transaction:
+            for lease in (first, other, renewed):
+                transaction.put_gateway(lease)
+            found = transaction.gateways()
+            transaction.delete_gateway("a")
+            transaction.delete_gateway("nobody")
+
+        with registry.transaction() as transaction:
+            assert (found, transaction.gateways()) == ([other, renewed], [renewed])
 
     def test_an_unknown_table_is_none(self, registry: Registry) -> None:
         with registry.transaction() as transaction:

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from mt_core.errors import RegistryError, RevisionConflict
+from mt_core.model.gateway import GatewayLease
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.tables.ports import Registry
@@ -238,7 +239,7 @@ class LedgerContract:
         with registry.transaction() as transaction:
             assert transaction.covered_runs(covering.run_id) == [covered]
 
-    def test_expired_runs_have_a_lapsed_lease_or_another_owner(self, registry: Registry) -> None:
+    def test_expired_runs_have_a_lapsed_lease_or_an_owner_whose_own_has_lapsed(self, registry: Registry) -> None:
         with registry.transaction() as transaction:
             now = transaction.now()
 
@@ -246,13 +247,17 @@ class LedgerContract:
             lease_until = None if lease is None else now + lease
             return a_run(table_id, status=RunStatus.RUNNING, owner=owner, lease_until=lease_until)
 
-        lapsed, foreign = run("a", "g1", -HOUR), run("b", "g2", HOUR)
+        lapsed, orphaned = run("a", "g1", -HOUR), run("b", "ended", HOUR)
         ownerless, unleased = run("c", None, HOUR), run("d", "g1", None)
-        alive, queued = run("e", "g1", HOUR), a_run("f", owner="g2", lease_until=now - HOUR)
-        insert_runs(registry, lapsed, foreign, ownerless, unleased, alive, queued)
+        alive, queued = run("e", "g1", HOUR), a_run("f", owner="ended", lease_until=now - HOUR)
+        unknown = run("g", "an earlier release", HOUR)
+        insert_runs(registry, lapsed, orphaned, ownerless, unleased, alive, queued, unknown)
+        with registry.transaction() as transaction:
+            transaction.put_gateway(GatewayLease(owner="g1", lease_until=now + HOUR))
+            transaction.put_gateway(GatewayLease(owner="ended", lease_until=now))
 
         with registry.transaction() as transaction:
-            assert transaction.expired_runs("g1") == [lapsed, foreign, ownerless, unleased]
+            assert transaction.expired_runs() == [lapsed, orphaned, ownerless, unleased]
 
     def test_an_instant_without_a_zone_is_refused(self, registry: Registry) -> None:
         with registry.transaction() as transaction, pytest.raises(RegistryError, match="zone"):

@@ -5,13 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 from mt_core.errors import MtError
+from mt_core.model.gateway import GatewayLease
 from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable
+from mt_core.tables.gateways import take_lease
 from mt_core.tables.ports import Registry
 
 THREADS = 8
+LIFETIME = timedelta(days=10_000)
 
 
 def at_once(act: Callable[[], object]) -> list[object]:
@@ -27,6 +31,13 @@ def at_once(act: Callable[[], object]) -> list[object]:
 
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(together, range(THREADS)))
+
+
+def begin_process(registry: Registry, owner: str) -> None:
+    """Let *owner* be the one gateway that lives, for as long as a test may last; those before it have ended."""
+    lease = GatewayLease(owner=owner)
+    with registry.transaction() as transaction:
+        take_lease(transaction, lease, length=LIFETIME, dead=lambda _other: True)
 
 
 def insert_tables(registry: Registry, *tables: MaterializedTable) -> None:

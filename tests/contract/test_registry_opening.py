@@ -81,6 +81,7 @@ def test_a_registry_of_the_first_release_is_migrated_with_what_it_holds(url: str
         connection.execute(text("ALTER TABLE runs DROP COLUMN solo"))
         connection.execute(text("CREATE INDEX runs_by_schedule_time ON runs (table_id, schedule_time)"))
         connection.execute(text('UPDATE runs SET body = replace(body, \'"version"\', \'"solo": true, "version"\')'))
+        connection.execute(text("DROP TABLE gateways"))
         connection.execute(text("DROP TABLE catalogs"))
         connection.execute(text("UPDATE workflow_definitions SET shard = 99"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
@@ -150,10 +151,10 @@ def test_a_given_clock_takes_the_place_of_the_databases(url: str) -> None:
     with closing(SqlRegistry.open(url, clock)) as registry:
         insert_runs(registry, run)
         with registry.transaction() as transaction:
-            before = transaction.now(), transaction.expired_runs("g1")
+            before = transaction.now(), transaction.expired_runs()
         clock.advance(timedelta(seconds=2))
         with registry.transaction() as transaction:
-            after = transaction.now(), transaction.expired_runs("g1")
+            after = transaction.now(), transaction.expired_runs()
 
     assert before == (NOON, [])
     assert after == (NOON + timedelta(seconds=2), [run])

@@ -167,6 +167,21 @@ def test_a_home_in_use_names_the_other_gateway(running: GatewayUnderTest) -> Non
     assert running.info() == 200
 
 
+def test_a_registry_in_use_names_the_other_gateway_after_its_lease_was_renewed(
+    running: GatewayUnderTest, tmp_path: Path
+) -> None:
+    command = _command("--home", str(tmp_path), *_options(*FAST, f"registry.url=sqlite:///{running.home}/registry.db"))
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=START_S, check=False)
+
+    waiting, refused = done.stderr.splitlines()
+    other = re.escape(f"the gateway at {running.url} (process {running.process.pid} on ") + ".*"
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(rf".* WARNING The registry is held by {other}; waiting for its lease to end\.", waiting)
+    assert re.fullmatch(rf"Error: The registry is used by {other}; use that one, stop it, or .*", refused)
+    assert running.info() == 200
+
+
 def test_a_port_in_use_is_named(running: GatewayUnderTest, tmp_path: Path) -> None:
     port = running.url.rsplit(":", 1)[1]
 

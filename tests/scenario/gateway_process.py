@@ -21,6 +21,7 @@ from mt_core.tables.shared_catalogs import SharedCatalogs
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_engine import FakeEngine
 from mt_core.testing.fake_statements import FakeStatementEngine
+from mt_core.testing.registry_steps import begin_process
 from mt_core.workflow.operations import ModifyRefreshWorkflow
 from scheduler_plugins.memory.scheduler import MemoryScheduler
 from tests.scenario.shared_app import app_of
@@ -93,6 +94,7 @@ class Process:
     def start(self) -> None:
         """Begin in the order of the application."""
         self.server.start()
+        begin_process(self.registry, self.tables.settings.owner)
         self.tables.ledger.recover()
         self.scheduler.open(self.wiring.scheduler_context(self.server.url))
         reconcile(self.tables)

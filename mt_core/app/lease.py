@@ -1,0 +1,131 @@
+"""The gateway's lease of its registry: waited for at the start, renewed while it works, given up at the end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+
+from mt_core.app import process_identity
+from mt_core.background import BackgroundLoop
+from mt_core.clock import Clock
+from mt_core.errors import MtError, RegistryError, RegistryInUse
+from mt_core.model.gateway import GatewayLease
+from mt_core.tables.gateways import LEASE, end_lease, take_lease
+from mt_core.tables.ledger import in_transaction
+from mt_core.tables.ports import Registry
+
+RENEW_EVERY = LEASE / 3
+LOOK_EVERY = timedelta(seconds=1)
+END_S = 5.0
+# After so many periods without a renewal the lease has run out; a database that does not even refuse gets longer,
+# because a long transaction of our own may be what it is busy with.
+MOST_FAILED, MOST_SILENT = 3, 6
+
+log = logging.getLogger(__name__)
+
+
+def lease_of(owner: str, url: str) -> GatewayLease:
+    """Return the lease of this process, as *owner* with the address *url*, which has yet to be taken."""
+    return GatewayLease(
+        owner=owner,
+        url=url,
+        host=os.uname().nodename,
+        machine=process_identity.machine(),
+        pid=os.getpid(),
+        started=process_identity.started(os.getpid()),
+    )
+
+
+class RegistryLease:
+    """Keeps other gateways from *registry*; *on_lost* is told, once, why this one must end."""
+
+    def __init__(
+        self, registry: Registry, lease: GatewayLease, *, clock: Clock, on_lost: Callable[[MtError], object]
+    ) -> None:
+        self._registry, self._lease, self._clock, self._on_lost = registry, lease, clock, on_lost
+        self._renewal = BackgroundLoop("gateway-lease", self.renew, clock=clock, every=RENEW_EVERY)
+        self._watch = BackgroundLoop("gateway-lease-watch", self.check, clock=clock, every=RENEW_EVERY)
+        self._taken = self._renewed = False
+        self._missed = 0
+        self._failure: RegistryError | None = None
+
+    def take(self, interrupt: threading.Event) -> bool:
+        """Take the registry; False if *interrupt* was set while another gateway's lease was waited out.
+
+        A gateway whose process has ended on this machine is not waited for. Raises RegistryInUse naming the gateway
+        that renews its lease.
+        """
+        first: GatewayLease | None = None
+        while (
+            holder := in_transaction(self._registry, partial(take_lease, lease=self._lease, dead=self._died))
+        ) is not None:
+            if first is None:
+                log.warning("The registry is held by %s; waiting for its lease to end.", holder, extra=_LEASE_WAIT)
+            elif (holder.owner, holder.lease_until) != (first.owner, first.lease_until):
+                raise RegistryInUse(
+                    f"The registry is used by {holder}; use that one, stop it, or give this one a registry of its own "
+                    "(registry.url)."
+                )
+            first = holder
+            if self._clock.wait_until(self._clock.now() + LOOK_EVERY, interrupt):
+                return False
+        self._taken = True
+        return True
+
+    def start(self) -> None:
+        """Renew the lease from now on."""
+        self._renewal.start()
+        self._watch.start()
+
+    def renew(self) -> None:
+        """Renew the lease once; a gateway that took over meanwhile ends this one."""
+        try:
+            holder = in_transaction(self._registry, partial(take_lease, lease=self._lease))
+        except RegistryError as error:
+            self._failure = error
+            raise
+        self._renewed, self._failure = True, None
+        if holder is not None:
+            self._lose(
+                RegistryInUse(f"This gateway did not renew its lease in time: the registry was taken by {holder}.")
+            )
+
+    def check(self) -> None:
+        """End this gateway if its lease was not renewed for too long."""
+        self._missed = 0 if self._renewed else self._missed + 1
+        self._renewed = False
+        if self._missed < (MOST_FAILED if self._failure else MOST_SILENT):
+            return
+        reason = self._failure.message if self._failure else "its database does not answer"
+        self._lose(RegistryError(f"The gateway ends, because it cannot renew its lease of the registry: {reason}"))
+
+    def release(self) -> None:
+        """Renew no more, and let the next gateway begin at once; what the registry refuses is left to the lease's end."""
+        for loop in (self._renewal, self._watch):
+            loop.end()
+        for loop in (self._renewal, self._watch):
+            loop.join(END_S)
+        if not self._taken:
+            return
+        self._taken = False
+        try:
+            in_transaction(self._registry, partial(end_lease, lease=self._lease))
+        except RegistryError as error:
+            log.warning("the lease of the registry was not given up: %s", error, extra={"action": "lease_left"})
+
+    def _lose(self, error: MtError) -> None:
+        for loop in (self._renewal, self._watch):
+            loop.end()
+        log.error("%s", error, extra={"action": "lease_lost"})
+        self._on_lost(error)
+
+    def _died(self, other: GatewayLease) -> bool:
+        here = other.machine == self._lease.machine
+        return here and process_identity.started(other.pid) != other.started
+
+
+_LEASE_WAIT = {"action": "lease_wait"}

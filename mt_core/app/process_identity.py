@@ -1,0 +1,40 @@
+"""Which process of which machine: a process id alone is given to others once its process has ended."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import psutil
+
+_PROC = Path("/proc")
+
+
+def machine() -> str:
+    """Return what tells this machine since its last start, and this container on it, from all others."""
+    try:
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot}/{os.readlink(_PROC / 'self/ns/pid')}"
+    except OSError:
+        return f"{os.uname().nodename}/{psutil.boot_time():.0f}"
+
+
+def started(pid: int) -> str:
+    """Return when the process *pid* of this machine began, in a unit of its own; empty when it does not live."""
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return ""
+        return _ticks(pid) or f"{process.create_time():.2f}"
+    except psutil.Error:
+        return ""
+
+
+def _ticks(pid: int) -> str:
+    """Return the start in ticks since the machine's, which a change of the machine's clock does not move."""
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    # The name of the program stands in parentheses and may hold anything; the start is the 22nd field.
+    return stat.rpartition(")")[2].split()[19]

@@ -1,0 +1,273 @@
+"""One gateway at a time works on a registry: the next one waits, takes over, or is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mt_core.app import process_identity
+from mt_core.app.lease import RegistryLease, lease_of
+from mt_core.errors import MtError, RegistryError, RegistryInUse
+from mt_core.model.run import RunStatus
+from mt_core.registry.store import SqlRegistry
+from mt_core.tables.gateways import LEASE, ended_owners
+from mt_core.tables.ports import Registry
+from mt_core.testing.fake_clock import FakeClock
+from mt_core.testing.memory_registry import MemoryRegistry
+from mt_core.testing.registry_facts import a_run
+from mt_core.testing.registry_steps import insert_runs
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+FIRST, SECOND = "http://127.0.0.1:8083", "http://127.0.0.1:8084"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class SteppedClock(FakeClock):
+    """A clock on which each wait passes at once, after *on_wait*."""
+
+    def __init__(self, start: datetime) -> None:
+        super().__init__(start)
+        self.on_wait: Callable[[], object] = lambda: None
+
+    def wait_until(self, instant: datetime | None, event: threading.Event) -> bool:
+        assert instant is not None
+        self.advance(max(instant - self.now(), timedelta()))
+        self.on_wait()
+        return event.is_set()
+
+
+@pytest.fixture
+def clock() -> SteppedClock:
+    return SteppedClock(NOW)
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def registry(request: pytest.FixtureRequest, clock: SteppedClock, tmp_path: Path) -> Iterator[Registry]:
+    if request.param == "memory":
+        yield MemoryRegistry(clock)
+        return
+    sqlite = f"sqlite:///{tmp_path}/registry.db"
+    url = sqlite if request.param == "sqlite" else str(request.getfixturevalue("postgres_database"))
+    with closing(SqlRegistry.open(url, clock)) as opened:
+        yield opened
+
+
+class Gateways:
+    """Makes the leases of several gateways on one registry, and notes which were lost."""
+
+    def __init__(self, registry: Registry, clock: SteppedClock) -> None:
+        self.registry, self.clock = registry, clock
+        self.lost: list[MtError] = []
+
+    def lease(self, url: str = FIRST, **facts: object) -> RegistryLease:
+        lease = replace(lease_of(f"owner of {url}", url), **facts)  # type: ignore[arg-type]
+        return RegistryLease(self.registry, lease, clock=self.clock, on_lost=self.lost.append)
+
+    def taken(self, url: str = FIRST, **facts: object) -> RegistryLease:
+        lease = self.lease(url, **facts)
+        assert lease.take(threading.Event())
+        return lease
+
+    def living(self) -> list[str]:
+        with self.registry.transaction() as tx:
+            return [gateway.url for gateway in tx.gateways() if gateway.lives(tx.now())]
+
+
+@pytest.fixture
+def gateways(registry: Registry, clock: SteppedClock) -> Gateways:
+    return Gateways(registry, clock)
+
+
+def test_a_second_gateway_is_refused_with_the_address_of_the_first(gateways: Gateways, clock: SteppedClock) -> None:
+    first = gateways.taken(FIRST, host="here", pid=12, machine="elsewhere")
+    waits: list[None] = []
+    clock.on_wait = lambda: first.renew() if len(waits) == 3 else waits.append(None)
+
+    with pytest.raises(RegistryInUse, match=r"used by the gateway at http://127.0.0.1:8083 \(process 12 on here\)"):
+        gateways.taken(SECOND)
+
+    assert (gateways.living(), gateways.lost) == ([FIRST], [])
+
+
+def test_a_living_lease_is_waited_out_and_said(
+    gateways: Gateways, clock: SteppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateways.taken(FIRST, machine="elsewhere")
+
+    gateways.taken(SECOND)
+
+    assert clock.now() - NOW == LEASE
+    assert gateways.living() == [SECOND]
+    assert [record.getMessage().partition(" (")[0] for record in caplog.records] == [
+        "The registry is held by the gateway at http://127.0.0.1:8083"
+    ]
+
+
+def test_a_gateway_that_is_stopped_while_it_waits_takes_nothing(gateways: Gateways, clock: SteppedClock) -> None:
+    gateways.taken(FIRST, machine="elsewhere")
+    stop = threading.Event()
+    clock.on_wait = stop.set
+    second = gateways.lease(SECOND)
+
+    assert not second.take(stop)
+    second.release()
+
+    assert gateways.living() == [FIRST]
+
+
+def test_a_process_that_has_ended_on_this_machine_is_not_waited_for(gateways: Gateways, clock: SteppedClock) -> None:
+    gateways.taken(FIRST, started="of an earlier process with this id")
+
+    gateways.taken(SECOND)
+
+    assert (clock.now(), gateways.living()) == (NOW, [SECOND])
+
+
+def test_a_process_of_another_machine_counts_as_alive_until_its_lease_ends(
+    gateways: Gateways, clock: SteppedClock
+) -> None:
+    gateways.taken(FIRST, machine="elsewhere", started="long ago")
+
+    gateways.taken(SECOND)
+
+    assert clock.now() - NOW == LEASE
+
+
+def test_a_gateway_that_has_stopped_is_not_waited_for(gateways: Gateways, clock: SteppedClock) -> None:
+    gateways.taken(FIRST).release()
+
+    gateways.taken(SECOND)
+
+    assert (clock.now(), gateways.living()) == (NOW, [SECOND])
+
+
+def test_what_a_gateway_had_leased_is_free_once_its_own_lease_has_ended(gateways: Gateways, registry: Registry) -> None:
+    run = a_run(status=RunStatus.RUNNING, owner=f"owner of {FIRST}", lease_until=NOW + timedelta(hours=1))
+    insert_runs(registry, run)
+    first = gateways.taken(FIRST)
+    with registry.transaction() as tx:
+        before = tx.expired_runs()
+
+    first.release()
+    gateways.taken(SECOND)
+
+    with registry.transaction() as tx:
+        assert (before, tx.expired_runs()) == ([], [run])
+        assert ended_owners(tx) == {f"owner of {FIRST}"}
+
+
+def test_a_gateway_whose_lease_was_taken_ends_itself_naming_the_other(gateways: Gateways, clock: SteppedClock) -> None:
+    first = gateways.taken(FIRST, machine="elsewhere")
+    gateways.taken(SECOND)
+
+    first.renew()
+
+    assert [type(error) for error in gateways.lost] == [RegistryInUse]
+    assert SECOND in str(gateways.lost[0])
+    assert gateways.living() == [SECOND]
+    first.release()
+    assert gateways.living() == [SECOND]
+
+
+def test_a_lease_that_ran_out_is_renewed_when_nobody_took_over(gateways: Gateways, clock: SteppedClock) -> None:
+    first = gateways.taken(FIRST)
+    clock.advance(timedelta(minutes=5))
+
+    first.renew()
+
+    assert (gateways.living(), gateways.lost) == ([FIRST], [])
+
+
+def test_a_gateway_whose_database_is_away_for_longer_than_the_lease_ends_itself(gateways: Gateways) -> None:
+    first = gateways.taken(FIRST)
+    first.renew()
+    first.check()
+    gateways.registry.close()
+
+    for _ in range(3):
+        assert gateways.lost == []
+        with pytest.raises(RegistryError):
+            first.renew()
+        first.check()
+
+    assert [type(error) for error in gateways.lost] == [RegistryError]
+    assert "cannot renew its lease of the registry" in str(gateways.lost[0])
+
+
+def test_a_gateway_whose_database_does_not_answer_ends_itself(gateways: Gateways) -> None:
+    first = gateways.taken(FIRST)
+
+    for _ in range(6):
+        assert gateways.lost == []
+        first.check()
+
+    assert "its database does not answer" in str(gateways.lost[0])
+
+
+OTHER_PROCESS = """
+import sys, threading
+from mt_core.app.lease import RegistryLease, lease_of
+from mt_core.clock import SystemClock
+from mt_core.registry.store import SqlRegistry
+
+lease = lease_of("another process", "http://127.0.0.1:8083")
+held = RegistryLease(SqlRegistry.open(sys.argv[1]), lease, clock=SystemClock(), on_lost=print)
+held.take(threading.Event())
+print("taken", flush=True)
+for _ in sys.stdin:
+    held.renew()
+    print("renewed", flush=True)
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_two_processes_on_one_registry_by_its_own_clock(
+    kind: str, request: pytest.FixtureRequest, clock: SteppedClock, tmp_path: Path
+) -> None:
+    sqlite = f"sqlite:///{tmp_path}/registry.db"
+    url = sqlite if kind == "sqlite" else str(request.getfixturevalue("postgres_database"))
+    command = [sys.executable, "-c", OTHER_PROCESS, url]
+    with (
+        closing(SqlRegistry.open(url)) as registry,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as other,
+    ):
+        assert other.stdout is not None
+        assert other.stdin is not None
+        gateways, said = Gateways(registry, clock), [other.stdout.readline()]
+
+        def renew() -> None:
+            assert other.stdin is not None
+            assert other.stdout is not None
+            other.stdin.write("renew\n")
+            other.stdin.flush()
+            said.append(other.stdout.readline())
+
+        clock.on_wait = renew
+        with pytest.raises(RegistryInUse, match=f"gateway at {FIRST} .process {other.pid} on "):
+            gateways.taken(SECOND)
+        other.kill()
+        other.wait()
+        clock.on_wait = lambda: pytest.fail("a dead process was waited for")
+        gateways.taken(SECOND)
+
+        assert (said, gateways.living()) == (["taken\n", "renewed\n"], [SECOND])
+
+
+def test_a_process_is_known_by_its_start_and_a_dead_one_by_none() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        alive = process_identity.started(process.pid), process_identity.started(process.pid)
+        process.kill()
+    dead = process_identity.started(process.pid)
+
+    assert alive[0] == alive[1] != ""
+    assert process_identity.started(os.getpid()) not in ("", alive[0])
+    assert dead == ""

@@ -21,6 +21,16 @@ WAIT_S = 30
 ENCODING = "UTF8"
 IDLE_TIMEOUT_S = 60
 CONNECT_TIMEOUT_S = 10
+# A connection whose other end went away without a word is given up by the time the gateway's lease runs out: what is sent
+# must be acknowledged, and an idle connection is asked for signs of life. No statement of ours takes a minute.
+SOCKET_OPTIONS = {
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 6_000,
+}
+STATEMENT_TIMEOUT_S = 60
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 # PostgreSQL: whoever has this advisory lock may work on the registry of the database.
@@ -95,7 +105,7 @@ def _sqlite(url: URL) -> Engine:
 
 
 def _postgres(url: URL) -> Engine:
-    arguments = {"connect_timeout": CONNECT_TIMEOUT_S, "fallback_application_name": "freshtable"}
+    arguments = {"connect_timeout": CONNECT_TIMEOUT_S, "fallback_application_name": "freshtable", **SOCKET_OPTIONS}
     try:
         engine = create_engine(
             url,
@@ -123,6 +133,7 @@ def _postgres(url: URL) -> Engine:
         # A process that hangs in a transaction must not stop the others for ever.
         with connection.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = '{WAIT_S}s'")
+            cursor.execute(f"SET statement_timeout = '{STATEMENT_TIMEOUT_S}s'")
             cursor.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_TIMEOUT_S}s'")
         connection.commit()
 
@@ -143,6 +154,9 @@ def _migrate(engine: Engine) -> None:
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     with _migrating, engine.begin() as connection:
         config.attributes["connection"] = connection
+        if connection.dialect.name == "postgresql":
+            # A migration may have a million rows to change.
+            connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
         try:
             command.upgrade(config, "head")
         except CommandError as cause:

@@ -23,6 +23,8 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # How Spark hands rows over to us is agreed: the gateway's reader expects small offsets, whatever a user sets.
 LARGE_VALUES = "spark.sql.execution.arrow.useLargeVarTypes"
 
+# Parameters of PostgreSQL's JDBC driver; its statements in the catalog touch a few rows.
+CATALOG_TIMEOUTS = {"connectTimeout": "10", "socketTimeout": "60", "tcpKeepAlive": "true"}
 _SQLITE = re.compile(r"jdbc:sqlite:(?:file:)?(?P<path>/[^?]*)")
 
 _POOLS = f"""<?xml version="1.0"?>
@@ -145,15 +147,25 @@ def _database(url: str) -> dict[str, str]:
     if _SQLITE.match(url):
         return {"uri": url if "?" in url else f"{url}?busy_timeout={BUSY_TIMEOUT_MS}"}
     parts = urlsplit(url)
+    if url.startswith("jdbc:postgresql:"):
+        address, _, query = url.partition("?")
+        return {"uri": f"{address}?{_with_timeouts(query)}"}
     if not parts.scheme.startswith("postgresql"):
         return {"uri": url}
     host = f"{parts.hostname or 'localhost'}:{parts.port or 5432}"
-    found = {"uri": f"jdbc:postgresql://{host}{parts.path}" + (f"?{parts.query}" if parts.query else "")}
+    found = {"uri": f"jdbc:postgresql://{host}{parts.path}?{_with_timeouts(parts.query)}"}
     if parts.username:
         found["jdbc.user"] = unquote(parts.username)
     if parts.password:
         found["jdbc.password"] = unquote(parts.password)
     return found
+
+
+def _with_timeouts(query: str) -> str:
+    """Return the parameters of a PostgreSQL URL with ours, which end a connection whose other end is silent."""
+    given = {part.partition("=")[0] for part in query.split("&")}
+    ours = [f"{key}={value}" for key, value in CATALOG_TIMEOUTS.items() if key not in given]
+    return "&".join([query, *ours] if query else ours)
 
 
 def _java_options(settings: DriverSettings) -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -303,3 +305,21 @@ def test_a_database_that_cannot_hold_all_texts_is_refused_with_the_way_out(postg
             SqlRegistry.open(postgres_url.rpartition("/")[0] + f"/{name}")
 
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.mark.postgres
+def test_a_connection_to_postgresql_whose_other_end_is_silent_is_given_up(postgres_database: str) -> None:
+    engine = connect(postgres_database)
+    with closing(engine.raw_connection()) as pooled:
+        driver = pooled.driver_connection
+        assert driver is not None
+        with socket.socket(fileno=os.dup(driver.pgconn.socket)) as wire:
+            options = [
+                wire.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+                wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
+                wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT),
+            ]
+        limit = driver.execute("SHOW statement_timeout").fetchone()
+    engine.dispose()
+
+    assert (options, limit) == ([1, 5, 6_000], ("1min",))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from mt_core.errors import JavaMissing
 from mt_core.spark.conf import DriverSettings, launch_conf, prepare_files, spark_conf
 from mt_core.spark.jars import PACKAGES, default_jars_dir, jar_conf, local_jars
 from mt_core.spark.java import check_java, java_version
+
+TIMEOUTS = "connectTimeout=10&socketTimeout=60&tcpKeepAlive=true"
 
 
 def settings(tmp_path: Path, **spark: str) -> DriverSettings:
@@ -55,8 +58,26 @@ def test_a_postgresql_url_becomes_jdbc_with_user_and_password_apart() -> None:
     )
 
     prefix = "spark.sql.catalog.lake."
-    assert conf[f"{prefix}uri"] == "jdbc:postgresql://db.example:5432/lake?sslmode=require"
+    assert conf[f"{prefix}uri"] == f"jdbc:postgresql://db.example:5432/lake?sslmode=require&{TIMEOUTS}"
     assert (conf[f"{prefix}jdbc.user"], conf[f"{prefix}jdbc.password"]) == ("me", "p@ss")
+
+
+@pytest.mark.parametrize(
+    ("url", "uri"),
+    [
+        ("jdbc:postgresql://h/d", f"jdbc:postgresql://h/d?{TIMEOUTS}"),
+        (
+            "jdbc:postgresql://h/d?socketTimeout=0&user=u",
+            "jdbc:postgresql://h/d?socketTimeout=0&user=u&connectTimeout=10&tcpKeepAlive=true",
+        ),
+    ],
+)
+def test_a_silent_connection_of_the_catalog_is_given_up_unless_its_url_says_otherwise(
+    tmp_path: Path, url: str, uri: str
+) -> None:
+    conf = spark_conf(replace(settings(tmp_path), catalog_url=url))
+
+    assert conf["spark.sql.catalog.lake.uri"] == uri
 
 
 def test_no_secret_is_on_the_command_line_of_the_jvm(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ WAYS_OUT: Mapping[str, str] = {
     "QUERY_FAILED": "Correct the query at the position that the message names.",
     "CANCELED": "Nothing: it was asked for. Send the statement again if it was not meant.",
     "STATEMENT_TIMED_OUT": "Give the statement more time: its `executionTimeout`, or `SET 'execution.timeout'` in the session.",
+    "CLUSTER_LOST": "See that the cluster of `spark.master` runs and has free cores; accepted refreshes go on by themselves.",
     "ENGINE_UNAVAILABLE": "Wait as long as `Retry-After` says; accepted refreshes go on by themselves once Spark is back.",
     "ENGINE_FAILED": "Read the cause in the message and in `<home>/logs/spark.log`; a refresh can simply be tried again.",
     "STORAGE_MISSING": "`ALTER MATERIALIZED TABLE … RESUME` makes the storage again and fills it; or DROP the table.",

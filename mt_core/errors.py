@@ -28,6 +28,7 @@
     ├── Canceled                  the work was cancelled on request
     ├── StatementTimedOut         the work took longer than it may
     ├── EngineUnavailable         Spark is starting, or went away
+    │   └── ClusterLost           Spark's cluster takes no work
     ├── EngineError               Spark or the table format failed otherwise
     │   └── StorageMissing        the storage table is not there
     ├── WorkflowError             the workflow scheduler failed (FLIP-448 WorkflowException)
@@ -278,6 +279,12 @@ class EngineUnavailable(MtError):
     code = "ENGINE_UNAVAILABLE"
     http_status = 503
     retry_after_s = 5
+
+
+class ClusterLost(EngineUnavailable):
+    """The cluster that Spark works on took no work for too long; Spark is started on it again until it takes some."""
+
+    code = "CLUSTER_LOST"
 
 
 class EngineError(MtError):

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 from filelock import FileLock, Timeout
 
+from mt_core.app import process_identity
 from mt_core.errors import ConfigError, HomeLocked
 
 log = logging.getLogger(__name__)
@@ -81,12 +82,14 @@ class Home:
             raise ConfigError(
                 f"Home folder {self.paths.folder} cannot be used: {cause.strerror}; choose another with --home."
             ) from cause
-        self._wait_for_jvm(self._read().get("jvm_pid"))
+        holder = self._read()
+        self._wait_for_jvm(holder.get("jvm_pid"), holder.get("jvm_started"))
         self.note(url=None, jvm_pid=None)
 
     def note(self, *, url: str | None, jvm_pid: int | None) -> None:
         """Record who we are, so that others can name us."""
-        holder = {"pid": os.getpid(), "url": url, "jvm_pid": jvm_pid}
+        jvm_started = None if jvm_pid is None else process_identity.started(jvm_pid)
+        holder = {"pid": os.getpid(), "url": url, "jvm_pid": jvm_pid, "jvm_started": jvm_started}
         staged = self.paths.holder.with_suffix(f".{threading.get_ident()}.tmp")
         try:
             staged.write_text(json.dumps(holder), encoding="utf-8")
@@ -126,10 +129,10 @@ class Home:
             "use that one, stop it, or choose another folder with --home."
         )
 
-    def _wait_for_jvm(self, pid: int | None) -> None:
+    def _wait_for_jvm(self, pid: int | None, started: str | None) -> None:
         """Wait until the JVM of a gateway that was killed is gone: it may still be writing."""
         deadline = time.monotonic() + JVM_EXIT_TIMEOUT_S
-        while pid is not None and _is_java(pid):
+        while pid is not None and _is_ours(pid, started):
             if time.monotonic() > deadline:
                 raise HomeLocked(
                     f"Spark (process {pid}) of an earlier gateway still runs on {self.paths.folder}; stop it and start again."
@@ -137,7 +140,10 @@ class Home:
             time.sleep(_POLL_S)
 
 
-def _is_java(pid: int) -> bool:
+def _is_ours(pid: int, started: str | None) -> bool:
+    """Whether *pid* is the JVM that was noted, and not a process that got its id since; an earlier release noted no start."""
+    if started is not None and process_identity.started(pid) != started:
+        return False
     try:
         process = psutil.Process(pid)
         return process.status() != psutil.STATUS_ZOMBIE and "java" in process.name()

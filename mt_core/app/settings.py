@@ -60,6 +60,7 @@ def driver_settings(config: Config, logs: Path, environ: Mapping[str, str]) -> D
         zone=config.text("table.local-time-zone"),
         spark_conf=config.spark,
         environ=environ,
+        lost_after_s=config.duration("sql-gateway.engine.lost-after").total_seconds(),
     )
 
 

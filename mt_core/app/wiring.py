@@ -78,6 +78,7 @@ class Wiring:
             operations=OperationFinder(self.sessions, self.manager.requests, parts.engine.cluster_info),
             runs=self.manager.requests,
             info=ProductInfo(version=__version__),
+            engine_trouble=parts.engine.trouble,
             published=PublishedWorkflows(parts.registry, parts.scheduler.identifier),
         )
 

@@ -113,6 +113,12 @@ SETTINGS: tuple[Setting, ...] = (
         help="How many statements may run at a time.",
     ),
     Setting(
+        key="sql-gateway.engine.lost-after",
+        kind=Kind.DURATION,
+        default="60 s",
+        help="A Spark cluster that takes no work for so long is given up, and Spark is started again until one does; 0: never.",
+    ),
+    Setting(
         key="sql-gateway.result.max-memory",
         kind=Kind.SIZE,
         default="256 mb",

@@ -9,9 +9,12 @@ from mt_core.gateway.schemas import DRAFT_INFO, INFO, VERSIONS, described
 from mt_core.gateway.services import GatewayServices
 from mt_core.gateway.versions import ApiVersion
 
+ENGINE_HEADER = "Freshtable-Engine"
+READY = "READY"
+
 
 def info_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
-    """Return the endpoint that names the product."""
+    """Return the endpoint that names the product; a header says whether Spark takes work, or why it does not."""
     router = APIRouter()
     info = {"productName": services.info.product_name, "version": services.info.version}
     if version.draft:
@@ -19,7 +22,10 @@ def info_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
 
     @router.get("/info", **described("Product and version", DRAFT_INFO if version.draft else INFO))
     async def get_info() -> JsonAnswer:
-        return JsonAnswer(info)
+        trouble = services.engine_trouble()
+        # A header holds one line of Latin-1.
+        text = " ".join(trouble.split()).encode("ascii", "replace").decode("ascii")
+        return JsonAnswer(info, headers={ENGINE_HEADER: text or READY})
 
     return router
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mt_core.access import Token
@@ -25,14 +26,15 @@ class ProductInfo:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayServices:
     """Sessions and what runs in them. `tokens` are the bearer tokens that are let in (none: everybody is who calls the
-    gateway by a loopback address or one of `hosts`); `versions` are the API versions that clients are told of; `published`
-    are the workflows a scheduler outside reads."""
+    gateway by a loopback address or one of `hosts`); `engine_trouble` says why the engine takes no work (empty: it does);
+    `versions` are the API versions that clients are told of; `published` are the workflows a scheduler outside reads."""
 
     sessions: SessionManager
     executor: StatementExecutor
     operations: OperationFinder
     runs: Runs
     info: ProductInfo
+    engine_trouble: Callable[[], str] = lambda: ""
     published: PublishedWorkflows | None = None
     tokens: tuple[Token, ...] = ()
     hosts: tuple[str, ...] = ()

@@ -57,8 +57,9 @@ class RefreshRun:
     and are followed by one for the next of `rest`; `alike` single points before it failed in a row, with `error_before`; its
     attempt is ended at `deadline` (None: never); `request` is what was asked for with `request_key`; `claim` is 0 until a
     worker has claimed it; `vector` is the source vector it read; `decision` is refresh, skip or suspended, and `reason` says
-    why; `request_attempt` is the highest of the attempts, as the requester counts them, that asked for the run;
-    `broken` runs failed because the query cannot be understood any more.
+    why; `excused` attempts ended with Spark's cluster, which is no fault of the run; `broken` runs failed because the query
+    cannot be understood any more; `request_attempt` is the highest of the attempts, as the requester counts them, that asked
+    for the run.
     """
 
     run_id: str
@@ -77,6 +78,7 @@ class RefreshRun:
     options: Mapping[str, str] = field(default_factory=dict)
     status: RunStatus = RunStatus.QUEUED
     attempt: int = 1
+    excused: int | None = None
     claim: int = 0
     owner: str | None = None
     lease_until: datetime | None = None

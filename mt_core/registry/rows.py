@@ -73,6 +73,7 @@ def table_of(row: Row) -> MaterializedTable:
     body["failing"] = _instants(body.get("failing", ()))
     if "covered" in body:
         body["covered"] = tuple((instant_of(first), instant_of(last)) for first, last in body["covered"])
+    _check_known(body, MaterializedTable, f"materialized table {row['table_id']}")
     return MaterializedTable(
         **body | {"definition": TableDefinition.from_json(body["definition"])},
         table_id=row["table_id"],
@@ -115,6 +116,7 @@ def run_of(row: Row) -> RefreshRun:
         body[name] = _maybe_instant(body.get(name))
     if "vector" in body:
         body["vector"] = tuple(body["vector"])
+    _check_known(body, RefreshRun, f"refresh {row['run_id']}")
     return RefreshRun(
         **body,
         **{name: row[name] for name in _PLAIN_RUN_COLUMNS},
@@ -178,6 +180,7 @@ def gateway_row(lease: GatewayLease) -> dict[str, Any]:
 def gateway_of(row: Row) -> GatewayLease:
     """Return the lease of *row*; raises RegistryError for a body of another version."""
     body = _read_body(row["body"], f"gateway {row['owner']}")
+    _check_known(body, GatewayLease, f"gateway {row['owner']}")
     return GatewayLease(**body, owner=row["owner"], lease_until=instant_of(row["lease_until"]))
 
 
@@ -196,6 +199,7 @@ def definition_of(row: Row) -> WorkflowDefinition:
 
 
 def _intent_of(body: Mapping[str, Any]) -> Intent:
+    _check_known(body, Intent, f"a command {body.get('command')}")
     instants = {name: instant_of(body[name]) for name in ("lease_until", "started_at")}
     return Intent(**{**body, **instants})
 
@@ -248,6 +252,16 @@ def _read_body(text: str, owner: str) -> dict[str, Any]:
 
 def _instants(texts: Iterable[str]) -> tuple[datetime, ...]:
     return tuple(map(instant_of, texts))
+
+
+def _check_known(body: Mapping[str, Any], fact: type[Any], owner: str) -> None:
+    """Raise RegistryError for a body with more than *fact* holds: a newer release wrote it."""
+    unknown = sorted(body.keys() - {each.name for each in fields(fact)})
+    if unknown:
+        raise RegistryError(
+            f"The registry's row of {owner} has {', '.join(unknown)}, which this release does not know; use the release "
+            "which wrote it, or a newer one."
+        )
 
 
 def _maybe_text(instant: datetime | None) -> str | None:

@@ -52,7 +52,7 @@ class DriverSettings:
 
     `catalog_url` is `jdbc:sqlite:file:/abs/path` or a PostgreSQL URL (JDBC, or postgresql://user:password@host/db);
     `spark_conf` are the user's `spark.*` settings, which win over ours; `environ` is the process environment, in
-    which Java is looked for.
+    which Java is looked for; a cluster that takes no work for `lost_after_s` (0: for ever) is given up.
     """
 
     catalog_url: str = field(repr=False)
@@ -62,6 +62,7 @@ class DriverSettings:
     zone: str = "UTC"
     spark_conf: Mapping[str, str] = field(default_factory=dict, repr=False)
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    lost_after_s: float = 60.0
 
     @property
     def master(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,9 +15,10 @@ from pyspark.sql import SparkSession
 
 from mt_core.background import BackgroundLoop, attempt
 from mt_core.clock import SystemClock
-from mt_core.errors import Canceled, CommitUnknown, ConfigError, EngineUnavailable, MtError, QueryFailed
+from mt_core.errors import Canceled, ClusterLost, CommitUnknown, ConfigError, EngineUnavailable, MtError, QueryFailed
 from mt_core.spark import jobs
 from mt_core.spark.added_jars import AddedJars
+from mt_core.spark.cluster import LOOK_EVERY_S, ClusterWatch, is_cluster, state_of
 from mt_core.spark.conf import DriverSettings
 from mt_core.spark.failures import LOST, SPARK_ERRORS, translate
 from mt_core.spark.java import check_java
@@ -56,6 +58,7 @@ class SparkDriver:
         self._launch_callbacks: list[Callable[[int], None]] = []
         self._cancels = jobs.JobCancels()
         self.added_jars = AddedJars()
+        self._watch: ClusterWatch | None = None
         self._supervisor = BackgroundLoop("spark-driver", self._supervise, clock=SystemClock())
 
     # ------------------------------------------------------------------------------------------------------------ life
@@ -105,6 +108,13 @@ class SparkDriver:
     @property
     def state(self) -> DriverState:
         return self._state
+
+    def trouble(self) -> str:
+        """Return why no work can be given to Spark, or none is taken; empty when all is well."""
+        if self._state is not DriverState.READY:
+            return self._unavailable().message
+        watch = self._watch
+        return _no_executor(self.settings.master, watch.idle_s) if watch is not None and watch.idle_s else ""
 
     @property
     def generation(self) -> int:
@@ -210,6 +220,8 @@ class SparkDriver:
         return incarnation
 
     def _unavailable(self) -> EngineUnavailable:
+        if isinstance(self._failure, ClusterLost):
+            return ClusterLost(self._failure.message)
         match self._state:
             case DriverState.FAILED if self._failure is not None:
                 return EngineUnavailable(self._failure.message)
@@ -230,13 +242,13 @@ class SparkDriver:
             return error
         # A JVM that does not answer, or has no SparkContext any more, is of no use: `_supervise` sees it end.
         incarnation.process.kill()
-        return EngineUnavailable(LOST)
+        return ClusterLost(self._failure.message) if isinstance(self._failure, ClusterLost) else EngineUnavailable(LOST)
 
     def _supervise(self) -> None:
         """Start a JVM and see it end, or wait for the next try; the supervisor does so again and again."""
         incarnation = self._launch()
         if incarnation is not None:
-            incarnation.process.wait()
+            self._see_end(incarnation)
             self._lose(incarnation)
         elif self._state is DriverState.FAILED:
             self._supervisor.end()
@@ -249,7 +261,47 @@ class SparkDriver:
         except MtError as error:
             self._note_failure(error)
             return None
+        for callback in self._launch_callbacks:
+            attempt("telling of a new JVM", partial(callback, incarnation.process.pid))
+        self._watch = self._watch_of(incarnation)
+        if not self._is_taken(incarnation):
+            return None
         return self._adopt(incarnation)
+
+    def _watch_of(self, incarnation: Incarnation) -> ClusterWatch | None:
+        """Return what watches the cluster; None for a Spark that is its own."""
+        if not is_cluster(self.settings.master):
+            return None
+        look = partial(state_of, incarnation.session.sparkContext)
+        return ClusterWatch(look, lost_after_s=self.settings.lost_after_s)
+
+    def _is_taken(self, incarnation: Incarnation) -> bool:
+        """Wait until the cluster takes work; one that does not is tried again with another JVM."""
+        watch = self._watch
+        while watch is not None and not watch.look():
+            if watch.lost:
+                self._note_failure(_cluster_lost(self.settings))
+            if watch.lost or self._stopping.wait(LOOK_EVERY_S) or incarnation.process.poll() is not None:
+                # Not stopped in order, which asks the cluster.
+                incarnation.process.kill()
+                incarnation.discard()
+                return False
+        return True
+
+    def _see_end(self, incarnation: Incarnation) -> None:
+        """Wait until the JVM has ended, and end it when its cluster is lost."""
+        watch = self._watch
+        if watch is None:
+            incarnation.process.wait()
+            return
+        while not _ended(incarnation.process, LOOK_EVERY_S):
+            watch.look()
+            if watch.lost:
+                self._failure = _cluster_lost(self.settings)
+                log.error("%s", self._failure, extra={"action": "cluster_lost", "master": self.settings.master})
+                incarnation.process.kill()
+                incarnation.process.wait()
+                return
 
     def _note_failure(self, error: MtError) -> None:
         """What another try cannot mend ends here, and is told by who waits; a database that is away may come back."""
@@ -264,8 +316,6 @@ class SparkDriver:
             self._changed.notify_all()
 
     def _adopt(self, incarnation: Incarnation) -> Incarnation | None:
-        for callback in self._launch_callbacks:
-            attempt("telling of a new JVM", partial(callback, incarnation.process.pid))
         with self._changed:
             adopted = not self._stopping.is_set()
             if adopted:
@@ -286,3 +336,22 @@ class SparkDriver:
             self._changed.notify_all()
         log.warning("spark was lost", extra={"action": "spark_lost", "pid": incarnation.process.pid})
         incarnation.discard()
+
+
+def _ended(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _no_executor(master: str, seconds: float) -> str:
+    return f"Spark's cluster {master} has taken no work for {seconds:.0f} s: it has no executor for the gateway"
+
+
+def _cluster_lost(settings: DriverSettings) -> ClusterLost:
+    return ClusterLost(
+        f"{_no_executor(settings.master, settings.lost_after_s)}. Spark is started again until the cluster takes work; "
+        "see that its master and workers run and have free cores."
+    )

@@ -137,6 +137,9 @@ class SparkEngine(RefreshEngine):
     def progress(self, job_id: str) -> Progress | None:
         return self._driver.progress(job_id)
 
+    def trouble(self) -> str:
+        return self._driver.trouble()
+
     def cluster_info(self) -> Mapping[str, str]:
         with self._driver.translating():
             return {"execution.target": str(self._driver.session.sparkContext.master)}

@@ -13,6 +13,7 @@ from typing import Any
 
 from mt_core.errors import (
     Canceled,
+    ClusterLost,
     CommitConflict,
     CommitUnknown,
     EngineError,
@@ -93,7 +94,7 @@ class Attempt:
             return
         except EngineUnavailable as lost:
             yield "release"
-            self._ledger.release(self.claimed, str(lost))
+            self._ledger.release(self.claimed, str(lost), excused=isinstance(lost, ClusterLost))
         self._on_end()
 
     def _steps_to_end(self) -> Steps:

@@ -34,7 +34,7 @@ class Claimed:
 
     @property
     def lost_too_often(self) -> bool:
-        return self.run.attempt > MAX_ATTEMPTS
+        return self.run.attempt - (self.run.excused or 0) > MAX_ATTEMPTS
 
 
 def in_transaction(registry: Registry, work: Callable[[Transaction], T]) -> T:
@@ -205,13 +205,13 @@ class Ledger:
         if after is not None and after is not table:
             tx.replace_table(after)
 
-    def release(self, claimed: Claimed, reason: str) -> None:
-        """Give a held run back to the queue: its process was lost."""
+    def release(self, claimed: Claimed, reason: str, *, excused: bool = False) -> None:
+        """Give a held run back to the queue: its process was lost, or (*excused*) the cluster, as often as that happens."""
 
         def work(tx: Transaction) -> None:
             run = _held(tx, claimed)
             if run is not None:
-                _requeue(tx, run, reason)
+                _requeue(tx, replace(run, excused=(run.excused or 0) + 1) if excused else run, reason)
 
         in_transaction(self.registry, work)
 

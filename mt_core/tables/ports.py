@@ -367,5 +367,8 @@ class RefreshEngine(Protocol):
     def progress(self, job_id: str) -> Progress | None:
         """Return how far the job is, or None when nothing is known."""
 
+    def trouble(self) -> str:
+        """Return why no work can be given to the engine, or none is taken; empty when all is well."""
+
     def cluster_info(self) -> Mapping[str, str]:
         """Return where jobs run, e.g. {"execution.target": "local[*]"}."""

@@ -151,6 +151,8 @@ class Reports:
             "dynamic options": json.dumps(masked(table.dynamic_options), sort_keys=True),
             "query": definition.original_query,
         }
+        if trouble := self._services.engine.trouble():
+            facts["engine"] = trouble
         if table.intent is not None:
             facts["under way"] = (
                 f"{table.intent.command} ({table.intent.step}) since {table.intent.started_at:%H:%M:%S}"

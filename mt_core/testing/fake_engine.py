@@ -338,6 +338,9 @@ class FakeEngine:
     def progress(self, job_id: str) -> Progress | None:
         return None
 
+    def trouble(self) -> str:
+        return "The fake engine is away." if self.away else ""
+
     def cluster_info(self) -> Mapping[str, str]:
         return {"execution.target": "fake"}
 

@@ -12,6 +12,7 @@ import pytest
 from mt_core.errors import RegistryError
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.freshness import Freshness
+from mt_core.model.gateway import GatewayLease
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import (
@@ -123,6 +124,9 @@ DEFINITION = WorkflowDefinition(
 )
 
 CATALOG = CreatedCatalog(name="archive", options={"type": "iceberg", "token": "t"}, comment="old orders")
+GATEWAY = GatewayLease(
+    owner="h/7/x", lease_until=NOON, url="http://127.0.0.1:8083", host="h", machine="boot/pid:[1]", pid=7, started="99"
+)
 
 FACTS: list[tuple[str, Any, Callable[[Any], dict[str, Any]], Callable[[Any], Any]]] = [
     ("materialized_tables", TABLE, rows.table_row, rows.table_of),
@@ -130,6 +134,7 @@ FACTS: list[tuple[str, Any, Callable[[Any], dict[str, Any]], Callable[[Any], Any
     ("tombstones", TOMBSTONE, rows.tombstone_row, rows.tombstone_of),
     ("workflow_definitions", DEFINITION, rows.definition_row, rows.definition_of),
     ("catalogs", CATALOG, rows.catalog_row, rows.catalog_of),
+    ("gateways", GATEWAY, rows.gateway_row, rows.gateway_of),
 ]
 
 
@@ -214,6 +219,17 @@ def test_texts_of_instants_sort_as_the_instants_do() -> None:
     assert sorted(texts) == texts
     assert [rows.instant_of(text) for text in texts] == instants
     assert {len(text) for text in texts} == {27}
+
+
+@pytest.mark.parametrize(("kind", "fact", "row_of", "fact_of"), [FACTS[0], FACTS[1], FACTS[5]])
+def test_a_row_with_more_than_this_release_knows_is_refused_with_the_way_out(
+    kind: str, fact: Any, row_of: Any, fact_of: Any
+) -> None:
+    row = row_of(fact)
+    newer = row | {"body": json.dumps(json.loads(row["body"]) | {"from_the_future": 1})}
+
+    with pytest.raises(RegistryError, match=r"has from_the_future, which this release does not know; use the release"):
+        fact_of(newer)
 
 
 def test_a_body_of_another_version_is_refused_by_name() -> None:

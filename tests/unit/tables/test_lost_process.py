@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mt_core.errors import EngineError, WorkflowError
+from mt_core.errors import ClusterLost, EngineError, WorkflowError
 from mt_core.model.freshness import Freshness
 from mt_core.model.run import RunStatus
 from mt_core.model.table import Column, RefreshStatus
+from mt_core.tables.ledger import MAX_ATTEMPTS
 from mt_core.testing.manager_world import DAILY, ManagerWorld
 from tests.unit.tables.failing_registry import (
     Killed,
@@ -287,3 +288,21 @@ def test_an_alter_whose_columns_cannot_be_appended_keeps_definition_and_columns(
     assert (table.definition, table.rebuild_due, table.intent) == (definition, None, None)
     assert world.engine.storages[table.identifier].columns == columns
     assert len(world.runs()) == 1
+
+
+def test_a_refresh_that_loses_its_cluster_again_and_again_does_not_fail(world: ManagerWorld) -> None:
+    world.sql(DAILY)
+    world.work()
+    world.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": 4}])
+    run, lost = world.manager.requests.request_manual(world.table().identifier, {}, {}), MAX_ATTEMPTS + 2
+
+    for _ in range(lost):
+        world.engine.failing["write"] = ClusterLost("The cluster takes no work.")
+        claimed = world.claim()
+        assert claimed is not None
+        list(world.attempt(claimed))
+        assert world.run(run.run_id).status is RunStatus.QUEUED
+    world.work()
+
+    ended = world.run(run.run_id)
+    assert (ended.status, ended.attempt, ended.excused) == (RunStatus.SUCCEEDED, lost + 1, lost)

@@ -1,0 +1,93 @@
+"""A gateway on a real Spark cluster: executors and the cluster itself die, and what was asked for is done all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from mt_core.client.http import GatewayClient, Refresh
+from mt_core.errors import GatewayError
+from tests.integration.gateway_process import GatewayUnderTest, rows_of, wait_until
+from tests.integration.standalone_cluster import StandaloneCluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
+LOST_AFTER_S = 5
+BACK_S = 180.0
+# Some seconds in eight tasks.
+SLOW = "SELECT count(*) AS n, max(source.v) AS v FROM range(0, 300000000, 1, 8) r CROSS JOIN source WHERE hash(r.id) % 7 = 3"
+
+
+@pytest.fixture(scope="module")
+def gateway(cluster: StandaloneCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
+    settings = (*cluster.settings, f"sql-gateway.engine.lost-after={LOST_AFTER_S} s")
+    gateway = GatewayUnderTest(tmp_path_factory.mktemp("on-cluster") / "home", settings)
+    gateway.start()
+    gateway.sql("CREATE TABLE source (v INT)")
+    gateway.sql("INSERT INTO source VALUES (1)")
+    gateway.sql(f"CREATE MATERIALIZED TABLE kept FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS {SLOW}")
+    yield gateway
+    gateway.stop()
+
+
+def change(gateway: GatewayUnderTest, value: int) -> str:
+    """Change the source, ask for a refresh, and return its handle once it runs on the cluster."""
+    gateway.sql(f"INSERT INTO source VALUES ({value})")
+    with GatewayClient(gateway.url) as client:
+        handle = client.refresh(Refresh(identifier="lake.default.kept"))
+    wait_until(lambda: gateway.run("kept", handle)["status"] == "RUNNING", "the refresh never began")
+    return handle
+
+
+def engine(gateway: GatewayUnderTest) -> str:
+    return httpx.get(f"{gateway.url}/v3/info", timeout=5.0).headers["Freshtable-Engine"]
+
+
+def fact(gateway: GatewayUnderTest, key: str) -> str | None:
+    rows = gateway.sql("DESCRIBE EXTENDED kept")
+    return next((str(row["type"]) for row in rows if row["name"] == key), None)
+
+
+def test_an_executor_that_dies_in_the_middle_of_a_refresh_costs_no_attempt(
+    gateway: GatewayUnderTest, cluster: StandaloneCluster
+) -> None:
+    handle = change(gateway, 2)
+    wait_until(lambda: len(cluster.executors()) == 2, "no executors")
+
+    cluster.kill_executor()
+    run = gateway.wait_ended("kept", handle)
+
+    assert (run["status"], run["attempt"]) == ("SUCCEEDED", 1)
+    assert gateway.published("kept", handle) == 1
+    assert gateway.sql("SELECT v FROM kept") == [{"v": 2}]
+
+
+def test_a_cluster_that_is_lost_is_said_everywhere_and_work_goes_on_once_one_is_back(
+    gateway: GatewayUnderTest, cluster: StandaloneCluster
+) -> None:
+    before = engine(gateway), fact(gateway, "engine")
+    handle = change(gateway, 3)
+
+    cluster.stop()
+    with (
+        GatewayClient(gateway.url) as client,
+        pytest.raises(GatewayError, match="taken no work") as caught,
+    ):
+        rows_of(client, "SELECT count(*) AS n FROM range(0, 1000, 1, 8)")
+    said, told = engine(gateway), fact(gateway, "engine")
+    queued = gateway.run("kept", handle)["status"]
+    cluster.start()
+    wait_until(lambda: engine(gateway) == "READY", "Spark did not come back", BACK_S)
+    run = gateway.wait_ended("kept", handle)
+
+    assert before == ("READY", None)
+    assert cluster.url in str(caught.value)
+    assert f"Spark's cluster {cluster.url} has taken no work for {LOST_AFTER_S} s" in said
+    assert told is not None
+    assert cluster.url in told
+    assert queued == "QUEUED"
+    assert run["status"] == "SUCCEEDED"
+    assert gateway.published("kept", handle) == 1
+    assert gateway.sql("SELECT v FROM kept") == [{"v": 3}]
+    assert "cluster_lost" in (gateway.home / "logs" / "gateway.log").read_text(encoding="utf-8")

@@ -30,7 +30,7 @@ BODY_VERSION = 1
 Row = Mapping[Any, Any]
 
 _TABLE_COLUMNS = frozenset({"table_id", "identifier", "status", "revision", "claim"})
-_SPARSE = frozenset({"failing", "rest", "alike"})
+_SPARSE = frozenset({"failing", "rest", "alike", "broken"})
 _PLAIN_RUN_COLUMNS = frozenset({"run_id", "table_id", "attempt", "claim", "request_key", "owner", "covered_by", "solo"})
 _GATEWAY_COLUMNS = frozenset({"owner", "lease_until"})
 _RUN_COLUMNS = _PLAIN_RUN_COLUMNS | {"kind", "status", "requested_at", "schedule_time", "lease_until"}

@@ -103,7 +103,8 @@ class StatementEngine(Protocol):
     """Runs SQL text in sessions that do not see each other. Raises EngineUnavailable while it starts or after it was lost."""
 
     def wait_ready(self, timeout_s: float) -> bool:
-        """Wait until statements can run; raises EngineUnavailable with the cause if they never will."""
+        """Wait until statements can run; raises EngineUnavailable with the cause if they never will, or not
+        before a lost cluster is back."""
 
     def execute(self, context: SessionContext, sql: str, *, job_id: str) -> StatementResult:
         """Run one statement until its first rows are there; blocks.

@@ -59,6 +59,8 @@ class SparkDriver:
         self._cancels = jobs.JobCancels()
         self.added_jars = AddedJars()
         self._watch: ClusterWatch | None = None
+        # Why statements need not wait: until a cluster takes the driver again.
+        self._lost_cluster: ClusterLost | None = None
         self._supervisor = BackgroundLoop("spark-driver", self._supervise, clock=SystemClock())
 
     # ------------------------------------------------------------------------------------------------------------ life
@@ -108,6 +110,11 @@ class SparkDriver:
     @property
     def state(self) -> DriverState:
         return self._state
+
+    def check_cluster(self) -> None:
+        """Raise ClusterLost from the time the cluster was given up until one takes work again."""
+        if self._lost_cluster is not None:
+            raise ClusterLost(self._lost_cluster.message)
 
     def trouble(self) -> str:
         """Return why no work can be given to Spark, or none is taken; empty when all is well."""
@@ -220,8 +227,8 @@ class SparkDriver:
         return incarnation
 
     def _unavailable(self) -> EngineUnavailable:
-        if isinstance(self._failure, ClusterLost):
-            return ClusterLost(self._failure.message)
+        if self._lost_cluster is not None:
+            return ClusterLost(self._lost_cluster.message)
         match self._state:
             case DriverState.FAILED if self._failure is not None:
                 return EngineUnavailable(self._failure.message)
@@ -242,7 +249,7 @@ class SparkDriver:
             return error
         # A JVM that does not answer, or has no SparkContext any more, is of no use: `_supervise` sees it end.
         incarnation.process.kill()
-        return ClusterLost(self._failure.message) if isinstance(self._failure, ClusterLost) else EngineUnavailable(LOST)
+        return EngineUnavailable(LOST) if self._lost_cluster is None else ClusterLost(self._lost_cluster.message)
 
     def _supervise(self) -> None:
         """Start a JVM and see it end, or wait for the next try; the supervisor does so again and again."""
@@ -280,7 +287,8 @@ class SparkDriver:
         watch = self._watch
         while watch is not None and not watch.look():
             if watch.lost:
-                self._note_failure(_cluster_lost(self.settings))
+                self._lost_cluster = _cluster_lost(self.settings)
+                self._note_failure(self._lost_cluster)
             if watch.lost or self._stopping.wait(LOOK_EVERY_S) or incarnation.process.poll() is not None:
                 # Not stopped in order, which asks the cluster.
                 incarnation.process.kill()
@@ -297,8 +305,8 @@ class SparkDriver:
         while not _ended(incarnation.process, LOOK_EVERY_S):
             watch.look()
             if watch.lost:
-                self._failure = _cluster_lost(self.settings)
-                log.error("%s", self._failure, extra={"action": "cluster_lost", "master": self.settings.master})
+                self._lost_cluster = _cluster_lost(self.settings)
+                log.error("%s", self._lost_cluster, extra={"action": "cluster_lost", "master": self.settings.master})
                 incarnation.process.kill()
                 incarnation.process.wait()
                 return
@@ -320,7 +328,7 @@ class SparkDriver:
             adopted = not self._stopping.is_set()
             if adopted:
                 self._incarnation, self._generation = incarnation, incarnation.generation
-                self._state, self._failure = DriverState.READY, None
+                self._state, self._failure, self._lost_cluster = DriverState.READY, None, None
             self._changed.notify_all()
         if not adopted:
             incarnation.stop()

@@ -48,7 +48,10 @@ class SparkStatements(StatementEngine):
         self._catalogs = SessionCatalogs(driver, self._sessions, shared)
 
     def wait_ready(self, timeout_s: float) -> bool:
-        return self._driver.wait_ready(timeout_s)
+        ready = self._driver.wait_ready(timeout_s)
+        if not ready:
+            self._driver.check_cluster()
+        return ready
 
     def execute(self, context: SessionContext, sql: str, *, job_id: str) -> StatementResult:
         session = self._sessions.session(context)

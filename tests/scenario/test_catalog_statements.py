@@ -75,7 +75,7 @@ def test_a_running_refresh_is_listed_described_and_stopped_as_a_job(gateway: Gat
     listed, described = gateway.rows(session, "SHOW JOBS"), gateway.rows(session, f"DESCRIBE JOB '{'f' * 32}'")
     stopped = gateway.rows(session, f"STOP JOB '{'f' * 32}'")
 
-    assert (listed, described, stopped) == ([row], [row], [["OK"]])
+    assert (listed, described, stopped) == ([row], [[*row, None]], [["OK"]])
     assert gateway.runs.canceled == [run.run_id]
     assert gateway.rows(session, "SHOW JOBS") == []
     assert gateway.rows(session, f"DESCRIBE JOB '{'f' * 32}'")[0][2] == "CANCELED"

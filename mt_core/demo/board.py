@@ -55,7 +55,7 @@ class Board:
             state["refresh mode"],
             str(state["freshness"]).removeprefix("INTERVAL ").replace("'", "").lower(),
             periodic or "-",
-            state["stale for"] or "-",
+            str(state["stale for"] or "-").partition(" (")[0],
             str(self._rows(name, runs)),
             _did(last),
             str(last["error"] or last["reason"] or "") if last else "",

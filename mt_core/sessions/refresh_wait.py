@@ -70,7 +70,10 @@ def _failure(run: RefreshRun, pending: PendingRefresh) -> str:
     table = pending.table
     if pending.outcome.created is not None:
         return (
-            f"Materialized table {table} was created, its first refresh {ended}; "
-            f"correct it and ALTER MATERIALIZED TABLE {table} REFRESH, or DROP it."
+            f"Materialized table {table} was created, its first refresh {ended}; correct the sources and ALTER MATERIALIZED "
+            f"TABLE {table} REFRESH, or correct the query with ALTER MATERIALIZED TABLE {table} AS … or CREATE OR ALTER. "
+            "Each scheduled refresh tries the whole table again; DROP ends that."
         )
+    if not isinstance(pending.statement, RefreshTable):
+        return f"Materialized table {table} was altered, the refresh of all of it {ended}"
     return f"The refresh of materialized table {table} {ended}"

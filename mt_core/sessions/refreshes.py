@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from mt_core.errors import IllegalStatus, MtError, OperationNotFound, QueryBroken, RefreshFailed
 from mt_core.model.run import DONE, RefreshRun, RunStatus
-from mt_core.rowset import STRING_MAP, Column, PageForm, RowSet
+from mt_core.rowset import BIGINT, STRING_MAP, Column, PageForm, RowSet
 from mt_core.sessions.operation import (
     TERMINAL,
     Operation,
@@ -29,15 +29,20 @@ STATUS_OF: Mapping[RunStatus, OperationStatus] = {
     RunStatus.FAILED: OperationStatus.ERROR,
     RunStatus.CANCELED: OperationStatus.CANCELED,
 }
-REFRESH_COLUMNS = (Column(name="job id"), Column(name="cluster info", type=STRING_MAP))
+REFRESH_COLUMNS = (
+    Column(name="job id"),
+    Column(name="cluster info", type=STRING_MAP),
+    Column(name="partitions"),
+    Column(name="rows", type=BIGINT),
+)
 
 ClusterInfo = Callable[[], Mapping[str, str]]
 
 
 def refresh_result(run: RefreshRun, cluster_info: Mapping[str, str]) -> OperationResult:
-    """Return what a refresh shows when it is done: one row of job id and cluster info."""
+    """Return what a refresh shows when it is done: one row of job id and cluster info, as in Flink, with partitions and rows."""
     job_id = run.job_id or run.run_id.replace("-", "")
-    rows = RowSet(columns=REFRESH_COLUMNS, rows=[[job_id, dict(cluster_info)]])
+    rows = RowSet(columns=REFRESH_COLUMNS, rows=[[job_id, dict(cluster_info), str(run.scope), run.rows]])
     return OperationResult(rows=rows, result_kind=ResultKind.SUCCESS_WITH_CONTENT, run=run)
 
 

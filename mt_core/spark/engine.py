@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
-from mt_core.model.table import Column, TableIdentifier
+from mt_core.model.table import Column, Namespace, TableIdentifier
 from mt_core.spark.analysis import QueryAnalysis
 from mt_core.spark.catalogs import Catalogs, active
 from mt_core.spark.columns import check_assignable, stored_type
@@ -82,6 +82,11 @@ class SparkEngine(RefreshEngine):
         with self._working():
             self._catalogs.plugin(identifier.catalog)
             return Names(self._driver.session).relation_exists(identifier.parts)
+
+    def namespace_exists(self, catalog: str, namespace: Namespace) -> bool:
+        with self._working():
+            self._catalogs.plugin(catalog)
+            return Names(self._driver.session).namespace_exists(catalog, namespace)
 
     def create_storage(self, spec: StorageSpec) -> None:
         with self._working():

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.model.table import Column
-from mt_core.spark.catalogs import jvm_of, spark_identifier, state_of
+from mt_core.spark.catalogs import java_strings, jvm_of, spark_identifier, state_of
 from mt_core.spark.columns import columns_of
 from mt_core.spark.conf import SESSION_CATALOG
 
@@ -94,6 +94,10 @@ class Names:
             return True
         plugin = self._manager.catalog(parts[0])
         return bool(plugin.tableExists(spark_identifier(self._session, parts[1:])))
+
+    def namespace_exists(self, catalog: str, namespace: tuple[str, ...]) -> bool:
+        """Return whether a catalog has a namespace."""
+        return bool(self._manager.catalog(catalog).namespaceExists(java_strings(self._session, namespace)))
 
     def function(self, parts: tuple[str, ...]) -> tuple[str, ...] | None:
         """Return the full name of a function that is not built in, or None for one that is."""

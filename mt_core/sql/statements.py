@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from mt_core.model.freshness import Freshness
 from mt_core.model.run import RunStatus
@@ -99,12 +100,23 @@ class AlterQuery:
     query_column: int
 
 
+class DropBehavior(StrEnum):
+    """What becomes of those that read a dropped table."""
+
+    RESTRICT = "RESTRICT"
+    CASCADE = "CASCADE"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropTable:
-    """DROP MATERIALIZED TABLE [IF EXISTS] name."""
+    """DROP MATERIALIZED TABLE [IF EXISTS] name [RESTRICT | CASCADE].
+
+    RESTRICT refuses to drop what other materialized tables read, CASCADE drops them too; without either they stay.
+    """
 
     name: Name
     if_exists: bool = False
+    behavior: DropBehavior | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

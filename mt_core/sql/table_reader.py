@@ -14,6 +14,7 @@ from mt_core.sql.cursor import Cursor
 from mt_core.sql.statements import (
     AlterQuery,
     DescribeTable,
+    DropBehavior,
     DropTable,
     ExplainRefresh,
     RefreshTable,
@@ -69,8 +70,9 @@ def drop(cursor: Cursor, text: str) -> Statement | None:
         return None
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name()
-    cursor.expect_end()
-    return DropTable(name=name, if_exists=if_exists)
+    behavior = next((each for each in DropBehavior if cursor.accept(each.value)), None)
+    cursor.expect_end("RESTRICT, CASCADE, or the end of the statement")
+    return DropTable(name=name, if_exists=if_exists, behavior=behavior)
 
 
 def alter(cursor: Cursor, text: str) -> Statement | None:

@@ -93,18 +93,22 @@ def _redefine(
         services.intents.give_up(table, error)
         raise
 
+    run_id: list[str] = []
+
     def last(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
+        run_id.clear()
         now = _with_freshness(now, new.freshness) if detail["reschedules"] else now
         due = fingerprint_of(new)
         if due == fingerprint_of(now.definition):
             return replace(now, definition=new, intent=None)
         if now.status is RefreshStatus.ACTIVATED:
             run = services.whole_run(now, RunKind.REBUILD, tx.now())
-            services.ledger.request_in(tx, now, run)
+            run_id.append(services.ledger.request_in(tx, now, run).run_id)
         return replace(now, definition=new, rebuild_due=due, intent=None)
 
     services.intents.change(table, last)
-    return CommandOutcome(warnings=(*warnings, *_partition_warnings(seen, new)))
+    told = (*warnings, *_partition_warnings(seen, new))
+    return CommandOutcome(wait_for=run_id[0] if run_id else None, warnings=told)
 
 
 def _partition_warnings(seen: MaterializedTable, new: TableDefinition) -> tuple[str, ...]:

@@ -5,19 +5,48 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from mt_core.errors import MtError, WorkflowError
+from mt_core.errors import MtError, TableBusy, WorkflowError
 from mt_core.model.run import OPEN, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.sql.statements import DropBehavior, DropTable
 from mt_core.tables.commands import CommandOutcome
 from mt_core.tables.intents import found
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.ports import Tombstone, Transaction
+from mt_core.tables.readers import readers_of
 from mt_core.tables.services import TableServices, handler_of
 from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import DeleteRefreshWorkflow
 
 log = logging.getLogger(__name__)
 _FOLDERS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
+
+
+def drop_with_readers(services: TableServices, identifier: TableIdentifier, statement: DropTable) -> CommandOutcome:
+    """Drop a table as *statement* says of the materialized tables that read it: they are dropped too, keep it, or stay."""
+    readers = readers_of(services, identifier)
+    named = ", ".join(str(each) for each in readers)
+    if readers and statement.behavior is DropBehavior.RESTRICT:
+        raise TableBusy(f"{identifier} is read by {named}; DROP them first, or use CASCADE, which drops them too.")
+    cascades = statement.behavior is DropBehavior.CASCADE
+    dependents = _dependents(services, identifier) if cascades else []
+    outcomes = [drop(services, each, if_exists=True) for each in dependents]
+    outcome = drop(services, identifier, if_exists=statement.if_exists)
+    warnings = [warning for each in (*outcomes, outcome) for warning in each.warnings]
+    if readers and not cascades:
+        warnings.append(f"{identifier} is read by {named}; refreshes of those fail until it is there again.")
+    return replace(outcome, warnings=tuple(warnings))
+
+
+def _dependents(services: TableServices, identifier: TableIdentifier) -> list[TableIdentifier]:
+    """Return all that read *identifier*, directly or through others, those first that nothing reads."""
+    found: list[TableIdentifier] = []
+    ahead = [identifier]
+    while ahead:
+        new = [each for each in readers_of(services, ahead.pop()) if each not in found and each != identifier]
+        found += new
+        ahead += new
+    return found[::-1]
 
 
 def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: bool) -> CommandOutcome:

@@ -11,7 +11,7 @@ from mt_core.sql import statements as sql
 from mt_core.tables.alter import alter_query, create_or_alter, set_freshness
 from mt_core.tables.commands import CommandContext, CommandOutcome
 from mt_core.tables.create import create
-from mt_core.tables.drop import drop
+from mt_core.tables.drop import drop_with_readers
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.lifecycle import resume, suspend
 from mt_core.tables.positions import in_statement
@@ -64,8 +64,8 @@ class TableManager:
                 return CommandOutcome(rows=self.refreshes.show(identifier, status, limit))
             case sql.DescribeTable(name=name, extended=extended):
                 return self._describe(_identifier(name, context), extended=extended)
-            case sql.DropTable(name=name, if_exists=if_exists):
-                return self._drop(_identifier(name, context), if_exists=if_exists)
+            case sql.DropTable(name=name):
+                return self._drop(_identifier(name, context), statement)
             case _:
                 return self._on_table(statement, context)
 
@@ -105,10 +105,10 @@ class TableManager:
             return CommandOutcome(passthrough=True)
         return CommandOutcome(rows=self.reports.describe(identifier, extended=extended))
 
-    def _drop(self, identifier: TableIdentifier, *, if_exists: bool) -> CommandOutcome:
+    def _drop(self, identifier: TableIdentifier, statement: sql.DropTable) -> CommandOutcome:
         if self._find(identifier) is None and self._services.engine.relation_exists(identifier):
             raise _not_ours(identifier)
-        return drop(self._services, identifier, if_exists=if_exists)
+        return drop_with_readers(self._services, identifier, statement)
 
     def _find(self, identifier: TableIdentifier) -> MaterializedTable | None:
         return in_transaction(self._services.registry, lambda tx: tx.table_named(identifier))

@@ -328,6 +328,9 @@ class RefreshEngine(Protocol):
     def relation_exists(self, identifier: TableIdentifier) -> bool:
         """Return whether a table or view of that name is in its catalog."""
 
+    def namespace_exists(self, catalog: str, namespace: Namespace) -> bool:
+        """Return whether the catalog has that namespace; raises DefinitionInvalid if there is no such catalog."""
+
     def create_storage(self, spec: StorageSpec) -> None:
         """Create the storage table; harmless if it is there with our table id, TableExists if it is somebody else's."""
 

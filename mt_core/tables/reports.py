@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from mt_core.errors import MtError, StorageMissing
+from mt_core.errors import MtError, StorageMissing, TableNotFound
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.run import DONE, RefreshRun, RunStatus
-from mt_core.model.table import MaterializedTable, Namespace, TableIdentifier
+from mt_core.model.table import MaterializedTable, Namespace, TableIdentifier, display_name
 from mt_core.rowset import BOOLEAN, Column, RowSet
 from mt_core.secrets import masked
 from mt_core.sql.spark_types import in_flink
 from mt_core.sql.statements import ShowMaterializedTables
 from mt_core.tables.commands import CommandContext
-from mt_core.tables.decide import SUSPENDED
 from mt_core.tables.glance import Glance, Glimpse
 from mt_core.tables.handover import cannot_tick
+from mt_core.tables.health import ENDED, health_of, last_run, staleness
 from mt_core.tables.intents import found
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.pages import on_each_page
@@ -31,11 +31,15 @@ _WILDCARDS = {"%": ".*", "_": "."}
 _TEXT = tuple[str, ...]
 TABLE_COLUMNS: _TEXT = (
     "materialized table",
+    "namespace",
     "refresh mode",
     "freshness",
     "status",
     "last refresh",
     "stale for",
+    "health",
+    "last result",
+    "last error",
     "status by",
     "status at",
     "as of",
@@ -53,10 +57,10 @@ class Reports:
 
     def show_tables(self, statement: ShowMaterializedTables, context: CommandContext) -> RowSet:
         """SHOW MATERIALIZED TABLES."""
-        catalog, namespace = _place(statement.namespace, context)
+        place = self._place(statement.namespace, context)
 
         def wanted(_tx: Transaction, tables: Iterable[MaterializedTable]) -> list[MaterializedTable]:
-            return [table for table in tables if _in(table, catalog, namespace) and _like(table, statement)]
+            return [table for table in tables if _in(table, place) and _like(table, statement)]
 
         registry = self._services.registry
         now = in_transaction(registry, lambda tx: tx.now())
@@ -68,6 +72,19 @@ class Reports:
         columns = tuple(Column(name=name) for name in TABLE_COLUMNS)
         return RowSet(columns=columns, rows=on_each_page(registry, rows))
 
+    def _place(self, parts: Sequence[str] | None, context: CommandContext) -> tuple[str, Namespace] | None:
+        """Return catalog and namespace that *parts* mean, None for all; raises TableNotFound when they do not exist."""
+        if not parts:
+            return None
+        catalog, *levels = parts if len(parts) > 1 else (context.catalog, *parts)
+        namespace = tuple(levels)
+        if not self._services.engine.namespace_exists(catalog, namespace):
+            raise TableNotFound(
+                f"Namespace {display_name((catalog, *namespace))} does not exist; SHOW DATABASES IN {catalog} lists those "
+                "there are."
+            )
+        return catalog, namespace
+
     def _glimpses(self, tables: Sequence[MaterializedTable], now: datetime) -> dict[str, Glimpse]:
         """Return what the scheduler says of *tables*, which were read at *now* or later, by their ids."""
         return self._glance.at(tables, now) if tables else {}
@@ -77,15 +94,19 @@ class Reports:
         return self._glimpses([table], now)
 
     def _table_row(self, tx: Transaction, table: MaterializedTable, glimpse: Glimpse | None) -> list[object]:
-        done = _last_done(tx, table)
-        zone = table.definition.zone
+        done, ended = last_run(tx, table, DONE), last_run(tx, table, ENDED)
+        zone, now = table.definition.zone, tx.now()
         return [
             table.identifier.name,
+            display_name(table.identifier.parts[:-1]),
             table.definition.refresh_mode.value,
             str(table.definition.freshness),
             table.status.value,
             show_schedule_time(done.finished_at, zone) if done and done.finished_at else None,
-            _age(tx.now() - fresh_as_of(done)) if done else None,
+            staleness(done, now) if done else None,
+            health_of(table, ended=ended, done=done, now=now),
+            ended.status.value if ended else None,
+            ended.error if ended else None,
             table.status_by,
             show_schedule_time(table.status_at, zone),
             show_schedule_time(glimpse.as_of, zone) if glimpse and glimpse.as_of else None,
@@ -144,7 +165,7 @@ class Reports:
             "workflow": _workflow_text(glimpse, table) + self._problem_of(glimpse, table),
             "last run": _run_text(last, zone) if last else "none",
             "decision": f"{last.decision}: {last.reason}" if last and last.decision else "none",
-            "sources": _sources_text(last),
+            "sources": _sources_text(next((run for run in runs if run.vector), None)),
             "storage": self._storage_text(table),
             "rebuild due": "yes" if table.rebuild_due else "no",
             "options": json.dumps(masked(definition.options), sort_keys=True),
@@ -177,42 +198,8 @@ class Reports:
         return f"{metadata.location} (snapshot {metadata.main})"
 
 
-def _last_done(tx: Transaction, table: MaterializedTable) -> RefreshRun | None:
-    """The newest refresh that is done; those skipped as suspended, of which there may be many, are none."""
-    for limit in (10, None):
-        runs = tx.runs(table_id=table.table_id, statuses=DONE, limit=limit)
-        for run in runs:
-            if run.decision != SUSPENDED:
-                return run
-        if len(runs) < 10:
-            break
-    return None
-
-
-def fresh_as_of(run: RefreshRun) -> datetime:
-    """Return the instant at which the table was true after *run*: when it read its sources."""
-    return run.started_at or run.requested_at
-
-
-def _age(age: timedelta) -> str:
-    seconds = max(0, int(age.total_seconds()))
-    if seconds < 120:
-        return f"{seconds} s"
-    if seconds < 7200:
-        return f"{seconds // 60} min"
-    return f"{seconds // 3600} h" if seconds < 172800 else f"{seconds // 86400} d"
-
-
-def _place(parts: Sequence[str] | None, context: CommandContext) -> tuple[str, Namespace]:
-    if not parts:
-        return context.catalog, context.namespace
-    if len(parts) == 1:
-        return context.catalog, tuple(parts)
-    return parts[0], tuple(parts[1:])
-
-
-def _in(table: MaterializedTable, catalog: str, namespace: Namespace) -> bool:
-    return (table.identifier.catalog, table.identifier.namespace) == (catalog, namespace)
+def _in(table: MaterializedTable, place: tuple[str, Namespace] | None) -> bool:
+    return place is None or (table.identifier.catalog, table.identifier.namespace) == place
 
 
 def _like(table: MaterializedTable, statement: ShowMaterializedTables) -> bool:

@@ -29,7 +29,7 @@ from mt_core.errors import (
     TableExists,
 )
 from mt_core.model.partition import PartitionSpec, Scope
-from mt_core.model.table import Column, TableIdentifier, quoted
+from mt_core.model.table import Column, Namespace, TableIdentifier, display_name, quoted
 from mt_core.tables.ports import (
     AnalysedQuery,
     MetadataChange,
@@ -185,6 +185,10 @@ class FakeEngine:
 
     def relation_exists(self, identifier: TableIdentifier) -> bool:
         return identifier in self.storages or str(identifier) in self.sources
+
+    def namespace_exists(self, catalog: str, namespace: Namespace) -> bool:
+        names = [str(identifier) for identifier in self.storages] + [*self.sources]
+        return any(name.rpartition(".")[0] == display_name((catalog, *namespace)) for name in names)
 
     def _source(self, query: Query) -> tuple[str, FakeSource]:
         name = _parsed(query)["name"].replace("`", "")

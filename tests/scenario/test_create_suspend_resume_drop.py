@@ -19,11 +19,15 @@ def test_a_created_table_is_there_with_its_first_rows_when_create_ends(whole: Wh
     assert whole.sql("SHOW MATERIALIZED TABLES") == [
         {
             "materialized table": "daily",
+            "namespace": "lake.default",
             "refresh mode": "FULL",
             "freshness": "INTERVAL '1' DAY",
             "status": "ACTIVATED",
             "last refresh": "2026-03-01 12:00:00",
             "stale for": "0 s",
+            "health": "OK",
+            "last result": "SUCCEEDED",
+            "last error": None,
             "status by": "CREATE",
             "status at": "2026-03-01 12:00:00",
             "as of": None,
@@ -170,16 +174,42 @@ def test_another_freshness_moves_the_grid(whole: WholeGateway) -> None:
     assert whole.sql("SHOW MATERIALIZED TABLES")[0]["freshness"] == "INTERVAL '1' MINUTE"
 
 
-def test_a_changed_query_rebuilds_the_table(whole: WholeGateway) -> None:
+def test_the_rows_of_a_changed_query_are_there_when_alter_says_ok(whole: WholeGateway) -> None:
     whole.engine.create_source("lake.default.more", [{"ds": "2026-03-01", "amount": 5, "city": "Rome"}])
     whole.sql(DAILY)
 
     whole.sql("ALTER MATERIALIZED TABLE daily AS SELECT * FROM more")
-    whole.wait_quiet()
 
     assert whole.show("kind", "status", "partitions")[1:] == [("REBUILD", "SUCCEEDED", "whole table")]
     assert whole.sql("SELECT * FROM daily") == [{"ds": "2026-03-01", "amount": 5, "city": "Rome"}]
     assert whole.facts()["rebuild due"] == "no"
+
+
+def test_an_alter_whose_refresh_fails_says_so_and_the_next_tick_makes_up_for_it(whole: WholeGateway) -> None:
+    whole.engine.create_source("lake.default.more", [{"ds": "2026-03-01", "amount": 5}])
+    whole.sql(DAILY)
+    whole.engine.failing["write"] = RuntimeError("no executor")
+
+    text = whole.refused("ALTER MATERIALIZED TABLE daily AS SELECT * FROM more")
+    due = whole.facts()["rebuild due"]
+    whole.pass_time(days=1)
+
+    assert text.endswith(
+        "Materialized table lake.default.daily was altered, the refresh of all of it failed: write failed: no executor"
+    )
+    assert (due, whole.facts()["rebuild due"]) == ("yes", "no")
+    assert whole.amounts() == [("2026-03-01", 5)]
+
+
+def test_an_alter_of_a_suspended_table_waits_for_nothing(whole: WholeGateway) -> None:
+    whole.engine.create_source("lake.default.more", [{"ds": "2026-03-01", "amount": 5}])
+    whole.sql(DAILY)
+    whole.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
+
+    answer = whole.sql("ALTER MATERIALIZED TABLE daily AS SELECT * FROM more")
+
+    assert answer == [{"result": "OK"}]
+    assert whole.facts()["rebuild due"] == "yes"
 
 
 def test_drop_leaves_nothing_anywhere_but_the_ledger(whole: WholeGateway) -> None:

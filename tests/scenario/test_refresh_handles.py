@@ -69,10 +69,11 @@ def test_the_result_is_one_row_of_job_id_and_cluster_with_what_the_run_did(whole
 
     page = whole.page(handle)
 
-    [[job_id, cluster]] = page.rows
+    [[job_id, cluster, partitions, rows]] = page.rows
     [snapshot] = whole.show("snapshot")[1:]
-    assert [column.name for column in page.columns] == ["job id", "cluster info"]
+    assert [column.name for column in page.columns] == ["job id", "cluster info", "partitions", "rows"]
     assert (len(job_id), cluster) == (32, {"execution.target": "fake"})
+    assert (partitions, rows) == ("ds=2026-03-01", 1)
     assert page.run == {
         "decision": "refresh",
         "reason": "asked for by hand",

@@ -250,7 +250,7 @@ def test_a_manual_refresh_waits_for_its_run_and_leaves_the_session_free(gateway:
     body = gateway.result(operation).json()
 
     assert (before, meanwhile) == ("RUNNING", [[1]])
-    assert body["results"]["data"] == [{"kind": "INSERT", "fields": ["a" * 32, CLUSTER]}]
+    assert body["results"]["data"] == [{"kind": "INSERT", "fields": ["a" * 32, CLUSTER, "whole table", 3]}]
     assert (body["isQueryResult"], body["resultKind"], body["run"]["rows"]) == (False, "SUCCESS_WITH_CONTENT", 3)
 
 
@@ -314,7 +314,9 @@ def test_a_create_whose_first_refresh_fails_says_that_the_table_is_there(gateway
 
     assert root_cause(answer) == (
         "RefreshFailed: Materialized table lake.default.daily was created, its first refresh failed: no space left; "
-        "correct it and ALTER MATERIALIZED TABLE lake.default.daily REFRESH, or DROP it."
+        "correct the sources and ALTER MATERIALIZED TABLE lake.default.daily REFRESH, or correct the query with ALTER "
+        "MATERIALIZED TABLE lake.default.daily AS … or CREATE OR ALTER. Each scheduled refresh tries the whole table again; "
+        "DROP ends that."
     )
 
 

@@ -147,7 +147,7 @@ def test_a_materialized_table_lives_from_create_to_drop(client: SqlClient) -> No
         ["deep", "MAP<STRING NOT NULL, ARRAY<ROW<`x` BIGINT>>>", "TRUE", "", "", ""],
     ]
     assert "CREATE MATERIALIZED TABLE `lake`.`default`.`daily` (" in answers[5]
-    assert rows(answers[7])[0] == ["job id", "cluster info"]
+    assert rows(answers[7])[0] == ["job id", "cluster info", "partitions", "rows"]
     assert rows(answers[8])[1:] == [["2024-01-01", "1.50"], ["2024-01-02", "2.00"]]
     assert rows(answers[10])[1][3] == "SUSPENDED"
     assert [row[5] for row in rows(answers[13])[1:]] == ["SUCCEEDED"] * 3

@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from mt_core.errors import DefinitionInvalid
+from mt_core.errors import DefinitionInvalid, TableNotFound
+from mt_core.tables.ledger import in_transaction
 from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 
 ORDERS = "lake.default.orders"
@@ -38,17 +39,17 @@ def several(world: ManagerWorld) -> None:
 @pytest.mark.parametrize(
     ("clause", "expected"),
     [
-        ("", ["[odd]", "da*ly", "daily", "daily_2", "dailyx2", "other"]),
+        ("", ["[odd]", "da*ly", "daily", "daily_2", "dailyx2", "other", "totals"]),
+        ("IN default", ["[odd]", "da*ly", "daily", "daily_2", "dailyx2", "other"]),
         ("LIKE 'daily%'", ["daily", "daily_2", "dailyx2"]),
         ("LIKE 'daily_2'", ["daily_2", "dailyx2"]),
         ("LIKE 'da*ly'", ["da*ly"]),
         ("LIKE '[odd]'", ["[odd]"]),
         ("LIKE 'daily?2'", []),
         ("LIKE 'DAILY'", []),
-        ("NOT LIKE '%a%'", ["[odd]", "other"]),
+        ("IN default NOT LIKE '%a%'", ["[odd]", "other"]),
         ("IN sales", ["totals"]),
         ("FROM lake.sales LIKE 't%'", ["totals"]),
-        ("IN lake.nowhere", []),
     ],
 )
 def test_show_lists_the_tables_of_a_namespace_whose_names_are_like_the_pattern(
@@ -57,6 +58,83 @@ def test_show_lists_the_tables_of_a_namespace_whose_names_are_like_the_pattern(
     several(world)
 
     assert names(world, clause) == expected
+
+
+def test_show_of_a_namespace_that_does_not_exist_is_refused(world: ManagerWorld) -> None:
+    text = world.refused(lambda: names(world, "IN lake.nowhere"), TableNotFound)
+
+    assert text == "Namespace lake.nowhere does not exist; SHOW DATABASES IN lake lists those there are."
+
+
+def test_show_tells_the_last_result_the_last_error_and_that_a_table_is_failing(world: ManagerWorld) -> None:
+    world.sql(DAILY)
+    world.work()
+    world.engine.failing["write"] = RuntimeError("no executor")
+    world.sql("ALTER MATERIALIZED TABLE daily REFRESH")
+    world.work()
+    (failing,) = world.show("SHOW MATERIALIZED TABLES")
+    world.sql("ALTER MATERIALIZED TABLE daily REFRESH")
+    world.work()
+
+    (healed,) = world.show("SHOW MATERIALIZED TABLES")
+
+    columns = ("health", "last result", "last error")
+    assert [failing[column] for column in columns] == ["FAILING", "FAILED", "write failed: no executor"]
+    assert [healed[column] for column in columns] == ["OK", "SUCCEEDED", None]
+
+
+def test_a_table_whose_partition_keeps_failing_is_failing_though_its_last_refresh_succeeded(
+    world: ManagerWorld,
+) -> None:
+    world.sql(DAILY)
+    world.work()
+    table = world.table()
+    failing = replace(table, failing=(table.covered_until + timedelta(days=1),))
+    in_transaction(world.registry, lambda tx: tx.replace_table(failing))
+
+    (row,) = world.show("SHOW MATERIALIZED TABLES")
+
+    assert (row["health"], row["last result"]) == ("FAILING", "SUCCEEDED")
+
+
+def test_a_table_that_missed_its_last_schedule_time_is_late_until_it_is_refreshed(world: ManagerWorld) -> None:
+    world.sql(DAILY)
+    world.work()
+    seen = []
+    for _ in range(3):
+        world.pass_days(1)
+        seen.append(world.show("SHOW MATERIALIZED TABLES")[0]["health"])
+    world.tick(world.latest_point())
+    world.work()
+
+    seen.append(world.show("SHOW MATERIALIZED TABLES")[0]["health"])
+
+    assert seen == ["OK", "LATE", "LATE", "OK"]
+
+
+def test_a_suspended_table_is_not_late(world: ManagerWorld) -> None:
+    world.sql(DAILY)
+    world.work()
+    world.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
+    world.pass_days(9)
+
+    suspended = world.show("SHOW MATERIALIZED TABLES")[0]["health"]
+    world.sql("ALTER MATERIALIZED TABLE daily RESUME")
+
+    assert (suspended, world.show("SHOW MATERIALIZED TABLES")[0]["health"]) == (None, "OK")
+
+
+def test_describe_of_a_table_whose_storage_is_gone_says_so_and_keeps_its_sources(world: ManagerWorld) -> None:
+    world.sql(DAILY)
+    world.work()
+    del world.engine.storages[world.table().identifier]
+    world.sql("ALTER MATERIALIZED TABLE daily REFRESH")
+    world.work()
+
+    found = facts(world)
+
+    assert found["storage"] == "missing; ALTER MATERIALIZED TABLE lake.default.daily RESUME makes it again"
+    assert str(found["sources"]).startswith("lake.default.orders")
 
 
 def test_show_tells_how_stale_each_table_is(world: ManagerWorld) -> None:
@@ -71,11 +149,15 @@ def test_show_tells_how_stale_each_table_is(world: ManagerWorld) -> None:
 
     assert never == {
         "materialized table": "daily",
+        "namespace": "lake.default",
         "refresh mode": "FULL",
         "freshness": "INTERVAL '1' DAY",
         "status": "ACTIVATED",
         "last refresh": None,
         "stale for": None,
+        "health": "OK",
+        "last result": None,
+        "last error": None,
         "status by": "CREATE",
         "status at": "2026-03-01 12:00:00",
         "as of": None,
@@ -98,8 +180,12 @@ def test_a_skipped_refresh_makes_a_table_fresh_and_one_skipped_as_suspended_does
 
     (row,) = world.show("SHOW MATERIALIZED TABLES")
 
-    assert fresh == "0 s"
-    assert (row["status"], row["last refresh"], row["stale for"]) == ("SUSPENDED", "2026-03-02 12:00:00", "15 d")
+    assert fresh == "0 s (only ds=2026-03-01)"
+    assert (row["status"], row["last refresh"], row["stale for"]) == (
+        "SUSPENDED",
+        "2026-03-02 12:00:00",
+        "15 d (only ds=2026-03-01)",
+    )
 
 
 def test_show_refreshes_gives_the_ledger_newest_first(world: ManagerWorld) -> None:

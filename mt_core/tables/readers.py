@@ -1,0 +1,49 @@
+"""Readers: the materialized tables whose queries read a table, directly or through views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from mt_core.errors import MtError
+from mt_core.model.run import RefreshRun
+from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.tables.pages import on_each_page
+from mt_core.tables.ports import Transaction
+from mt_core.tables.services import TableServices, query_of
+
+_RECENT = 5
+
+
+def readers_of(services: TableServices, identifier: TableIdentifier) -> list[TableIdentifier]:
+    """Return the other materialized tables that read *identifier*, ordered by name.
+
+    The sources of a table are those that its latest refresh read; one that was never refreshed is analysed.
+    """
+    found = on_each_page(services.registry, partial(_with_sources, identifier=identifier))
+    name = str(identifier)
+    return [
+        table.identifier
+        for table, sources in found
+        if name in (_analysed(services, table) if sources is None else sources)
+    ]
+
+
+def _with_sources(
+    tx: Transaction, tables: Iterable[MaterializedTable], identifier: TableIdentifier
+) -> list[tuple[MaterializedTable, set[str] | None]]:
+    others = (table for table in tables if table.identifier != identifier)
+    return [(table, _read_by(table, tx.runs(table_id=table.table_id, limit=_RECENT))) for table in others]
+
+
+def _read_by(table: MaterializedTable, runs: Sequence[RefreshRun]) -> set[str] | None:
+    vector = next((run.vector for run in runs if run.vector), None)
+    return None if vector is None else {str(source["name"]) for source in vector}
+
+
+def _analysed(services: TableServices, table: MaterializedTable) -> set[str]:
+    try:
+        return {source.name for source in services.engine.read_vector(query_of(table.definition)).sources}
+    except MtError:
+        # A query that cannot be read any more keeps nobody from dropping what it once named.
+        return set()

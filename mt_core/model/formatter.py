@@ -50,6 +50,37 @@ def format_instant(instant: datetime, pattern: str, zone: str) -> str:
     return str(format_datetime(instant, pattern, tzinfo=zone_named(zone), locale="en"))
 
 
+def is_formatted(text: str, pattern: str) -> bool:
+    """Whether *text* is what a checked pattern shows for some instant."""
+    found, place = "", 0
+    for part in _PARTS.finditer(pattern):
+        found += re.escape(pattern[place : part.start()])
+        literal = part["literal"]
+        found += (
+            re.escape(literal[1:-1].replace("''", "'") or "'")
+            if literal
+            else _field_expression(part["letter"], len(part["field"]))
+        )
+        place = part.end()
+    return re.fullmatch(found + re.escape(pattern[place:]), text, re.ASCII) is not None
+
+
+def _field_expression(letter: str, length: int) -> str:
+    """Return the expression of the values that a field shows; a short one leaves leading zeros out."""
+    if letter == "M" and length > 2:
+        return "[A-Z][a-z]{2}" if length == 3 else "[A-Z][a-z]+"
+    if letter == "y":
+        return r"\d\d" if length == 2 else rf"\d{{{max(length, 4) if length > 1 else 1},}}"
+    if letter == "S":
+        return rf"\d{{{length}}}"
+    zero = "0?" if length == 1 else "0"
+    return {
+        "M": f"({zero}[1-9]|1[0-2])",
+        "d": f"({zero}[1-9]|[12][0-9]|3[01])",
+        "H": f"({zero}[0-9]|1[0-9]|2[0-3])",
+    }.get(letter, f"({zero}[0-9]|[1-5][0-9])")
+
+
 def partitions_of(
     schedule_time: datetime, freshness: Freshness, zone: str, formatters: Mapping[str, str]
 ) -> PartitionSpec:

@@ -1,4 +1,4 @@
-"""Partition specs and scopes: which part of a table a run refreshes. Values are strings, as Flink has it."""
+"""Partition specs and scopes: which part of a table a run refreshes. Values are strings, as Flink has it, or NULL (None)."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ from dataclasses import dataclass
 from typing import Any
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class PartitionSpec:
     """Some partition columns with their values; a partial spec means every partition that agrees with it."""
 
-    items: tuple[tuple[str, str], ...]
+    items: tuple[tuple[str, str | None], ...]
 
     @classmethod
-    def of(cls, values: Mapping[str, str]) -> PartitionSpec:
-        return cls(tuple(sorted(values.items())))
+    def of(cls, values: Mapping[str, str | None]) -> PartitionSpec:
+        return cls(tuple(sorted(values.items(), key=lambda item: item[0])))
+
+    def __lt__(self, other: PartitionSpec) -> bool:
+        return self._place < other._place
+
+    @property
+    def _place(self) -> tuple[tuple[str, bool, str], ...]:
+        return tuple((key, value is not None, value or "") for key, value in self.items)
 
     def __str__(self) -> str:
-        return "/".join(f"{key}={value}" for key, value in self.items)
+        return "/".join(f"{key} IS NULL" if value is None else f"{key}={value}" for key, value in self.items)
 
     def covers(self, other: PartitionSpec) -> bool:
         """Whether every partition of *other* is one of ours."""
@@ -58,7 +65,7 @@ class Scope:
     def overlaps(self, spec: PartitionSpec) -> bool:
         return self.specs is None or any(own.overlaps(spec) for own in self.specs)
 
-    def to_json(self) -> list[dict[str, str]] | None:
+    def to_json(self) -> list[dict[str, str | None]] | None:
         """Shape: null for the whole table, else a list of {column: value}."""
         return None if self.specs is None else [dict(spec.items) for spec in sorted(self.specs)]
 

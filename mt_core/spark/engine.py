@@ -133,6 +133,10 @@ class SparkEngine(RefreshEngine):
                 return
             yield snapshot
 
+    def partition_values(self, query: Query, identifier: TableIdentifier, column: str) -> frozenset[str | None]:
+        with self._working():
+            return self._writes.partition_values(query, identifier, column)
+
     def write(self, write: Write) -> Staged:
         return self._writes.write(write)
 

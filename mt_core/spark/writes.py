@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from functools import reduce
+from uuid import uuid4
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +15,7 @@ from pyspark.sql.functions import col, lit
 
 from mt_core.errors import EngineError, QueryFailed, RequestInvalid, SourcesChanged
 from mt_core.model.partition import PartitionSpec, Scope
-from mt_core.model.table import Column, quoted
+from mt_core.model.table import Column, TableIdentifier, quoted
 from mt_core.spark.catalogs import Catalogs, active
 from mt_core.spark.columns import spelled
 from mt_core.spark.conf import REFRESH_POOL
@@ -23,7 +24,7 @@ from mt_core.spark.driver import SparkDriver
 from mt_core.spark.metadata import RUN_ID
 from mt_core.spark.sources import SourceVersions
 from mt_core.tables.options import execution_settings, write_options
-from mt_core.tables.ports import Staged, Write
+from mt_core.tables.ports import Query, Staged, Write
 from mt_core.tables.shape import stored_order
 
 BRANCH_SELECTOR = "branch_"
@@ -54,6 +55,14 @@ class StagedWrites:
                 ) from cause
             # Line and position would be those of the pinned text, which nobody wrote.
             raise QueryFailed(cause.message, error_class=cause.error_class) from cause
+
+    def partition_values(self, query: Query, table: TableIdentifier, column: str) -> frozenset[str | None]:
+        """Return the values of a partition column that the query gives now, and those that the table has."""
+        session = self._contexts.session(query)
+        with self._driver.run_tagged(uuid4().hex, REFRESH_POOL, f"partitions of {table}"), active(session):
+            name = quoted(column)
+            given = session.sql(query.text).select(name).union(session.table(table.sql).select(name)).distinct()
+            return frozenset(row[0] for row in given.collect())
 
     def _staged(self, write: Write) -> Staged:
         # The settings of one refresh hold where it runs, not where its query is understood.
@@ -100,7 +109,7 @@ def _shaped(rows: DataFrame, write: Write) -> DataFrame:
 
 
 def _predicate(scope: Scope, columns: Sequence[Column]) -> SparkColumn | None:
-    """Return the condition of exactly *scope*, or None for the whole table. Rows whose partition is NULL match nothing."""
+    """Return the condition of exactly *scope*, or None for the whole table."""
     if scope.specs is None:
         return None
     known = {column.name.lower(): column for column in columns}
@@ -120,7 +129,8 @@ def _of_spec(spec: PartitionSpec, known: Mapping[str, Column]) -> SparkColumn:
     terms = []
     for name, value in spec.items:
         column = _column(known, name)
-        terms.append(col(quoted(column.name)) == _literal(column, value))
+        named = col(quoted(column.name))
+        terms.append(named.isNull() if value is None else named == _literal(column, value))
     return reduce(lambda left, right: left & right, terms, lit(True))
 
 

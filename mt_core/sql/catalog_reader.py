@@ -80,7 +80,7 @@ def show_columns(cursor: Cursor, text: str) -> CatalogStatement | None:
 
 def show_partitions(cursor: Cursor, text: str) -> CatalogStatement | None:
     name = cursor.name("a table")
-    partition = cursor.partition() if cursor.accept("PARTITION") else {}
+    partition = cursor.partition_spec() if cursor.accept("PARTITION") else {}
     cursor.expect_end("PARTITION (…), or the end of the statement")
     return ShowPartitions(name=name, partition=partition)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from mt_core.errors import SqlSyntaxError
+from mt_core.model.partition_values import PartitionValues, ValueRange
 from mt_core.tokens import Lines, Token, TokenKind, end_of_statement, significant
 
 
@@ -142,19 +144,73 @@ class Cursor:
         self.entries(item, "the options", empty=True)
         return found
 
-    def partition(self) -> Mapping[str, str]:
-        """Read `(column = 'value', …)`; a column given twice is refused."""
+    def partition_spec(self) -> Mapping[str, str]:
+        """Read `(column = 'value', …)` and nothing more."""
         found: dict[str, str] = {}
+        for column, values in self.partition().items():
+            if not isinstance(values, str):
+                raise self.refusal(f"partition column {column} takes one value here")
+            found[column] = values
+        return found
+
+    def partition(self) -> Mapping[str, PartitionValues]:
+        """Read `(column = 'value', …)`, also with IN lists, ranges and NULL; a column given twice is refused."""
+        found: dict[str, PartitionValues] = {}
 
         def item() -> None:
             if (token := self.peek()) and token.value in found:
                 raise self.refusal(f"partition column {token.value} is given twice")
             column = self.identifier("a partition column")
-            self.expect_symbol("=")
-            found[column] = self._partition_value(column)
+            found[column] = self._partition_values(column)
 
         self.entries(item, "the partition")
         return found
+
+    def _partition_values(self, column: str) -> PartitionValues:
+        if self.accept("IS", "NULL"):
+            return (None,)
+        if self.accept("IN"):
+            listed: list[str | None] = []
+            self.entries(lambda: listed.append(self._value_or_null(column)), "the values")
+            return tuple(listed)
+        if self.accept("BETWEEN"):
+            lower = self._partition_value(column)
+            self.expect("AND")
+            return ValueRange(lower=lower, upper=self._partition_value(column))
+        if self._comparison():
+            return self._range(column)
+        self.expect_symbol("=")
+        value = self._value_or_null(column)
+        return (None,) if value is None else value
+
+    def _range(self, column: str) -> ValueRange:
+        """Read `>= 'a' [AND column < 'b']`."""
+        found = ValueRange()
+        while sign := self._comparison():
+            for symbol in sign:
+                self.expect_symbol(symbol)
+            value, included = self._partition_value(column), sign.endswith("=")
+            if (found.lower if sign[0] == ">" else found.upper) is not None:
+                raise self.refusal(f"partition column {column} has two such bounds")
+            if sign[0] == ">":
+                found = replace(found, lower=value, lower_included=included)
+            else:
+                found = replace(found, upper=value, upper_included=included)
+            if self.keyword() == "AND" and (token := self.peek(1)) and token.value.lower() == column.lower():
+                self._next += 2
+            else:
+                break
+        return found
+
+    def _comparison(self) -> str:
+        """The sign <, <=, > or >= that comes next, empty for anything else."""
+        first, second = self.peek(), self.peek(1)
+        if first is None or first.text not in ("<", ">"):
+            return ""
+        return first.text + ("=" if second is not None and second.text == "=" else "")
+
+    def _value_or_null(self, column: str) -> str | None:
+        return None if self.accept("NULL") else self._partition_value(column)
 
     def _partition_value(self, column: str) -> str:
         token = self.peek()

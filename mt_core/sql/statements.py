@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mt_core.model.freshness import Freshness
+from mt_core.model.partition_values import PartitionValues
 from mt_core.model.run import RunStatus
 from mt_core.model.table import Namespace, RefreshMode, TableIdentifier
 
@@ -79,7 +80,7 @@ class RefreshTable:
     """ALTER MATERIALIZED TABLE name REFRESH [PARTITION (…)]; no partitions mean the whole table."""
 
     name: Name
-    partitions: Mapping[str, str] = field(default_factory=dict)
+    partitions: Mapping[str, PartitionValues] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +160,7 @@ class ExplainRefresh:
     """EXPLAIN REFRESH name [PARTITION (…)]."""
 
     name: Name
-    partitions: Mapping[str, str] = field(default_factory=dict)
+    partitions: Mapping[str, PartitionValues] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from mt_core.errors import DefinitionInvalid, Unsupported
-from mt_core.model.formatter import check_pattern, format_instant, partitions_of
+from mt_core.model.formatter import check_pattern, format_instant, is_formatted, partitions_of
 from mt_core.model.freshness import Freshness, derive_refresh_mode, grid_of
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.table import FORMATTER_PREFIX, Column, RefreshMode, TableDefinition, TableIdentifier, quoted
@@ -245,7 +245,7 @@ def check_appended(table: TableIdentifier, old: Sequence[Column], new: Sequence[
 
 
 def check_partition_spec(
-    identifier: TableIdentifier, definition: TableDefinition, spec: Mapping[str, str]
+    identifier: TableIdentifier, definition: TableDefinition, spec: Mapping[str, str], *, formatted: bool = True
 ) -> dict[str, str]:
     """Return *spec* with columns spelt as the table spells them; raises DefinitionInvalid for a key that cannot be used."""
     by_lower = {key.lower(): key for key in definition.partition_keys}
@@ -263,6 +263,12 @@ def check_partition_spec(
             raise DefinitionInvalid(
                 f"PARTITION ({key} = '{value}'): only string partition columns can be named, {column} of {identifier} is "
                 f"{types[column].upper()}; refresh the whole table instead."
+            )
+        pattern = definition.date_formatters.get(column)
+        if formatted and pattern is not None and not is_formatted(value, pattern):
+            raise DefinitionInvalid(
+                f"PARTITION ({key} = '{value}'): the partitions of {identifier} are named by the date-formatter '{pattern}', "
+                "and this is not such a value."
             )
         if checked.setdefault(column, value) != value:
             raise DefinitionInvalid(f"PARTITION ({key} = '{value}'): {column} of {identifier} is given twice.")

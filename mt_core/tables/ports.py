@@ -331,6 +331,9 @@ class RefreshEngine(Protocol):
     def namespace_exists(self, catalog: str, namespace: Namespace) -> bool:
         """Return whether the catalog has that namespace; raises DefinitionInvalid if there is no such catalog."""
 
+    def partition_values(self, query: Query, identifier: TableIdentifier, column: str) -> frozenset[str | None]:
+        """Return the values of a partition column (None: NULL) that *query* gives now, and those in the storage table."""
+
     def create_storage(self, spec: StorageSpec) -> None:
         """Create the storage table; harmless if it is there with our table id, TableExists if it is somebody else's."""
 

@@ -8,16 +8,17 @@ from functools import partial
 
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.freshness import grid_of
-from mt_core.model.partition import WHOLE, PartitionSpec, Scope
+from mt_core.model.partition import WHOLE, Scope
+from mt_core.model.partition_values import PartitionValues
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.rowset import BIGINT, INT, STRING, Column, RowSet
 from mt_core.tables.decide import decide
-from mt_core.tables.definition import check_partition_spec
 from mt_core.tables.due import due_share, scope_of
 from mt_core.tables.fingerprint import fingerprint_of
 from mt_core.tables.intents import found
 from mt_core.tables.ledger import in_transaction
+from mt_core.tables.named_partitions import scope_named
 from mt_core.tables.periodic import with_spans
 from mt_core.tables.ports import Transaction
 from mt_core.tables.requests import refuse_initializing
@@ -50,7 +51,7 @@ class RefreshReports:
             before = str(page[-1][0])
         return RowSet(columns=_LEDGER_COLUMNS, rows=rows)
 
-    def explain(self, identifier: TableIdentifier, partitions: Mapping[str, str]) -> RowSet:
+    def explain(self, identifier: TableIdentifier, partitions: Mapping[str, PartitionValues]) -> RowSet:
         """EXPLAIN REFRESH: what a refresh would do now, and why, without doing it."""
         table = self._services.intents.current(identifier)
         refuse_initializing(table)
@@ -74,10 +75,9 @@ class RefreshReports:
         ]
         return RowSet(columns=(Column(name="result"),), rows=[["\n".join(lines)]])
 
-    def _scope_now(self, table: MaterializedTable, partitions: Mapping[str, str]) -> tuple[Scope, str]:
+    def _scope_now(self, table: MaterializedTable, partitions: Mapping[str, PartitionValues]) -> tuple[Scope, str]:
         if partitions:
-            spec = check_partition_spec(table.identifier, table.definition, partitions)
-            return Scope.of([PartitionSpec.of(spec)]), "as asked"
+            return scope_named(self._services, table, partitions), "as asked"
         if table.rebuild_due is not None or not table.definition.date_formatters:
             return WHOLE, "rebuild due" if table.rebuild_due else "no date-formatter"
 

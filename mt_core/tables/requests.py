@@ -17,6 +17,7 @@ from mt_core.errors import (
 )
 from mt_core.model.formatter import parse_schedule_time
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
+from mt_core.model.partition_values import PartitionValues
 from mt_core.model.run import OPEN, TERMINAL, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifier
 from mt_core.sql.parser import parse_name
@@ -26,6 +27,7 @@ from mt_core.tables.definition import check_partition_spec
 from mt_core.tables.due import scope_of
 from mt_core.tables.intents import found
 from mt_core.tables.ledger import in_transaction
+from mt_core.tables.named_partitions import scope_named
 from mt_core.tables.options import acting, check_dynamic_options, check_execution_config
 from mt_core.tables.ports import Progress, Transaction
 from mt_core.tables.services import TableServices
@@ -70,17 +72,20 @@ class RefreshRequests:
     def request_manual(
         self,
         identifier: TableIdentifier,
-        partitions: Mapping[str, str],
+        partitions: Mapping[str, PartitionValues],
         options: Mapping[str, str],
         *,
         requested_by: str | None = None,
     ) -> RefreshRun:
         """Queue what ALTER MATERIALIZED TABLE … REFRESH asks for."""
+        seen = self._services.intents.current(identifier)
+        refuse_initializing(seen)
+        scope = scope_named(self._services, seen, partitions)
 
         def work(tx: Transaction) -> RefreshRun:
             table = found(tx, identifier)
             refuse_initializing(table)
-            run = replace(self._manual(table, partitions, options, tx.now()), requested_by=requested_by)
+            run = replace(self._manual(table, scope, options, tx.now()), requested_by=requested_by)
             return self._services.ledger.request_in(tx, table, run)
 
         run = in_transaction(self._services.registry, work)
@@ -89,7 +94,9 @@ class RefreshRequests:
 
     def _run_of(self, table: MaterializedTable, request: RefreshRequest, now: datetime) -> RefreshRun:
         if not request.is_periodic:
-            run = self._manual(table, request.static_partitions, _options_of(table, request), now)
+            spec = check_partition_spec(table.identifier, table.definition, request.static_partitions)
+            scope = Scope.of([PartitionSpec.of(spec)]) if spec else WHOLE
+            run = self._manual(table, scope, _options_of(table, request), now)
             return replace(run, request_key=request.request_key, request_attempt=request.attempt)
         if request.static_partitions:
             raise RequestInvalid(
@@ -114,15 +121,12 @@ class RefreshRequests:
             options=_options_of(table, request),
         )
 
-    def _manual(
-        self, table: MaterializedTable, partitions: Mapping[str, str], options: Mapping[str, str], now: datetime
-    ) -> RefreshRun:
-        spec = check_partition_spec(table.identifier, table.definition, partitions)
+    def _manual(self, table: MaterializedTable, scope: Scope, options: Mapping[str, str], now: datetime) -> RefreshRun:
         return RefreshRun(
             run_id=self._services.new_id(),
             table_id=table.table_id,
             kind=RunKind.MANUAL,
-            scope=Scope.of([PartitionSpec.of(spec)]) if spec else WHOLE,
+            scope=scope,
             requested_at=now,
             options=options,
         )

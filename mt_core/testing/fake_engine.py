@@ -44,7 +44,7 @@ from mt_core.tables.ports import (
     Write,
 )
 from mt_core.tables.shape import stored_order
-from mt_core.testing.fake_tables import FakeSource, FakeStorage, Row, StoredSnapshot
+from mt_core.testing.fake_tables import FakeSource, FakeStorage, Row, StoredSnapshot, inside, text_of
 
 _SELECT = re.compile(r"(?is)^\s*select\s+(?P<columns>\*|[\w`, ]+)\s+from\s+(?P<name>[\w.`]+)\s*$")
 
@@ -190,6 +190,10 @@ class FakeEngine:
         names = [str(identifier) for identifier in self.storages] + [*self.sources]
         return any(name.rpartition(".")[0] == display_name((catalog, *namespace)) for name in names)
 
+    def partition_values(self, query: Query, identifier: TableIdentifier, column: str) -> frozenset[str | None]:
+        source = self._source(query)[1]
+        return frozenset(text_of(row.get(column)) for row in (*source.versions[source.current], *self.rows(identifier)))
+
     def _source(self, query: Query) -> tuple[str, FakeSource]:
         name = _parsed(query)["name"].replace("`", "")
         full = name if name.count(".") == 2 else f"{query.catalog}.{'.'.join(query.namespace)}.{name}"
@@ -320,9 +324,9 @@ class FakeEngine:
             version = (write.vector.sources[0].version or {})["at"]
             names = stored_order(write.table, _selected(write.query, source), write.columns, write.query_types)
             read = ({name: row.get(name) for name in names} for row in source.versions[version])
-            rows = tuple(row for row in read if _inside(row, write.scope))
+            rows = tuple(row for row in read if inside(row, write.scope))
             before = storage.snapshots[head].rows if head is not None else ()
-            kept = tuple(row for row in before if not _inside(row, write.scope))
+            kept = tuple(row for row in before if not inside(row, write.scope))
             facts = _facts(self._next_id(), write)
             storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, head, (*kept, *rows))
             storage.branches[write.branch] = facts.snapshot_id
@@ -391,9 +395,3 @@ def _facts(snapshot_id: str, write: Write) -> Snapshot:
         sources=summary["freshtable.sources"],
         fingerprint=summary["freshtable.fingerprint"],
     )
-
-
-def _inside(row: Row, scope: Scope) -> bool:
-    if scope.specs is None:
-        return True
-    return any(all(str(row.get(key)) == value for key, value in spec.items) for spec in scope.specs)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mt_core.model.partition import Scope
 from mt_core.model.table import Column
 from mt_core.tables.ports import Snapshot, StorageSpec
 
@@ -54,3 +55,15 @@ class FakeStorage:
     last_run: str | None = None
     branches: dict[str, str] = field(default_factory=dict)
     generation: int = 0
+
+
+def text_of(value: object) -> str | None:
+    """Return a value as partitions name it, None for NULL."""
+    return None if value is None else str(value)
+
+
+def inside(row: Row, scope: Scope) -> bool:
+    """Whether a row belongs to the partitions of *scope*."""
+    if scope.specs is None:
+        return True
+    return any(all(text_of(row.get(key)) == value for key, value in spec.items) for spec in scope.specs)

@@ -10,6 +10,7 @@ from mt_core.model.formatter import (
     check_pattern,
     exact_schedule_time,
     format_instant,
+    is_formatted,
     parse_schedule_time,
     partitions_of,
     show_schedule_time,
@@ -191,3 +192,19 @@ def test_the_hour_that_comes_twice_has_a_schedule_time_of_its_own_each_time() ->
 
     assert texts == ["2026-10-25 02:30:00", "2026-10-25 02:30:00+01:00"]
     assert [parse_schedule_time(text, "Europe/Berlin") for text in texts] == [first, second]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(min_value=0, max_value=7_000_000_000),
+    st.lists(
+        st.sampled_from(
+            ["yyyy", "yy", "y", "MM", "M", "MMM", "MMMM", "dd", "d", "HH", "H", "mm", "ss", "-", "'T'", "''"]
+        ),
+        min_size=1,
+    ),
+)
+def test_what_a_pattern_shows_is_one_of_its_values(moment: int, parts: list[str]) -> None:
+    pattern = "/".join(parts)
+
+    assert is_formatted(format_instant(datetime.fromtimestamp(moment, UTC), pattern, "UTC"), pattern)

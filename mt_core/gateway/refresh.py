@@ -16,6 +16,10 @@ from mt_core.gateway.security import Caller
 from mt_core.gateway.services import GatewayServices
 from mt_core.tables.commands import RefreshRequest
 
+_WAY_OUT = (
+    "false is a manual refresh, of the whole table or of staticPartitions; true is one at a schedule time, which "
+    "scheduleTime names"
+)
 # What the registry's column for attempts can have.
 _DIGITS = 9
 
@@ -58,7 +62,7 @@ def refresh_request(identifier: str, body: Body, headers: RefreshHeaders, caller
     """Return a call of the endpoint as a request; raises RequestInvalid naming the field that does not fit."""
     return RefreshRequest(
         identifier_text=identifier,
-        is_periodic=body.flag("isPeriodic"),
+        is_periodic=body.required_flag("isPeriodic", _WAY_OUT),
         schedule_time=body.text("scheduleTime") or None,
         dynamic_options=body.texts("dynamicOptions"),
         static_partitions=body.texts("staticPartitions"),

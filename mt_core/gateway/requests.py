@@ -48,6 +48,12 @@ class Body:
             raise RequestInvalid(f"{name} must be true or false, not {_shown(value)}.")
         return bool(value)
 
+    def required_flag(self, name: str, way_out: str) -> bool:
+        """Return a boolean that must be there; null is absent, and *way_out* says which value means what."""
+        if self._fields.get(name) is None:
+            raise RequestInvalid(f"{name} is missing: {way_out}.")
+        return self.flag(name)
+
     def integer(self, name: str) -> int:
         """Return an integer; absent is 0."""
         value = self._fields.get(name)

@@ -143,8 +143,9 @@ def result(*, last_uri: Sequence[str], formats: Sequence[str]) -> Schema:
     )
 
 
-REFRESH = request(
-    isPeriodic=FLAG, scheduleTime=TEXT, dynamicOptions=TEXTS, staticPartitions=TEXTS, executionConfig=TEXTS
+REFRESH = fields(
+    {"isPeriodic": FLAG},
+    request(scheduleTime=TEXT, dynamicOptions=TEXTS, staticPartitions=TEXTS, executionConfig=TEXTS)["properties"],
 )
 CREATE_WORKFLOW = request(
     materializedTableIdentifier=TEXT, cronExpression=TEXT, initConfig=TEXTS, executionConfig=TEXTS, restEndpointUrl=TEXT

@@ -25,6 +25,7 @@ from tests.scenario.running_gateway import Gateway, normalised, root_cause
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v3_refresh.json"
 TABLE = "materialized-tables/lake.sales.daily/refresh"
+MANUAL = {"isPeriodic": False}
 
 
 def test_a_tick_becomes_a_request_with_all_it_says(gateway: Gateway) -> None:
@@ -64,10 +65,10 @@ def test_a_tick_becomes_a_request_with_all_it_says(gateway: Gateway) -> None:
     ]
 
 
-def test_an_empty_body_asks_for_a_manual_refresh(gateway: Gateway) -> None:
+def test_a_request_that_says_only_that_it_is_not_periodic_asks_for_the_whole_table(gateway: Gateway) -> None:
     session = gateway.open()
 
-    answer = gateway.http.post(f"{session}/{TABLE}", json={"scheduleTime": "", "dynamicOptions": None})
+    answer = gateway.http.post(f"{session}/{TABLE}", json={**MANUAL, "scheduleTime": "", "dynamicOptions": None})
 
     assert answer.status_code == 200
     assert gateway.runs.requests == [RefreshRequest(identifier_text="lake.sales.daily", is_periodic=False)]
@@ -75,7 +76,7 @@ def test_an_empty_body_asks_for_a_manual_refresh(gateway: Gateway) -> None:
 
 @pytest.mark.parametrize("identifier", ["`lake`.`sales`.`a b`", "lake.sales.`x/y`", "lake.sales.`50%`"])
 def test_a_quoted_name_arrives_as_it_was_written(gateway: Gateway, identifier: str) -> None:
-    gateway.http.post(f"{gateway.open()}/materialized-tables/{quote(identifier, safe='')}/refresh")
+    gateway.http.post(f"{gateway.open()}/materialized-tables/{quote(identifier, safe='')}/refresh", json=MANUAL)
 
     assert [request.identifier_text for request in gateway.runs.requests] == [identifier]
 
@@ -84,7 +85,7 @@ def test_the_same_idempotency_key_gives_the_same_handle(gateway: Gateway) -> Non
     session = gateway.open()
 
     handles = [
-        gateway.http.post(f"{session}/{TABLE}", headers={"Idempotency-Key": key}).json()["operationHandle"]
+        gateway.http.post(f"{session}/{TABLE}", json=MANUAL, headers={"Idempotency-Key": key}).json()["operationHandle"]
         for key in ("k1", "k1", "k2")
     ]
 
@@ -108,7 +109,7 @@ def test_a_refused_refresh_is_answered_with_the_status_of_its_error(
 ) -> None:
     session, gateway.runs.refusal = gateway.open(), error
 
-    answer = gateway.http.post(f"{session}/{TABLE}")
+    answer = gateway.http.post(f"{session}/{TABLE}", json=MANUAL)
 
     assert (answer.status_code, answer.headers["freshtable-error"]) == (status, code)
     assert answer.headers.get("retry-after") == retry_after
@@ -118,7 +119,7 @@ def test_a_refused_refresh_is_answered_with_the_status_of_its_error(
 def test_an_error_nobody_expected_is_told_without_its_text_and_the_connection_stays(gateway: Gateway) -> None:
     session, gateway.runs.refusal = gateway.open(), ZeroDivisionError("the inside of the gateway")
 
-    answers = [gateway.http.post(f"{session}/{TABLE}") for _ in range(20)]
+    answers = [gateway.http.post(f"{session}/{TABLE}", json=MANUAL) for _ in range(20)]
 
     answer = answers[-1]
     assert (answer.status_code, answer.headers["freshtable-error"]) == (500, "INTERNAL")
@@ -131,10 +132,10 @@ def test_an_error_nobody_expected_is_told_without_its_text_and_the_connection_st
     ("body", "headers"),
     [
         ({"isPeriodic": "yes"}, {}),
-        ({"staticPartitions": ["ds"]}, {}),
-        ({}, {"Freshtable-Attempt": "x"}),
-        ({}, {"Freshtable-Attempt": "9" * 5000}),
-        ({}, {"Freshtable-Force": "1"}),
+        ({**MANUAL, "staticPartitions": ["ds"]}, {}),
+        (MANUAL, {"Freshtable-Attempt": "x"}),
+        (MANUAL, {"Freshtable-Attempt": "9" * 5000}),
+        (MANUAL, {"Freshtable-Force": "1"}),
     ],
 )
 def test_a_request_that_cannot_be_read_is_refused_before_anything_is_queued(
@@ -143,6 +144,25 @@ def test_a_request_that_cannot_be_read_is_refused_before_anything_is_queued(
     answer = gateway.http.post(f"{gateway.open()}/{TABLE}", json=body, headers=headers)
 
     assert (answer.status_code, gateway.runs.requests) == (400, [])
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"isPeriodic": None}, {"is_periodic": True}, {"scheduleTime": "2026-01-02 00:00:00"}]
+)
+def test_a_tick_whose_is_periodic_got_lost_is_refused_and_does_not_rewrite_the_whole_table(
+    gateway: Gateway, body: dict[str, object]
+) -> None:
+    answer = gateway.http.post(f"{gateway.open()}/{TABLE}", json=body)
+
+    assert (answer.status_code, answer.headers["freshtable-error"], gateway.runs.requests) == (
+        400,
+        "REQUEST_INVALID",
+        [],
+    )
+    assert root_cause(answer) == (
+        "RequestInvalid: isPeriodic is missing: false is a manual refresh, of the whole table or of staticPartitions; true "
+        "is one at a schedule time, which scheduleTime names."
+    )
 
 
 def test_a_refresh_in_an_unknown_session_is_404_so_that_a_scheduler_opens_a_new_one(gateway: Gateway) -> None:
@@ -167,7 +187,7 @@ def test_a_run_has_the_status_of_an_operation_under_any_live_session(
     gateway: Gateway, moves: tuple[RunStatus, ...], status: str
 ) -> None:
     first = gateway.open()
-    run_id = gateway.http.post(f"{first}/{TABLE}").json()["operationHandle"]
+    run_id = gateway.http.post(f"{first}/{TABLE}", json=MANUAL).json()["operationHandle"]
     gateway.runs.move(run_id, *moves)
     gateway.http.delete(first)
     second = gateway.open()
@@ -177,7 +197,7 @@ def test_a_run_has_the_status_of_an_operation_under_any_live_session(
 
 def test_the_shapes_of_a_refresh_are_golden(gateway: Gateway) -> None:
     session = gateway.open()
-    run_id = gateway.http.post(f"{session}/{TABLE}").json()["operationHandle"]
+    run_id = gateway.http.post(f"{session}/{TABLE}", json=MANUAL).json()["operationHandle"]
     operation, gateway.runs.tasks = f"{session}/operations/{run_id}", Progress(done=3, total=8)
     answers = {
         "status of a queued run": gateway.http.get(f"{operation}/status"),
@@ -209,7 +229,7 @@ def test_the_shapes_of_a_refresh_are_golden(gateway: Gateway) -> None:
 
 def test_a_run_whose_query_is_broken_says_so_by_its_code(gateway: Gateway) -> None:
     session = gateway.open()
-    run_id = gateway.http.post(f"{session}/{TABLE}").json()["operationHandle"]
+    run_id = gateway.http.post(f"{session}/{TABLE}", json=MANUAL).json()["operationHandle"]
     gateway.runs.move(run_id, RunStatus.RUNNING, RunStatus.FAILED, error="Column x is not there.", broken=True)
 
     answer = gateway.http.get(f"{session}/operations/{run_id}/result/0")
@@ -219,7 +239,7 @@ def test_a_run_whose_query_is_broken_says_so_by_its_code(gateway: Gateway) -> No
 
 def test_a_failed_run_tells_why_when_its_result_is_fetched(gateway: Gateway) -> None:
     session = gateway.open()
-    run_id = gateway.http.post(f"{session}/{TABLE}").json()["operationHandle"]
+    run_id = gateway.http.post(f"{session}/{TABLE}", json=MANUAL).json()["operationHandle"]
     gateway.runs.move(run_id, RunStatus.RUNNING, RunStatus.FAILED, error="Column x is not there.")
 
     answer = gateway.http.get(f"{session}/operations/{run_id}/result/0")
@@ -230,7 +250,7 @@ def test_a_failed_run_tells_why_when_its_result_is_fetched(gateway: Gateway) -> 
 
 def test_cancel_of_a_run_id_cancels_the_run_and_close_forgets_nothing(gateway: Gateway) -> None:
     session = gateway.open()
-    first, second = (gateway.http.post(f"{session}/{TABLE}").json()["operationHandle"] for _ in range(2))
+    first, second = (gateway.http.post(f"{session}/{TABLE}", json=MANUAL).json()["operationHandle"] for _ in range(2))
 
     gateway.http.post(f"{session}/operations/{first}/cancel")
     gateway.http.delete(f"{session}/operations/{second}/close")

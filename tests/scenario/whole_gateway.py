@@ -195,9 +195,9 @@ class WholeGateway:
     def refresh(
         self, identifier: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
     ) -> httpx.Response:
-        """Call the refresh endpoint as a scheduler of somebody else's does."""
+        """Call the refresh endpoint as a scheduler of somebody else's does; by hand, unless *body* says otherwise."""
         path = f"/v3/sessions/{self.client.session}/materialized-tables/{quote(identifier, safe='')}/refresh"
-        return self.http.post(path, json=body or {}, headers=dict(headers or {}))
+        return self.http.post(path, json={"isPeriodic": False, **(body or {})}, headers=dict(headers or {}))
 
     def show(self, *columns: str, name: str = "daily", limit: int = 1000) -> list[Any]:
         """Return columns of SHOW REFRESHES FOR *name*, oldest run first; of one column the bare values."""

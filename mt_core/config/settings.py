@@ -225,7 +225,7 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.CHOICE,
         default="batch",
         choices=("batch", "streaming"),
-        help="Runtime mode that sessions begin with.",
+        help="What sessions begin with, and tell their clients; statements run as batch, whichever it is.",
     ),
     Setting(
         key="execution.timeout",

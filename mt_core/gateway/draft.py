@@ -36,6 +36,7 @@ from mt_core.gateway.services import GatewayServices
 from mt_core.sessions.jobs import Job, JobStatus
 from mt_core.sessions.operation import Operation, OperationStatus
 from mt_core.sessions.ports import NameDirectory
+from mt_core.sessions.property_values import RUNTIME_MODE_KEY, refuse_streaming
 from mt_core.sessions.session import Session
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
@@ -77,10 +78,11 @@ class DraftSessions:
         self._drafted: weakref.WeakSet[Session] = weakref.WeakSet()
 
     def open(self, body: Body) -> Session:
-        """Open a session; raises RequestInvalid for a planner or execution type that there is not."""
+        """Open a session; raises RequestInvalid, Unsupported for a planner or execution type that there is not."""
         body.choice("planner", PLANNERS)
         mode = body.choice("execution_type", EXECUTION_TYPES)
-        properties = body.texts("properties") | ({"execution.runtime-mode": mode} if mode else {})
+        refuse_streaming("execution_type streaming", mode or "")
+        properties = body.texts("properties") | ({RUNTIME_MODE_KEY: mode} if mode else {})
         name = body.text("sessionName") or body.text("session_name")
         session = self.services.sessions.open(name, properties)
         if body.has("session_name", "planner", "execution_type"):

@@ -1,22 +1,36 @@
-"""Values of properties: what sessions understand is checked when it is set, any other key takes any value."""
+"""Values of properties: what acts in a session is checked wherever it is given, what SET says is known and spelt right."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from datetime import UTC, timedelta, timezone, tzinfo
+from difflib import get_close_matches
 
 from mt_core.config.settings import SETTINGS, Kind, Setting
 from mt_core.config.values import known_zone, value_of
-from mt_core.errors import ConfigError, RequestInvalid
+from mt_core.errors import ConfigError, RequestInvalid, Unsupported
 from mt_core.model.zone import zone_named
+from mt_core.sessions.flink_properties import WITHOUT_EFFECT, check_flink_property
+from mt_core.tables.settings import DEFAULT_CONTINUOUS_KEY, DEFAULT_FULL_KEY, THRESHOLD_KEY
 
 ZONE_KEY = "table.local-time-zone"
 TIMEOUT_KEY = "execution.timeout"
+RUNTIME_MODE_KEY = "execution.runtime-mode"
 # Settings of the gateway itself mean nothing in a session, and clients send along what their own configuration says of them.
 _PREFIXES = ("execution.", "table.", "materialized-table.")
 _DML_SYNC = Setting(key="table.dml-sync", kind=Kind.BOOLEAN, default="false", help="")
 _UNDERSTOOD = {each.key: each for each in (*SETTINGS, _DML_SYNC) if each.key.startswith(_PREFIXES)}
+# What SET of a session changes, for its own statements and the tables they create.
+ACTING = frozenset({
+    ZONE_KEY, TIMEOUT_KEY, RUNTIME_MODE_KEY, _DML_SYNC.key, THRESHOLD_KEY, DEFAULT_FULL_KEY, DEFAULT_CONTINUOUS_KEY
+})  # fmt: skip
+_GATEWAYS = frozenset(each.key for each in SETTINGS) - ACTING
+_SCHEDULER_OPTION = re.compile(r"workflow-scheduler\.[^.]+\..+")
+_GATEWAY_PREFIXES = ("freshtable.", "materialized-table.", "sql-gateway.", "workflow-scheduler.")
+_KNOWN = sorted({*ACTING, *_GATEWAYS, *WITHOUT_EFFECT})
+# One or two letters are wrong; keys of Flink that are not in the table differ by more from those that are.
+_MISSPELT, _SOMEWHAT_LIKE = 0.92, 0.75
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>[0-9]{1,2})(?::?(?P<minutes>[0-9]{2}))?")
 _MOST_HOURS, _MOST_MINUTES = 18, 59
 
@@ -39,6 +53,41 @@ def check_property(key: str, value: str) -> None:
         value_of(setting, value, "the session")
     except ConfigError as cause:
         raise RequestInvalid(str(cause), **cause.facts) from cause
+
+
+def check_set(key: str, value: str) -> None:
+    """Raise for what SET cannot mean: an impossible value, a setting of the gateway, a misspelt key, streaming."""
+    check_property(key, value)
+    check_flink_property(key, value)
+    if key == RUNTIME_MODE_KEY:
+        refuse_streaming(f"{key} = '{value}'", value)
+    elif key not in ACTING and key not in WITHOUT_EFFECT and not key.startswith("spark."):
+        _check_key(key)
+
+
+def refuse_streaming(asked: str, mode: str) -> None:
+    """Raise Unsupported if *mode*, which *asked* shows as it was given, is streaming."""
+    if mode.strip().lower() == "streaming":
+        raise Unsupported(
+            f"{asked} is not supported: a statement runs as batch, over the rows there are. Leave it out, or say batch; a "
+            "result that follows its sources is a materialized table: CREATE MATERIALIZED TABLE … FRESHNESS = INTERVAL "
+            "'1' MINUTE AS SELECT …."
+        )
+
+
+def _check_key(key: str) -> None:
+    """Raise RequestInvalid for a setting of the gateway, and for a key that is nearly a known one."""
+    if key in _GATEWAYS or _SCHEDULER_OPTION.fullmatch(key):
+        raise RequestInvalid(
+            f"{key} is a setting of the whole gateway, not of a session; give it to the gateway when it starts, as "
+            "docs/settings.md says.",
+            key=key,
+        )
+    ours = key.lower().startswith(_GATEWAY_PREFIXES)
+    near = get_close_matches(key.lower(), _KNOWN, n=1, cutoff=_SOMEWHAT_LIKE if ours else _MISSPELT)
+    if near or ours:
+        way_out = f"did you mean {near[0]}?" if near else "docs/settings.md lists those there are."
+        raise RequestInvalid(f"There is no property {key}; {way_out}", key=key)
 
 
 def session_zone(name: str) -> tzinfo:

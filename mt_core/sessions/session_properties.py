@@ -5,15 +5,15 @@ from __future__ import annotations
 from mt_core.secrets import masked
 from mt_core.sessions import answers
 from mt_core.sessions.operation import OperationResult
-from mt_core.sessions.property_values import check_property
+from mt_core.sessions.property_values import check_set
 from mt_core.sessions.session import Session
 from mt_core.sql.statements import SetProperty
 
 
 def set_property(session: Session, statement: SetProperty) -> OperationResult:
-    """SET key = value, or the properties that SET shows; raises RequestInvalid for a value that cannot be right."""
+    """SET key = value, or the properties that SET shows; raises RequestInvalid, Unsupported for what cannot be meant."""
     if statement.key is not None and statement.value is not None:
-        check_property(statement.key, statement.value)
+        check_set(statement.key, statement.value)
         session.set_property(statement.key, statement.value)
         return answers.DONE
     shown = masked(session.properties)

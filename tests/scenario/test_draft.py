@@ -42,7 +42,7 @@ def page_of(gateway: Gateway, path: str) -> dict[str, Any]:
 
 
 def test_a_session_is_opened_by_the_fields_of_either_and_answers_those_of_both(gateway: Gateway) -> None:
-    drafted = gateway.http.post("/v1/sessions", json={**DRAFT, "execution_type": "STREAMING", "properties": {"a": "1"}})
+    drafted = gateway.http.post("/v1/sessions", json={**DRAFT, "execution_type": "BATCH", "properties": {"a": "1"}})
     released = gateway.http.post("/v1/sessions", json={"sessionName": "d"})
 
     bodies = [drafted.json(), released.json()]
@@ -50,7 +50,7 @@ def test_a_session_is_opened_by_the_fields_of_either_and_answers_those_of_both(g
     assert [list(body) for body in bodies] == [["sessionHandle", "session_id"]] * 2
     assert [body["sessionHandle"] == body["session_id"] for body in bodies] == [True, True]
     assert gateway.http.get(f"/v1/sessions/{bodies[0]['session_id']}").json() == {
-        "properties": {"a": "1", "execution.runtime-mode": "streaming"}
+        "properties": {"a": "1", "execution.runtime-mode": "batch"}
     }
 
 
@@ -68,6 +68,21 @@ def test_a_planner_or_execution_type_that_is_none_is_a_bad_request(
     answer = gateway.http.post("/v1/sessions", json=DRAFT | field)
 
     assert (answer.status_code, root_cause(answer), len(gateway.sessions)) == (400, f"RequestInvalid: {message}", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("/v1/sessions", DRAFT), ("/v1/statements", {"statement": "SHOW CATALOGS"})]
+)
+def test_a_streaming_session_that_would_run_as_batch_is_refused_with_the_way_out(
+    gateway: Gateway, path: str, body: dict[str, Any]
+) -> None:
+    answer = gateway.http.post(path, json=body | {"execution_type": "Streaming"})
+
+    assert (answer.headers["freshtable-error"], len(gateway.sessions)) == ("UNSUPPORTED", 0)
+    assert root_cause(answer).startswith(
+        "Unsupported: execution_type streaming is not supported: a statement runs as batch, over the rows there are. Leave "
+        "it out, or say batch; "
+    )
 
 
 def test_the_product_is_named_in_both_ways(gateway: Gateway) -> None:

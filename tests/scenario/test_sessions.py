@@ -180,6 +180,71 @@ def test_a_stopped_gateway_frees_its_port(gateway: Gateway) -> None:
         assert again.getsockname() == (host, port)
 
 
+# What Flink's sql-client opens its session with: all of its config.yaml, misspelt keys and other products' among them.
+CLIENTS_OWN = {
+    "$internal.deployment.config-dir": "/opt/flink/conf",
+    "execution.runtime-mode": "streaming",
+    "jobmanager.rpc.port": "6123",
+    "parallelism.default": "one",
+    "sql-gateway.endpoint.rest.address": "localhost",
+    "table.exec.state.tll": "1 h",
+    "table.exec.state.ttl": "banana",
+}
+
+
+def test_a_client_whose_whole_configuration_says_streaming_opens_its_session_and_runs_as_batch(
+    gateway: Gateway,
+) -> None:
+    session = gateway.open(**CLIENTS_OWN)
+
+    assert gateway.http.get(session).json() == {"properties": CLIENTS_OWN}
+    assert gateway.run(session, "SELECT 1").status_code == 200
+
+
+def test_a_client_that_sets_streaming_and_does_not_wait_is_refused_and_its_next_statement_runs(
+    gateway: Gateway,
+) -> None:
+    session = gateway.open()
+    setting = gateway.begin(session, "SET 'execution.runtime-mode' = 'streaming'")
+
+    after = gateway.run(session, "SELECT 1")
+
+    refusal = root_cause(gateway.result(setting))
+    assert refusal.startswith(
+        "Unsupported: execution.runtime-mode = 'streaming' is not supported: a statement runs as batch"
+    )
+    assert after.status_code == 200
+    assert gateway.http.get(session).json() == {"properties": {"execution.runtime-mode": "batch"}}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "refusal"),
+    [
+        (
+            "table.exec.state.ttl",
+            "banana",
+            "table.exec.state.ttl: 'banana' (the session) cannot be used; expected a duration",
+        ),
+        (
+            "table.exec.state.tll",
+            "1 h",
+            "There is no property table.exec.state.tll; did you mean table.exec.state.ttl?",
+        ),
+    ],
+)
+def test_a_mistake_in_a_property_of_flink_is_told_at_set_and_changes_nothing(
+    gateway: Gateway, key: str, value: str, refusal: str
+) -> None:
+    session, statement = gateway.open(), f"SET '{key}' = '{value}'"
+    before = gateway.http.get(session).json()
+
+    configured = gateway.http.post(f"{session}/configure-session", json={"statement": statement})
+    run = gateway.run(session, statement)
+
+    assert [root_cause(each).startswith(f"RequestInvalid: {refusal}") for each in (configured, run)] == [True, True]
+    assert gateway.http.get(session).json() == before
+
+
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [

@@ -1,0 +1,129 @@
+"""Properties of Flink that are understood, and have no effect here: what values they take. docs/sql.md lists them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mt_core.errors import RequestInvalid
+
+_IGNORE_CASE = re.ASCII | re.IGNORECASE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """Values of one kind, and how docs and messages call them."""
+
+    pattern: re.Pattern[str]
+    name: str
+
+
+def _one_of(*values: str) -> Form:
+    return Form(pattern=re.compile("|".join(map(re.escape, values)), _IGNORE_CASE), name=" or ".join(values))
+
+
+_DAY_TO_MINUTE = "d|days?|h|hours?|m|min|minutes?"
+_SECOND_TO_NANO = "s|secs?|seconds?|ms|millis?|milliseconds?|µs|micros?|microseconds?|ns|nanos?|nanoseconds?"
+_BYTES = "b|bytes|kb?|kibibytes|mb?|mebibytes|gb?|gibibytes|tb?|tebibytes"
+_DURATION = Form(
+    pattern=re.compile(rf"[0-9]{{1,18}}\s*({_DAY_TO_MINUTE}|{_SECOND_TO_NANO})?", re.IGNORECASE),
+    name="a duration such as 30 min, 10 s or 500 ms",
+)
+_SIZE = Form(pattern=re.compile(rf"[0-9]{{1,18}}\s*({_BYTES})?", _IGNORE_CASE), name="a size such as 64 mb")
+_INTEGER = Form(pattern=re.compile(r"-?[0-9]{1,18}", re.ASCII), name="a whole number")
+_NUMBER = Form(pattern=re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII), name="a number")
+_BOOLEAN = _one_of("true", "false")
+_TEXT = Form(pattern=re.compile(r".*", re.DOTALL), name="any text")
+_OUTPUT_MODE = _one_of("ordered", "allow_unordered")
+_RETRY = _one_of("no_retry", "fixed_delay")
+_SHUFFLE = _one_of("auto", "none", "force")
+
+_ASYNC = "table.exec.async-"
+_CHECKPOINTING = "execution.checkpointing."
+_OPTIMIZER = "table.optimizer."
+_SINK = "table.exec.sink."
+_SKEW = f"{_OPTIMIZER}skewed-join-optimization."
+_RUNTIME_FILTER = f"{_OPTIMIZER}runtime-filter."
+_HASH_AGG = "table.exec.local-hash-agg.adaptive."
+
+_FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
+    (_DURATION, (
+        f"{_ASYNC}lookup.timeout", f"{_ASYNC}ml-predict.timeout", f"{_ASYNC}scalar.retry-delay",
+        f"{_ASYNC}scalar.timeout", f"{_ASYNC}table.retry-delay", f"{_ASYNC}table.timeout",
+        f"{_CHECKPOINTING}interval", f"{_CHECKPOINTING}min-pause", f"{_CHECKPOINTING}timeout",
+        "execution.buffer-timeout.interval", "pipeline.auto-watermark-interval", "restart-strategy.fixed-delay.delay",
+        "table.exec.interval-join.min-cleanup-interval", "table.exec.mini-batch.allow-latency",
+        "table.exec.source.idle-timeout", "table.exec.state.ttl",
+    )),
+    (_BOOLEAN, (
+        f"{_ASYNC}lookup.key-ordered-enabled", f"{_ASYNC}state.enabled", f"{_CHECKPOINTING}incremental",
+        f"{_CHECKPOINTING}unaligned.enabled", "execution.attached", "execution.buffer-timeout.enabled",
+        "pipeline.object-reuse", "pipeline.operator-chaining.enabled", "sql-client.verbose",
+        "table.dynamic-table-options.enabled", "table.exec.deduplicate.insert-update-after-sensitive-enabled",
+        "table.exec.deduplicate.mini-batch.compact-changes-enabled", f"{_HASH_AGG}enabled",
+        "table.exec.mini-batch.enabled", "table.exec.operator-fusion-codegen.enabled",
+        "table.exec.simplify-operator-name-enabled", "table.exec.sort.async-merge-enabled",
+        "table.exec.source.cdc-events-duplicate", "table.exec.spill-compression.enabled",
+        f"{_OPTIMIZER}distinct-agg.split.enabled", f"{_OPTIMIZER}dynamic-filtering.enabled",
+        f"{_OPTIMIZER}incremental-agg-enabled", f"{_OPTIMIZER}join-reorder-enabled",
+        f"{_OPTIMIZER}multiple-input-enabled", f"{_OPTIMIZER}reuse-optimize-block-with-digest-enabled",
+        f"{_OPTIMIZER}reuse-source-enabled", f"{_OPTIMIZER}reuse-sub-plan-enabled", f"{_RUNTIME_FILTER}enabled",
+        f"{_OPTIMIZER}source.report-statistics-enabled", f"{_OPTIMIZER}sql2rel.project-merge.enabled",
+        f"{_OPTIMIZER}union-all-as-breakpoint-enabled", "table.plan.force-recompile",
+        "table.rtas-ctas.atomicity-enabled",
+    )),
+    (_INTEGER, (
+        f"{_ASYNC}lookup.buffer-capacity", f"{_ASYNC}ml-predict.max-concurrent-operations",
+        f"{_ASYNC}scalar.max-attempts", f"{_ASYNC}scalar.max-concurrent-operations",
+        f"{_ASYNC}table.max-concurrent-operations", f"{_ASYNC}table.max-retries",
+        f"{_CHECKPOINTING}max-concurrent-checkpoints", f"{_CHECKPOINTING}num-retained",
+        f"{_CHECKPOINTING}tolerable-failed-checkpoints", "parallelism.default", "pipeline.max-parallelism",
+        "restart-strategy.fixed-delay.attempts", "sql-client.display.max-column-width",
+        "sql-client.execution.max-table-result.rows", "table.display.max-column-width",
+        f"{_HASH_AGG}sampling-threshold", "table.exec.mini-batch.size", "table.exec.rank.topn-cache-size",
+        "table.exec.resource.default-parallelism", f"{_SINK}upsert-materialize-strategy.adaptive.threshold.high",
+        f"{_SINK}upsert-materialize-strategy.adaptive.threshold.low", "table.exec.sort.max-num-file-handles",
+        "table.generated-code.max-length", f"{_OPTIMIZER}bushy-join-reorder-threshold",
+        f"{_OPTIMIZER}distinct-agg.split.bucket-num", f"{_OPTIMIZER}join.broadcast-threshold",
+    )),
+    (_NUMBER, (
+        f"{_HASH_AGG}distinct-value-rate-threshold", f"{_RUNTIME_FILTER}min-filter-ratio", f"{_SKEW}skewed-factor",
+    )),
+    (_SIZE, (
+        "table.exec.spill-compression.block-size", f"{_RUNTIME_FILTER}max-build-data-size",
+        f"{_RUNTIME_FILTER}min-probe-data-size", f"{_SKEW}skewed-threshold",
+    )),
+    (_OUTPUT_MODE, (f"{_ASYNC}lookup.output-mode", f"{_ASYNC}ml-predict.output-mode")),
+    (_RETRY, (f"{_ASYNC}scalar.retry-strategy", f"{_ASYNC}table.retry-strategy")),
+    (_SHUFFLE, (f"{_SINK}keyed-shuffle", f"{_SINK}upsert-materialize")),
+    (_one_of("legacy", "map", "value", "adaptive"), (f"{_SINK}upsert-materialize-strategy.type",)),
+    (_one_of("enabled", "disabled"), (f"{_SINK}rowtime-inserter",)),
+    (_one_of("auto", "one_phase", "two_phase"), (f"{_OPTIMIZER}agg-phase-strategy",)),
+    (_one_of("auto", "forced", "none"), (f"{_SKEW}strategy",)),
+    (_one_of("auto", "runtime_only", "none"), (f"{_OPTIMIZER}adaptive-broadcast-join.strategy",)),
+    (_one_of("try_resolve", "ignore"), (f"{_OPTIMIZER}non-deterministic-update.strategy",)),
+    (_one_of("exactly_once", "at_least_once"), (f"{_CHECKPOINTING}mode",)),
+    (_one_of("table", "changelog", "tableau"), ("sql-client.execution.result-mode",)),
+    # They change rows: only the value that is so here anyway.
+    (_one_of("default"), ("table.sql-dialect",)),
+    (_one_of("disabled"), ("table.exec.legacy-cast-behaviour",)),
+    (_one_of("error"), (f"{_SINK}not-null-enforcer",)),
+    (_one_of("ignore"), (f"{_SINK}type-length-enforcer", f"{_SINK}nested-constraint-enforcer")),
+    (_one_of("-1"), ("table.exec.sort.default-limit",)),
+    (_TEXT, (
+        f"{_CHECKPOINTING}dir", "execution.batch-shuffle-mode", "execution.savepoint.path",
+        "execution.state-recovery.path", "execution.target", "pipeline.classpaths", "pipeline.jars", "pipeline.name",
+        "restart-strategy.type", "state.backend.type", "table.exec.disabled-operators", "table.exec.uid.format",
+        "table.exec.uid.generation", "table.plan.compile.catalog-objects", "table.plan.restore.catalog-objects",
+        "table.resources.download-dir",
+    )),
+)  # fmt: skip
+WITHOUT_EFFECT: Mapping[str, Form] = {key: form for form, keys in _FORMS for key in keys}
+
+
+def check_flink_property(key: str, value: str) -> None:
+    """Raise RequestInvalid naming key, value and what is expected, if *key* is one of the table and *value* impossible."""
+    form = WITHOUT_EFFECT.get(key)
+    if form is not None and not form.pattern.fullmatch(value.strip()):
+        raise RequestInvalid(f"{key}: '{value}' (the session) cannot be used; expected {form.name}.", key=key)

@@ -17,14 +17,13 @@ from mt_core.tables.settings import DEFAULT_CONTINUOUS_KEY, DEFAULT_FULL_KEY, TH
 ZONE_KEY = "table.local-time-zone"
 TIMEOUT_KEY = "execution.timeout"
 RUNTIME_MODE_KEY = "execution.runtime-mode"
-# Settings of the gateway itself mean nothing in a session, and clients send along what their own configuration says of them.
-_PREFIXES = ("execution.", "table.", "materialized-table.")
 _DML_SYNC = Setting(key="table.dml-sync", kind=Kind.BOOLEAN, default="false", help="")
-_UNDERSTOOD = {each.key: each for each in (*SETTINGS, _DML_SYNC) if each.key.startswith(_PREFIXES)}
-# What SET of a session changes, for its own statements and the tables they create.
+# What acts in a session, on its own statements and the tables they create. Other settings are the gateway's: they mean
+# nothing in a session, and clients send along what their own configuration says of them.
 ACTING = frozenset({
     ZONE_KEY, TIMEOUT_KEY, RUNTIME_MODE_KEY, _DML_SYNC.key, THRESHOLD_KEY, DEFAULT_FULL_KEY, DEFAULT_CONTINUOUS_KEY
 })  # fmt: skip
+_UNDERSTOOD = {each.key: each for each in (*SETTINGS, _DML_SYNC) if each.key in ACTING}
 _GATEWAYS = frozenset(each.key for each in SETTINGS) - ACTING
 _SCHEDULER_OPTION = re.compile(r"workflow-scheduler\.[^.]+\..+")
 _GATEWAY_PREFIXES = ("freshtable.", "materialized-table.", "sql-gateway.", "workflow-scheduler.")

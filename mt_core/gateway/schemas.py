@@ -37,7 +37,7 @@ def described(
     """Return the arguments by which a route says in the OpenAPI document what it takes and answers."""
     extra: dict[str, Any] = {}
     if body is not None:
-        extra["requestBody"] = {"required": False, "content": {"application/json": {"schema": body}}}
+        extra["requestBody"] = {"required": "required" in body, "content": {"application/json": {"schema": body}}}
         errors = dict(sorted({**BODY_ERRORS, **errors}.items()))
     failures = {status: _content(text, ERROR) for status, text in errors.items()}
     return {

@@ -50,7 +50,10 @@ class GatewayAddress:
         """Return the arguments of an httpx client for this gateway."""
         return {
             "base_url": self.url,
-            "headers": {"Authorization": f"Bearer {self.token}"} if self.token else {},
+            "headers": {
+                "Freshtable-Errors": "json",
+                **({"Authorization": f"Bearer {self.token}"} if self.token else {}),
+            },
             "timeout": TIMEOUT,
             "verify": self._verify(),
         }

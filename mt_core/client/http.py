@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 VERSION = "/v3"
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
+WANTED_ERRORS_HEADER = "Freshtable-Errors"
 ACCEPT_ARROW = {"Accept": f"{ARROW_TYPE}, application/json;q=0.5"}
 ERROR_CODE_HEADER = "Freshtable-Error"
 RESULT_TYPE_HEADER, NEXT_URI_HEADER = "Freshtable-Result-Type", "Freshtable-Next-Result-Uri"
@@ -119,7 +120,7 @@ class GatewayClient:
         heartbeat_s: float = HEARTBEAT_S,
     ) -> None:
         self.url, self._parse_float = url.rstrip("/"), Decimal if exact else float
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers = {WANTED_ERRORS_HEADER: "json", **({"Authorization": f"Bearer {token}"} if token else {})}
         # To load the certificates that https is checked against takes 20 ms; plain http needs none.
         verify = not self.url.startswith("http://")
         self._http = httpx.Client(

@@ -18,14 +18,14 @@ from mt_core.secrets import without_passwords
 log = logging.getLogger(__name__)
 
 CODE_HEADER = "Freshtable-Error"
-_STRICT = ("/v1/", "/v2/")
+# A client that sends this header reads the error itself. Flink's clients, of whatever version, read an answer with a
+# field that they do not know as no error at all.
+WANTED_HEADER = "Freshtable-Errors"
+_WANTED = (WANTED_HEADER.lower().encode(), b"json")
 
 
 class ErrorAnswer(JsonAnswer):
-    """The errors of Flink's clients, and beside them for ours the error itself: code, message and facts.
-
-    Versions 1 and 2 have Flink's alone: clients before Flink 1.19 forgive no field that they do not know.
-    """
+    """The errors of Flink's clients, and beside them, for who asks by `Freshtable-Errors: json`, the error itself."""
 
     def __init__(self, errors: list[str], error: MtError, status: int, headers: dict[str, str]) -> None:
         facts = {name: without_passwords(fact) if isinstance(fact, str) else fact for name, fact in error.facts.items()}
@@ -35,10 +35,10 @@ class ErrorAnswer(JsonAnswer):
         self._plain = JsonAnswer({"errors": errors}, status, headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"].startswith(_STRICT):
-            await self._plain(scope, receive, send)
-        else:
+        if _WANTED in scope["headers"]:
             await super().__call__(scope, receive, send)
+        else:
+            await self._plain(scope, receive, send)
 
 
 class HttpError(MtError):

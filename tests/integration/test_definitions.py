@@ -112,7 +112,7 @@ def test_comments_quotes_and_ctes_may_stand_anywhere(orders: RefreshWorld) -> No
     orders.sql(
         f"""/* one */ CREATE -- two
         MATERIALIZED /* three */ TABLE lake.{orders.namespace}.`odd -- name` /* ; */ COMMENT 'not -- a comment'
-        WITH ('team' = 'a;b') FRESHNESS = INTERVAL /* 9 */ '1' HOUR REFRESH_MODE = FULL AS
+        WITH ('write.orc.bloom.filter.columns' = 'a;b') FRESHNESS = INTERVAL /* 9 */ '1' HOUR REFRESH_MODE = FULL AS
         /* AS */ WITH `a b` (`x;y`) AS (SELECT id FROM orders /* orders */ WHERE ds <> '--' AND ds <> '/*') -- ; end
         SELECT `x;y` AS `z``z` FROM `a b` /* done */"""
     )
@@ -308,7 +308,7 @@ SHOWN = [
         "`odd ``name`` ü`",
         "SELECT id AS `a``b`, ds AS `d s`, 'it''s \\\\ ü' AS txt, named_struct('x y', 1) AS s FROM orders -- end",
         "COMMENT 'it''s; \"x\" -- y' PARTITIONED BY (`d s`) WITH ('partition.fields.d s.date-formatter' = 'yyyy-MM-dd', "
-        "'note' = 'a''b\\\\c')",
+        "'write.orc.bloom.filter.columns' = 'a''b\\\\c')",
     ),
     (
         "typed (id BIGINT NOT NULL COMMENT 'k''ey', ds STRING, amount DECIMAL(20,4))",

@@ -193,7 +193,7 @@ def test_an_error_in_a_later_partition_is_told_behind_the_rows(world: World) -> 
     error = ended(rows)
 
     assert isinstance(error, QueryFailed)
-    assert (error.error_class, "(line 1, position " in error.message) == ("DIVIDE_BY_ZERO", True)
+    assert (error.error_class, "(line 1, position " in str(error)) == ("DIVIDE_BY_ZERO", True)
     assert rows.page(0, 3)[2][0] == 2
 
 

@@ -109,12 +109,14 @@ def test_a_signal_ends_a_ready_gateway_and_its_jvm(tmp_path: Path, number: signa
 def test_a_signal_ends_a_gateway_whose_spark_still_starts(tmp_path: Path, number: signal.Signals) -> None:
     options = _options(*FAST, "sql-gateway.security.tokens=generate")
     with launch(_command("--home", str(tmp_path), *options), tmp_path / "stderr.txt") as process:
+        stderr = tmp_path / "stderr.txt"
+        wait_until(lambda: STARTING in stderr.read_text(encoding="utf-8"), "the start was not told", START_S)
         wait_until(lambda: bool(_children(process.pid)), "no JVM was started", START_S)
         jvms = _children(process.pid)
 
         process.send_signal(number)
 
-    [said] = (tmp_path / "stderr.txt").read_text(encoding="utf-8").splitlines()
+    [said] = stderr.read_text(encoding="utf-8").splitlines()
     assert STARTING in said
     assert (stat.S_IMODE(tmp_path.stat().st_mode), stat.S_IMODE((tmp_path / "token").stat().st_mode)) == (0o700, 0o600)
     assert process.returncode == 0

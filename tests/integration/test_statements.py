@@ -177,7 +177,11 @@ def test_statements_without_columns_take_effect_and_give_no_rows(session: Sessio
         session.run("DELETE FROM effects WHERE a = 1"),
     ]
 
-    assert results == [StatementResult(is_query=False, rows=None)] * 3
+    assert [(each.is_query, each.rows, each.affected_rows) for each in results] == [
+        (False, None, None),
+        (False, None, 2),
+        (False, None, None),
+    ]
     assert session.rows("SELECT a FROM effects") == [[2]]
 
 

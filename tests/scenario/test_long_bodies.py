@@ -115,10 +115,7 @@ def test_a_body_that_stops_arriving_is_not_waited_for(gateway: Gateway, hasty_ad
 
     assert (status, len(gateway.sessions)) == (408, 0)
     text = "The body stopped arriving after 6 bytes; send it without pauses of 0.2 s."
-    assert json.loads(body) == {
-        "errors": [text],
-        "error": {"code": "REQUEST_TIMEOUT", "message": text, "facts": {}},
-    }
+    assert json.loads(body) == {"errors": [text]}
 
 
 @pytest.mark.parametrize("head", [b"", b"GET /v3/info HTTP/1.1\r\nHo"])

@@ -138,7 +138,7 @@ def test_a_materialized_table_lives_from_create_to_drop(client: SqlClient) -> No
     )
 
     assert answers[2].endswith(DONE)
-    assert [(row[0], row[1], row[3]) for row in rows(answers[3])[1:]] == [("daily", "FULL", "ACTIVATED")]
+    assert [(row[0], row[2], row[4]) for row in rows(answers[3])[1:]] == [("daily", "FULL", "ACTIVATED")]
     assert rows(answers[4]) == [
         ["name", "type", "null", "key", "extras", "watermark"],
         ["day", "STRING", "TRUE", "", "PARTITION KEY", ""],
@@ -149,7 +149,7 @@ def test_a_materialized_table_lives_from_create_to_drop(client: SqlClient) -> No
     assert "CREATE MATERIALIZED TABLE `lake`.`default`.`daily` (" in answers[5]
     assert rows(answers[7])[0] == ["job id", "cluster info", "partitions", "rows"]
     assert rows(answers[8])[1:] == [["2024-01-01", "1.50"], ["2024-01-02", "2.00"]]
-    assert rows(answers[10])[1][3] == "SUSPENDED"
+    assert rows(answers[10])[1][4] == "SUSPENDED"
     assert [row[5] for row in rows(answers[13])[1:]] == ["SUCCEEDED"] * 3
     assert "decision: " in answers[14]
     assert "Empty set" in answers[16]

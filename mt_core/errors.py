@@ -233,7 +233,7 @@ class RefreshFailed(MtError):
 
 
 class QueryBroken(RefreshFailed):
-    """A refresh failed because its query cannot be understood any more; another would fail in the same way."""
+    """A refresh failed because its query cannot be understood any more, or does not fit its table; another would fail."""
 
     code = "QUERY_BROKEN"
     http_status = 500

@@ -58,8 +58,8 @@ class RefreshRun:
     attempt is ended at `deadline` (None: never); `request` is what was asked for with `request_key`; `claim` is 0 until a
     worker has claimed it; `vector` is the source vector it read; `decision` is refresh, skip or suspended, and `reason` says
     why; `excused` attempts ended with Spark's cluster, which is no fault of the run; `broken` runs failed because the query
-    cannot be understood any more; `request_attempt` is the highest of the attempts, as the requester counts them, that asked
-    for the run.
+    cannot be understood any more, or does not fit the table; `request_attempt` is the highest of the attempts, as the requester
+    counts them, that asked for the run.
     """
 
     run_id: str

@@ -40,7 +40,7 @@ from mt_core.tables.ports import (
 )
 from mt_core.tables.services import query_of
 from mt_core.tables.settings import TIMEOUT_KEY
-from mt_core.tables.shape import with_way_out
+from mt_core.tables.shape import columns_changed, with_way_out
 
 MAX_RESTARTS = 3
 MAX_CONFLICTS = 100
@@ -349,7 +349,11 @@ def _as_published(snapshot: Snapshot | None) -> dict[str, Any]:
 def _failed(error: MtError, table: TableIdentifier) -> _Ended:
     return _Ended(
         status=RunStatus.FAILED,
-        changes={"error": with_way_out(error, table), "cause": str(error.__cause__) if error.__cause__ else None},
+        changes={
+            "error": with_way_out(error, table),
+            "cause": str(error.__cause__) if error.__cause__ else None,
+            "broken": columns_changed(error),
+        },
     )
 
 

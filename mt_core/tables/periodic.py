@@ -2,7 +2,8 @@
 
 A run of several schedule times that failed says nothing about each of them. One run for each follows, one after the other and
 behind all other work, until three in a row have failed alike: then the source is broken, not a partition. A point that failed
-alone is left out of the runs of others and tried again behind each success, so that it heals and holds nothing up.
+alone is left out of the runs of others and tried again behind each success, so that it heals and holds nothing up. A run whose
+query is broken is followed by none: each would fail alike, and all its schedule times stay due.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class PeriodicRuns:
         """Queue what has to follow the end of *run*, and return the table as it leaves it."""
         table = _marked(tx, table, run)
         if run.kind is not RunKind.PERIODIC or not run.points or not table.definition.date_formatters:
+            return table
+        if run.status is RunStatus.FAILED and run.broken:
             return table
         several = len(run.points) > 1 or (run.scope.whole and not run.solo)
         if run.status is RunStatus.FAILED and several:
@@ -123,7 +126,7 @@ def _marked(tx: Transaction, table: MaterializedTable, run: RefreshRun) -> Mater
         if run.scope.whole and table.rebuild_due is not None and _computed(table, run):
             marked = replace(marked, rebuild_due=None)
     failing = [point for point in marked.failing if point not in run.points or run.status not in DONE]
-    if run.solo and len(run.points) == 1 and run.status is RunStatus.FAILED:
+    if run.solo and len(run.points) == 1 and run.status is RunStatus.FAILED and not run.broken:
         failing = [*(point for point in failing if point not in run.points), *run.points]
     due = tuple(point for point in failing if is_due(marked, point))
     return marked if due == marked.failing else replace(marked, failing=due)

@@ -67,6 +67,11 @@ def with_way_out(error: MtError, table: TableIdentifier) -> str:
     return f"{error} If a source has other columns now: {_way_out(table)}"
 
 
+def columns_changed(error: MtError) -> bool:
+    """Return whether the columns of a query do not fit its table any more, which no further try mends."""
+    return isinstance(error, QueryFailed) and error.error_class == COLUMNS_CHANGED
+
+
 def _decimal(name: str) -> tuple[int, int] | None:
     """Return the digits before and after the point."""
     found = _DECIMAL.fullmatch(name)

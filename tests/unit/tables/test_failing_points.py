@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from mt_core.errors import QueryFailed
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
@@ -61,6 +62,43 @@ def test_a_broken_source_is_tried_three_times_not_once_for_each_missed_partition
 
     assert periodic(world) == [one(FAILED, *range(1, 10)), one(FAILED, 9), one(FAILED, 8), one(FAILED, 7)]
     assert world.table().failing == (day(10), day(9), day(8))
+
+
+def test_a_query_that_cannot_be_understood_is_tried_once_not_for_single_partitions(world: ManagerWorld) -> None:
+    world.engine.failing["read_vector"] = QueryFailed("[UNRESOLVED_COLUMN] amont", error_class="UNRESOLVED_COLUMN")
+
+    world.tick(day(10))
+    world.work()
+
+    assert periodic(world) == [one(FAILED, *range(1, 10))]
+    assert world.table().failing == ()
+
+
+def test_what_a_broken_query_left_undone_is_made_up_when_it_is_whole_again(world: ManagerWorld) -> None:
+    world.engine.failing["read_vector"] = QueryFailed("[UNRESOLVED_COLUMN] amont", error_class="UNRESOLVED_COLUMN")
+    world.tick(day(10))
+    world.work()
+
+    next_tick(world)
+    world.work()
+
+    assert periodic(world, after=1) == [one(SUCCEEDED, *range(1, 11))]
+
+
+def test_a_query_that_breaks_between_refreshes_of_single_partitions_ends_them(world: ManagerWorld) -> None:
+    poison(world, *range(1, 20))
+    world.tick(day(10))
+    for _ in range(2):
+        claimed = world.claim()
+        assert claimed is not None
+        for _ in world.attempt(claimed):
+            pass
+    world.engine.failing["read_vector"] = QueryFailed("[UNRESOLVED_COLUMN] amont", error_class="UNRESOLVED_COLUMN")
+
+    world.work()
+
+    assert periodic(world) == [one(FAILED, *range(1, 10)), one(FAILED, 9), one(FAILED, 8)]
+    assert world.table().failing == (day(10),)
 
 
 def test_refreshes_of_single_partitions_come_after_those_of_every_other_table(world: ManagerWorld) -> None:

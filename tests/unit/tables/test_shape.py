@@ -128,7 +128,9 @@ def test_a_source_without_the_column_any_more_fails_the_refresh_with_the_way_out
     assert world.rows("mt") == [{"id": 1, "city": "Rome", "note": "n1"}]
 
 
-def test_a_source_whose_column_is_of_another_type_fails_the_refresh_with_the_way_out(world: ManagerWorld) -> None:
+def test_a_source_whose_column_is_of_another_type_fails_the_refresh_for_good_with_the_way_out(
+    world: ManagerWorld,
+) -> None:
     cust = world.engine.sources["lake.default.cust"]
     cust.columns = tuple(replace(column, type="string") for column in cust.columns)
     world.engine.commit("lake.default.cust", [{"id": "x", "city": "Oslo", "note": "n2"}])
@@ -136,5 +138,5 @@ def test_a_source_whose_column_is_of_another_type_fails_the_refresh_with_the_way
     refresh(world)
 
     run = world.runs("mt")[-1]
-    assert (run.status, world.rows("mt")[0]["id"]) == (RunStatus.FAILED, 1)
+    assert (run.status, run.broken, world.rows("mt")[0]["id"]) == (RunStatus.FAILED, True, 1)
     assert "column id is STRING now and was INT" in (run.error or "")

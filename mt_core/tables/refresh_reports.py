@@ -105,6 +105,7 @@ _LEDGER_COLUMNS = (
     Column(name="rows", type=BIGINT),
     Column(name="snapshot"),
     Column(name="error", type=STRING),
+    Column(name="requested by"),
 )
 
 
@@ -141,6 +142,7 @@ def _ledger_row(run: RefreshRun, table: MaterializedTable | None) -> list[object
         run.rows,
         run.snapshot_id,
         run.error,
+        run.requested_by,
     ]
 
 

@@ -147,7 +147,10 @@ def test_describe_and_ledger_say_whose_token_did_it(caplog: pytest.LogCaptureFix
     world.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
 
     assert world.table().status_by == "anna"
-    assert "anna" in [run.requested_by for run in world.runs()]
+    assert [(row["kind"], row["requested by"]) for row in world.show("SHOW REFRESHES FOR daily")] == [
+        ("MANUAL", "anna"),
+        ("INITIAL", None),
+    ]
     changes = [record for record in caplog.records if getattr(record, "action", "") == "table_changed"]
     assert [(record.by, record.statement, record.table) for record in changes] == [
         ("SQL", "CreateMaterializedTable", "lake.default.daily"),

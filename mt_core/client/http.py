@@ -267,12 +267,21 @@ class GatewayClient:
         self._session = handle
         self._changes.clear()
         self._heartbeat.start()
-        for statement in opening.setup:
+        try:
+            self._set_up(opening.setup)
+        except GatewayError:
+            # Nothing may run in a session that is not set up.
+            with suppress(GatewayError):
+                self.close_session()
+            raise
+        return handle
+
+    def _set_up(self, statements: Sequence[str]) -> None:
+        for statement in statements:
             operation = self._begin(statement)
             for _page in self.pages(operation):
                 pass
             self.close_operation(operation)
-        return handle
 
     def _begin(self, statement: str, timeout_s: float | None = None) -> str:
         body: dict[str, Any] = {"statement": statement}

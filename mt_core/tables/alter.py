@@ -62,7 +62,11 @@ def create_or_alter(
             f"({', '.join(table.definition.partition_keys) or 'none'}); DROP and CREATE it."
         )
     appended = check_appended(identifier, table.definition.columns, new.columns)
-    new = replace(new, columns=(*table.definition.columns, *appended), zone=table.definition.zone)
+    stored = (*table.definition.columns, *appended)
+    # The statement may spell the columns in another case.
+    types = {name.lower(): type_ for name, type_ in new.query_types.items()}
+    query_types = {column.name: types[column.name.lower()] for column in stored}
+    new = replace(new, columns=stored, query_types=query_types, zone=table.definition.zone)
     return _redefine(services, table, new, appended, warnings)
 
 

@@ -216,10 +216,18 @@ class Ledger:
         in_transaction(self.registry, work)
 
     def recover(self) -> int:
-        """Put runs whose holder is gone back into the queue; return how many."""
+        """Put runs whose holder is gone back into the queue; return how many.
+
+        A gateway that could not renew its own lease for a moment is not gone: its runs stay with it for as long as theirs last.
+        """
 
         def work(tx: Transaction) -> int:
-            lost = tx.expired_runs()
+            ours, now = self._settings.owner, tx.now()
+            lost = [
+                run
+                for run in tx.expired_runs()
+                if run.owner != ours or run.lease_until is None or run.lease_until < now
+            ]
             for run in lost:
                 _requeue(tx, run, "its process was lost")
             return len(lost)

@@ -93,6 +93,8 @@ def _look(services: TableServices) -> _Found:
     # Before the tables: the row of a table is there before its definition.
     definitions = services.registry.definitions.all()
     at, ended, tombstones = in_transaction(services.registry, lambda tx: (tx.now(), ended_owners(tx), tx.tombstones()))
+    # This process lives, also when it could not renew its lease for a moment.
+    ended -= {services.settings.owner}
     return _Found(
         at=at,
         ended=ended,

@@ -44,10 +44,10 @@ def _forget_page(tx: Transaction, *, after: str | None, older_than: datetime) ->
 
 
 def _newest(tx: Transaction, table_ids: Iterable[str]) -> set[str]:
-    """Return the newest runs of the tables that there are."""
+    """Return the newest runs of the tables that there are, and those that cover them: they say what became of them."""
     existing = [table_id for table_id in table_ids if tx.table(table_id) is not None]
     runs: Sequence[RefreshRun] = [run for each in existing for run in tx.runs(table_id=each, limit=NEWEST_KEPT)]
-    return {run.run_id for run in runs}
+    return {run_id for run in runs for run_id in (run.run_id, run.covered_by) if run_id is not None}
 
 
 def _is_over(tx: Transaction, run: RefreshRun) -> bool:

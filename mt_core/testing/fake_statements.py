@@ -72,7 +72,7 @@ class FakeStatementEngine:
         hold = self._holds.pop(sql, None)
         if hold is not None:
             self._wait(hold, job_id)
-        if sql.upper().startswith(("USE ", "SET CATALOG ", "-- C\nUSE ")):
+        if sql not in self.answers and sql.upper().startswith(("USE ", "SET CATALOG ", "-- C\nUSE ")):
             return NO_ROWS
         answer = self.answers.get(sql, QueryFailed(f"[PARSE_SYNTAX_ERROR] Syntax error at or near {sql!r}."))
         if isinstance(answer, Exception):

@@ -12,7 +12,7 @@ import pytest
 
 from mt_core.client import dbapi
 from mt_core.client.http import GatewayClient
-from mt_core.errors import SessionLost
+from mt_core.errors import QueryFailed, SessionLost
 from mt_core.rowset import INT, Column, RowSet
 from mt_core.sessions.ports import StatementResult
 from tests.scenario.running_gateway import Gateway
@@ -96,6 +96,21 @@ def test_a_changed_session_that_is_lost_is_an_error_that_names_what_is_lost_and_
         )
         assert cursor.execute("SELECT 1").fetchall() == [(1,)]
         assert cursor.warnings == ()
+
+
+def test_nothing_runs_in_a_session_whose_schema_could_not_be_set_when_it_was_opened_again(gateway: Gateway) -> None:
+    with connection(gateway) as connected, connected.cursor() as cursor:
+        end_sessions(gateway)
+        gateway.engine.answers["USE `lake`.`shop`"] = QueryFailed("The catalog lake is away.")
+
+        for _ in range(2):
+            with pytest.raises(dbapi.Error, match="The catalog lake is away"):
+                cursor.execute("SELECT 1")
+
+        assert [sql for _, sql in gateway.engine.executed if sql == "SELECT 1"] == []
+        assert len(gateway.sessions) == 0
+        del gateway.engine.answers["USE `lake`.`shop`"]
+        assert cursor.execute("SELECT 1").fetchall() == [(1,)]
 
 
 def test_rows_that_were_not_read_yet_are_lost_with_the_session(gateway: Gateway) -> None:

@@ -295,6 +295,21 @@ def test_create_or_alter_from_a_session_in_another_zone_keeps_the_zone_of_the_ta
     assert world.state() == before
 
 
+def test_create_or_alter_that_spells_columns_in_another_case_keeps_the_types_of_the_query_by_their_names_in_the_table(
+    world: ManagerWorld,
+) -> None:
+    before = world.table().definition
+    world.engine.create_source(
+        "lake.default.louder", [{"ds": "2026-03-01", "AMOUNT": 1}], [DS, replace(AMOUNT, name="AMOUNT")]
+    )
+
+    world.sql(OR_ALTER.replace("orders", "louder"))
+
+    after = world.table().definition
+    assert after.columns == before.columns
+    assert after.query_types == before.query_types
+
+
 def test_create_or_alter_makes_a_table_that_is_not_there() -> None:
     world = ManagerWorld()
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mt_core.errors import ClusterLost, EngineError, WorkflowError
 from mt_core.model.freshness import Freshness
 from mt_core.model.run import RunStatus
 from mt_core.model.table import Column, RefreshStatus
-from mt_core.tables.ledger import MAX_ATTEMPTS
+from mt_core.tables.ledger import MAX_ATTEMPTS, in_transaction
 from mt_core.testing.manager_world import DAILY, ManagerWorld
 from tests.unit.tables.failing_registry import (
     Killed,
@@ -306,3 +308,21 @@ def test_a_refresh_that_loses_its_cluster_again_and_again_does_not_fail(world: M
 
     ended = world.run(run.run_id)
     assert (ended.status, ended.attempt, ended.excused) == (RunStatus.SUCCEEDED, lost + 1, lost)
+
+
+# ------------------------------------------------------------------------------------------------ a process that was away
+
+
+def test_a_process_that_could_not_renew_its_lease_for_a_moment_takes_neither_runs_nor_commands_from_itself() -> None:
+    world = ManagerWorld()
+    world.sql(DAILY)
+    claimed = world.claim()
+    assert claimed is not None
+    world.services.intents.take(world.table().identifier, "SUSPEND", check=lambda _table: None)
+    in_transaction(world.registry, lambda tx: tx.put_gateway(replace(tx.gateways()[0], lease_until=tx.now())))
+    before = world.state()
+
+    world.recover()
+
+    assert world.ledger.held(claimed) is not None
+    assert world.state() == before

@@ -8,7 +8,7 @@ import pytest
 
 from mt_core.errors import SqlSyntaxError
 from mt_core.model.partition import PartitionSpec
-from mt_core.model.run import RunStatus
+from mt_core.model.run import DONE, RunStatus
 from mt_core.tables.ledger import in_transaction
 from mt_core.tables.maintenance import maintain
 from mt_core.tables.retention import NEWEST_KEPT, forget_old_runs
@@ -67,6 +67,20 @@ def test_the_newest_runs_of_a_table_stay_whatever_their_age(world: ManagerWorld)
 
     assert len(world.runs()) == NEWEST_KEPT
     assert world.show("SHOW MATERIALIZED TABLES")[0]["last refresh"] is not None
+
+
+def test_a_run_stays_as_long_as_one_that_it_covers(world: ManagerWorld) -> None:
+    for _ in range(NEWEST_KEPT + 5):
+        last = world.sql("ALTER MATERIALIZED TABLE daily REFRESH").wait_for
+    world.work()
+    assert last is not None
+    before = world.run(last)
+    world.pass_days(400)
+
+    forget_old_runs(world.services)
+
+    assert world.run(last) == before
+    assert before.status in DONE
 
 
 def test_runs_that_have_not_ended_and_those_of_other_tables_stay(world: ManagerWorld) -> None:

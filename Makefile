@@ -10,7 +10,7 @@ AIRFLOW_CONSTRAINTS := deploy/airflow/constraints.txt
 # Compiled modules are kept: to compile them anew costs every process of the tests a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup airflow demo check format test test-slow bench docs clean
+.PHONY: help setup airflow demo check format test test-slow test-deep bench docs clean
 help:            ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
@@ -49,12 +49,17 @@ format: setup    ## Rewrite the sources in our format
 	$(BIN)/ruff check --fix --quiet .
 
 test: setup airflow ## All tests but the slow ones, with a real Spark, a real PostgreSQL and a real Airflow
-	$(BIN)/python -m pytest -q -m 'not slow'
+	$(BIN)/python -m tests.integration.flink_client.jars
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow and not airflow'
+	$(BIN)/python -m pytest -q -m 'airflow and not slow'
 	$(AIRFLOW_VENV)/bin/python -m pytest -q dags/tests
 	$(BIN)/mypy --python-executable $(AIRFLOW_VENV)/bin/python --allow-untyped-calls dags/freshtable_airflow
 
 test-slow: setup airflow ## The tests that take minutes: kill -9, many readers, many examples
 	$(BIN)/python -m pytest -q -m slow --timeout 900
+
+test-deep: setup ## The long random tests, ten times as deep as `make test-slow` runs them: hours
+	FRESHTABLE_TEST_DEPTH=10 $(BIN)/python -m pytest -q -m 'slow and not airflow' -k 'random or generated'
 
 bench: setup airflow ## Measure, and print the tables of benchmarks/
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'

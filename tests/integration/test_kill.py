@@ -18,10 +18,11 @@ from mt_core.errors import GatewayError
 from mt_core.model.run import OPEN
 from mt_core.model.table import RefreshStatus
 from mt_core.registry.store import SqlRegistry
+from tests.depth import DEPTH
 from tests.integration.gateway_process import WAIT_S, GatewayUnderTest, launch, rows_of, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
-ROUNDS = 8
+ROUNDS = 3 * DEPTH
 # What a user may be told while the gateway is killed and started again under him.
 EXPECTED = re.compile(r"There is no gateway|did not answer|(suspended|resumed) already|is starting|is not running")
 STEPS = [
@@ -126,7 +127,7 @@ def test_a_run_killed_three_times_fails_and_the_table_stays_usable(gateway: Gate
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(900 * DEPTH)
 def test_kills_at_random_times_leave_every_table_right_and_nothing_half_made(tmp_path: Path) -> None:
     gateway, dice = GatewayUnderTest(tmp_path / "home"), random.Random(20130101)
     _declare(gateway)

@@ -14,6 +14,7 @@ from mt_core.model.partition import PartitionSpec
 from mt_core.model.table import RefreshStatus
 from mt_core.tables.settings import InitialRefresh
 from mt_core.testing.protocol_world import SOURCES, ProtocolWorld, Worker
+from tests.depth import DEPTH
 
 DAYS = ("2026-03-01", "2026-03-02")
 # How often each kind of event may happen in one history: what is left over are workers that work.
@@ -38,7 +39,7 @@ BUDGET = {
     "maintenance": 2,
 }
 MOST_WORKERS = 3
-EXAMPLES, MANY_EXAMPLES = 80, 1500
+EXAMPLES, MANY_EXAMPLES = 80, 750 * DEPTH
 places = st.integers(min_value=0, max_value=20)
 pauses = st.sampled_from(["write", "publish: read", "publish: commit", "published", "end"])
 
@@ -277,6 +278,6 @@ class TestProtocol:
         run_state_machine_as_test(machine, settings=_settings(EXAMPLES, fixed=True))
 
     @pytest.mark.slow
-    @pytest.mark.timeout(900)
+    @pytest.mark.timeout(900 * DEPTH)
     def test_the_protocol_keeps_its_promises_in_many_random_histories(self, machine: type[RefreshProtocol]) -> None:
         run_state_machine_as_test(machine, settings=_settings(MANY_EXAMPLES, fixed=False))

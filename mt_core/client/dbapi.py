@@ -248,8 +248,8 @@ class Cursor:
         self._ready()
         with translating():
             batches = insert_batches(operation, seq_of_parameters)
-        for statement, parameters in batches:
-            self.execute(statement, parameters)
+        counts = [self.execute(statement, parameters).rowcount for statement, parameters in batches]
+        self.rowcount = -1 if -1 in counts else sum(counts)
         return self
 
     def cancel(self) -> None:
@@ -306,7 +306,7 @@ class Cursor:
         if self._closed:
             raise InterfaceError("The cursor is closed; make another one.")
         self._release()
-        self._to_cancel = False
+        self._to_cancel, self.rowcount = False, -1
         return self.connection.client
 
     def _release(self) -> None:
@@ -326,6 +326,7 @@ class Cursor:
 
     def _show(self, first: ResultPage, others: Iterator[ResultPage]) -> None:
         self.warnings, self.job_id = first.warnings, first.job_id
+        self.rowcount = -1 if first.affected_rows is None else first.affected_rows
         if not first.has_content or _is_of_a_write(first):
             return
         zone = session_zone(self.connection.client.properties()) if needs_zone(first.columns) else None

@@ -28,6 +28,7 @@ WANTED_ERRORS_HEADER = "Freshtable-Errors"
 ACCEPT_ARROW = {"Accept": f"{ARROW_TYPE}, application/json;q=0.5"}
 ERROR_CODE_HEADER = "Freshtable-Error"
 RESULT_TYPE_HEADER, NEXT_URI_HEADER = "Freshtable-Result-Type", "Freshtable-Next-Result-Uri"
+AFFECTED_ROWS_HEADER = "Freshtable-Affected-Rows"
 TIMEOUT_S = 120.0
 
 
@@ -46,7 +47,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultPage:
-    """Some rows of a result. `run` is what a refresh run tells of itself, None for other statements."""
+    """Some rows of a result. `run` is what a refresh run tells of itself, None for other statements.
+
+    `affected_rows` are those that a change wrote, None where that is not known.
+    """
 
     columns: tuple[Column, ...]
     rows: list[list[Any]]
@@ -55,10 +59,11 @@ class ResultPage:
     job_id: str | None = None
     warnings: tuple[str, ...] = ()
     run: Mapping[str, Any] | None = None
+    affected_rows: int | None = None
     is_last: bool = field(default=True, compare=False)
 
     @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> ResultPage:
+    def from_json(cls, body: Mapping[str, Any], affected_rows: str | None = None) -> ResultPage:
         return cls(
             columns=tuple(Column.from_json(column) for column in body["results"]["columns"]),
             rows=[row["fields"] for row in body["results"]["data"]],
@@ -67,6 +72,7 @@ class ResultPage:
             job_id=body.get("jobID"),
             warnings=tuple(body.get("warnings", ())),
             run=body.get("run"),
+            affected_rows=None if affected_rows is None else int(affected_rows),
             is_last=body.get("nextResultUri") is None,
         )
 
@@ -188,14 +194,15 @@ class GatewayClient:
         """Yield the pages of a result, the first one as soon as the operation has finished; at least one page."""
         path: str | None = self._operation(operation, "/result/0?rowFormat=JSON")
         while path is not None:
-            body = self._call("GET", path)
+            response = self._send("GET", path)
+            body = self._answer(response)
             path = self._next(body.get("nextResultUri"))
             if body["resultType"] == "NOT_READY":
                 if on_progress is not None and "progress" in body:
                     on_progress(Progress.from_json(body["progress"]))
                 continue
             notice, self._notice = self._notice, None
-            page = ResultPage.from_json(body)
+            page = ResultPage.from_json(body, response.headers.get(AFFECTED_ROWS_HEADER))
             yield page if notice is None else replace(page, warnings=(*page.warnings, notice))
 
     def arrow_pages(self, operation: str, token: int = 0) -> Iterator[pa.Table | ResultPage]:

@@ -16,7 +16,7 @@ from mt_core.gateway.errors import error_answer
 from mt_core.gateway.holding import Holds, at_hand
 from mt_core.gateway.plain_text import plain_rows
 from mt_core.gateway.requests import OperationHandle, SessionHandle
-from mt_core.gateway.schemas import Schema, described, or_arrow
+from mt_core.gateway.schemas import AFFECTED_ROWS_HEADER, Schema, described, or_arrow
 from mt_core.gateway.schemas import result as result_schema
 from mt_core.gateway.services import GatewayServices
 from mt_core.gateway.statements import OPERATION_PATH, progress_of
@@ -179,7 +179,9 @@ def _json_page(fetch: Fetch, data: Any, *, last: bool) -> JsonAnswer:
     elif fetch.version.null_uri:
         # Clients of the first version index the member without looking whether it is there.
         body["nextResultUri"] = None
-    return JsonAnswer(body | (_extras(result) if fetch.version.extras else {}))
+    if not fetch.version.extras:
+        return JsonAnswer(body)
+    return JsonAnswer(body | _extras(result), headers=_affected(result))
 
 
 def _check_finished(operation: OperationView) -> None:
@@ -217,6 +219,11 @@ def _extras(result: OperationResult) -> dict[str, Any]:
     if result.run is not None:
         extras["run"] = _run_json(result.run)
     return extras
+
+
+def _affected(result: OperationResult) -> dict[str, str]:
+    """Return a header, since Flink's clients refuse members that they do not know."""
+    return {} if result.affected_rows is None else {AFFECTED_ROWS_HEADER: str(result.affected_rows)}
 
 
 def _run_json(run: RefreshRun) -> dict[str, Any]:

@@ -9,6 +9,7 @@ Schema = Mapping[str, Any]
 
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 RESULT_TYPE_HEADER, NEXT_URI_HEADER = "Freshtable-Result-Type", "Freshtable-Next-Result-Uri"
+AFFECTED_ROWS_HEADER = "Freshtable-Affected-Rows"
 RESULT_TYPES = ("NOT_READY", "PAYLOAD", "EOS")
 
 ERRORS = {
@@ -48,12 +49,16 @@ def described(
 
 
 def or_arrow(route: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a route that answers 200 as an Arrow stream too, with what JSON says of a page in headers."""
+    """Return the arguments of a route that answers 200 as an Arrow stream too, and whose headers say more of a page."""
     success = route["responses"][200]
     content = success["content"] | {ARROW_TYPE: {"schema": {"type": "string", "format": "binary"}}}
     headers = {
         RESULT_TYPE_HEADER: {"description": "`resultType` of an Arrow answer.", "schema": one_of(*RESULT_TYPES)},
         NEXT_URI_HEADER: {"description": "`nextResultUri` of an Arrow answer; absent at the end.", "schema": TEXT},
+        AFFECTED_ROWS_HEADER: {
+            "description": "How many rows a change wrote; absent where that is not known.",
+            "schema": NUMBER,
+        },
     }
     return {**route, "responses": {**route["responses"], 200: {**success, "content": content, "headers": headers}}}
 

@@ -59,6 +59,37 @@ def test_local_timestamps_are_those_of_the_sessions_zone_as_it_is_then(gateway: 
     assert str(tokyo[0].tzinfo) == "Asia/Tokyo"
 
 
+def test_rowcount_is_what_an_insert_has_written_and_unknown_for_what_is_not_counted(gateway: Gateway) -> None:
+    gateway.engine.answers["INSERT INTO t SELECT 1"] = StatementResult(is_query=False, rows=None, affected_rows=7)
+    gateway.engine.answers["DELETE FROM t"] = StatementResult(is_query=False, rows=None)
+    gateway.engine.answers["SELECT 1"] = answer([[1]], a=INT)
+
+    with dbapi.connect(url_of(gateway)) as connection, connection.cursor() as cursor:
+        counts = [
+            cursor.rowcount,
+            *(cursor.execute(sql).rowcount for sql in ("INSERT INTO t SELECT 1", "DELETE FROM t", "SELECT 1")),
+        ]
+        many = cursor.executemany("INSERT INTO t SELECT 1", [(), ()]).rowcount
+        with pytest.raises(dbapi.Error):
+            cursor.execute("INSERT INTO")
+
+    assert (counts, many, cursor.rowcount) == ([-1, 7, -1, -1], 14, -1)
+
+
+@pytest.mark.parametrize(("version", "told"), [("v2", None), ("v3", "7"), ("v4", "7")])
+def test_affected_rows_are_in_a_header_since_flinks_clients_refuse_unknown_members(
+    gateway: Gateway, version: str, told: str | None
+) -> None:
+    insert = "INSERT INTO t SELECT 1"
+    gateway.engine.answers[insert] = StatementResult(is_query=False, rows=None, affected_rows=7)
+    operation = gateway.begin(gateway.open(), insert)
+
+    page = gateway.result(operation.replace("v3", version))
+
+    assert page.headers.get("freshtable-affected-rows") == told
+    assert page.json().keys() == {"resultType", "isQueryResult", "jobID", "resultKind", "results", "nextResultUri"}
+
+
 def test_another_thread_cancels_a_statement(gateway: Gateway) -> None:
     hold = gateway.engine.hold("SELECT slow")
     gateway.engine.answers["SELECT slow"] = answer([[1]], a=INT)

@@ -23,7 +23,7 @@ from mt_core.sessions.listings import Asking
 from mt_core.sessions.names import StatementNames
 from mt_core.sessions.operation import TERMINAL, Operation, OperationKind, OperationResult, OperationStatus, Work
 from mt_core.sessions.ports import StatementEngine
-from mt_core.sessions.property_values import check_properties
+from mt_core.sessions.property_values import check_set
 from mt_core.sessions.refresh_wait import PendingRefresh, RefreshWait
 from mt_core.sessions.refreshes import ClusterInfo
 from mt_core.sessions.session import Session, Turn
@@ -226,7 +226,8 @@ class StatementExecutor:
 
 
 def _checked_limit(config: Mapping[str, str], properties: Mapping[str, str], timeout_ms: int) -> timedelta:
-    check_properties(config)
+    for key, value in config.items():
+        check_set(key, value)
     return limit_of(properties, timeout_ms)
 
 

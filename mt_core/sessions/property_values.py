@@ -55,7 +55,10 @@ def check_property(key: str, value: str) -> None:
 
 
 def check_set(key: str, value: str) -> None:
-    """Raise for what SET cannot mean: an impossible value, a setting of the gateway, a misspelt key, streaming."""
+    """Raise for what SET, or the config of one statement, cannot mean.
+
+    That is an impossible value, a setting of the gateway, a misspelt key, and streaming.
+    """
     check_property(key, value)
     check_flink_property(key, value)
     if key == RUNTIME_MODE_KEY:

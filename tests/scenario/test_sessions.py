@@ -107,7 +107,7 @@ def test_a_handle_that_is_no_uuid_is_a_bad_request(gateway: Gateway, path: str) 
 def test_a_body_that_does_not_fit_is_a_bad_request(gateway: Gateway, body: str) -> None:
     answer = gateway.http.post("/v3/sessions", content=body)
 
-    assert (answer.status_code, list(answer.json()), len(gateway.sessions)) == (400, ["errors", "error"], 0)
+    assert (answer.status_code, list(answer.json()), len(gateway.sessions)) == (400, ["errors"], 0)
 
 
 def test_every_call_on_an_unknown_session_is_an_error_naming_it(gateway: Gateway) -> None:
@@ -147,7 +147,7 @@ def test_without_one_of_the_tokens_nothing_is_answered(guarded_gateway: Gateway,
 
     assert answer.status_code == 401
     assert (answer.headers["www-authenticate"], answer.headers["freshtable-error"]) == ("Bearer", "UNAUTHORIZED")
-    assert [list(answer.json()), answer.json()["errors"][0][:13]] == [["errors", "error"], "Unauthorized:"]
+    assert [list(answer.json()), answer.json()["errors"][0][:13]] == [["errors"], "Unauthorized:"]
     assert len(guarded_gateway.sessions) == 0
 
 
@@ -243,6 +243,41 @@ def test_a_mistake_in_a_property_of_flink_is_told_at_set_and_changes_nothing(
 
     assert [root_cause(each).startswith(f"RequestInvalid: {refusal}") for each in (configured, run)] == [True, True]
     assert gateway.http.get(session).json() == before
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("execution.runtime-mode", "STREAMING", "execution.runtime-mode = 'STREAMING' is not supported"),
+        ("table.exec.state.tll", "1 h", "did you mean table.exec.state.ttl?"),
+        ("table.exec.state.ttl", "soon", "a duration such as"),
+        ("sql-gateway.session.max-num", "1", "is a setting of the whole gateway"),
+    ],
+)
+def test_the_config_of_a_statement_is_refused_where_it_would_have_no_effect(
+    gateway: Gateway, key: str, value: str, expected: str
+) -> None:
+    session = gateway.open()
+
+    config = {"statement": "SELECT 1", "executionConfig": {key: value}}
+    begun = gateway.http.post(f"{session}/statements", json=config).json()["operationHandle"]
+    refusal = gateway.result(f"{session}/operations/{begun}")
+
+    assert expected in root_cause(refusal)
+    assert gateway.engine.executed == []
+
+
+@pytest.mark.parametrize(
+    "config",
+    [None, {}, {"pipeline.name": "x", "execution.runtime-mode": "BATCH", "table.exec.state.ttl": "1 h", "a": 1}],
+)
+def test_what_clients_of_flink_send_with_a_statement_is_taken(gateway: Gateway, config: object) -> None:
+    session = gateway.open()
+
+    body = {"statement": "SELECT 1", "executionConfig": config}
+    begun = gateway.http.post(f"{session}/statements", json=body).json()["operationHandle"]
+
+    assert gateway.result(f"{session}/operations/{begun}").status_code == 200
 
 
 @pytest.mark.parametrize(

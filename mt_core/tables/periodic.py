@@ -128,7 +128,8 @@ def _marked(tx: Transaction, table: MaterializedTable, run: RefreshRun) -> Mater
     failing = [point for point in marked.failing if point not in run.points or run.status not in DONE]
     if run.solo and len(run.points) == 1 and run.status is RunStatus.FAILED and not run.broken:
         failing = [*(point for point in failing if point not in run.points), *run.points]
-    due = tuple(point for point in failing if is_due(marked, point))
+    # Without date-formatters each refresh is one of the whole table: no point can fail alone any more.
+    due = tuple(point for point in failing if table.definition.date_formatters and is_due(marked, point))
     return marked if due == marked.failing else replace(marked, failing=due)
 
 

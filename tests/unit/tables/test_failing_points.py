@@ -228,3 +228,21 @@ def test_a_whole_refresh_takes_the_points_that_failed_alone_with_it(world: Manag
     assert periodic(world)[-1] == (SUCCEEDED, WHOLE)
     assert world.table().failing == ()
     assert world.table().covered_until == day(11)
+
+
+def test_a_table_that_gives_up_its_date_formatters_is_not_failing_for_ever(world: ManagerWorld) -> None:
+    poison(world, 1)
+    world.tick(world.latest_point())
+    world.work()
+    assert world.table().failing != ()
+    poison(world)
+
+    world.sql(
+        DAILY.replace("CREATE", "CREATE OR ALTER").replace(
+            "WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')", ""
+        )
+    )
+    world.work()
+
+    assert world.table().failing == ()
+    assert world.show("SHOW MATERIALIZED TABLES")[0]["health"] == "OK"

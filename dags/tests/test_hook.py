@@ -41,7 +41,7 @@ def test_a_connection_without_a_host_says_what_to_do() -> None:
 def test_the_token_is_sent_and_never_shown() -> None:
     found = address(host="http://gateway:8083", password="secret")
 
-    assert found.options()["headers"] == {"Authorization": "Bearer secret"}
+    assert found.options()["headers"] == {"Authorization": "Bearer secret", "Freshtable-Errors": "json"}
     assert "secret" not in repr(found)
 
 

@@ -37,5 +37,10 @@ def _run(stop: threading.Event, beat: WeakMethod[Callable[[], None]], every_s: f
         call = beat()
         if call is None:
             return
-        call()
+        try:
+            call()
+        except RuntimeError:
+            # httpx refuses what is sent on a client that was closed in the middle of the beat.
+            if not stop.is_set():
+                raise
         del call

@@ -52,3 +52,32 @@ def test_the_heartbeats_of_a_client_that_was_dropped_end() -> None:
 
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_a_client_closed_in_the_middle_of_a_heartbeat_ends_it_without_an_error() -> None:
+    errors: list[threading.ExceptHookArgs] = []
+    begun, closed = threading.Event(), threading.Event()
+
+    class Client:
+        def __init__(self) -> None:
+            self.heartbeat = Heartbeat(self.beat, 0.001)
+
+        def beat(self) -> None:
+            begun.set()
+            assert closed.wait(10)
+            raise RuntimeError("Cannot send a request, as the client has been closed.")
+
+    before, hook = set(threading.enumerate()), threading.excepthook
+    threading.excepthook = errors.append
+    try:
+        client = Client()
+        client.heartbeat.start()
+        [thread] = set(threading.enumerate()) - before
+        assert begun.wait(10)
+        client.heartbeat.stop()
+        closed.set()
+        thread.join(10)
+    finally:
+        threading.excepthook = hook
+
+    assert (thread.is_alive(), errors) == (False, [])

@@ -21,6 +21,7 @@ from mt_core.spark.protected_statements import (
     Refusal,
     refusal_of,
 )
+from mt_core.spark.relations import each
 from mt_core.spark.views import Names
 from mt_core.tokens import TokenKind, tokenize
 
@@ -113,14 +114,14 @@ class _Check:
 
     def _union(self, plan: Any) -> None:
         """FROM … INSERT … INSERT is a union of its inserts, one level deep; that of queries may be deep and changes nothing."""
-        for child in _each(plan.children()):
+        for child in each(plan.children()):
             if str(child.productPrefix()) != "Union":
                 self.plan(child)
 
     def _script(self, plan: Any) -> None:
         """BEGIN … END: each statement in it is looked at before the first one runs."""
         self._in_script = True
-        for node in (*_each(plan.children()), *(handler.body() for handler in _each(plan.handlers()))):
+        for node in (*each(plan.children()), *(handler.body() for handler in each(plan.handlers()))):
             self._in_a_script(node)
 
     def _in_a_script(self, node: Any) -> None:
@@ -130,7 +131,7 @@ class _Check:
             case "CompoundBody":
                 self._script(node)
             case _:
-                for child in _each(node.children()):
+                for child in each(node.children()):
                     self._in_a_script(child)
 
     def _use(self, plan: Any) -> None:
@@ -260,7 +261,7 @@ class _Check:
 
     def _arguments(self, plan: Any) -> Iterator[tuple[str, ...]]:
         """Yield the names that the arguments of a procedure may be."""
-        for argument in _each(plan.args()):
+        for argument in each(plan.args()):
             value = argument.value() if str(argument.productPrefix()) == "NamedArgumentExpression" else argument
             yield self._maybe_parsed(self._value(value, "CALL"))
 
@@ -279,10 +280,6 @@ class _Check:
 
     def _unknown(self, statement: str) -> MtError:
         return Unsupported(f"{statement}: what it works on cannot be told before it runs; write the name itself.")
-
-
-def _each(sequence: Any) -> Iterator[Any]:
-    return (sequence.apply(index) for index in range(sequence.size()))
 
 
 def _parts(sequence: Any) -> tuple[str, ...]:

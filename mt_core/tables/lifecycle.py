@@ -82,8 +82,7 @@ def resume(
     forget = catch_up == "none"
 
     def last(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
-        resumed = _resumed(tx, now, given, forget=forget, by=by)
-        return _with_rebuild(services, tx, now, resumed)
+        return _with_rebuild(services, tx, _resumed(tx, now, given, forget=forget, by=by))
 
     services.intents.change(table, last)
     services.signal.set()
@@ -126,15 +125,12 @@ def _resumed(
     return replace(active, intent=None)
 
 
-def _with_rebuild(
-    services: TableServices, tx: Transaction, before: MaterializedTable, table: MaterializedTable
-) -> MaterializedTable:
-    """Other options, or a rebuild that is due already: queue it, for what the table is now."""
-    due = fingerprint_of(table.definition)
-    if before.rebuild_due is None and due == fingerprint_of(before.definition):
+def _with_rebuild(services: TableServices, tx: Transaction, table: MaterializedTable) -> MaterializedTable:
+    """Queue the rebuild that is due, if one is, for what the table is now."""
+    if table.rebuild_due is None:
         return table
     services.ledger.request_in(tx, table, services.whole_run(table, RunKind.REBUILD, tx.now()))
-    return replace(table, rebuild_due=due)
+    return replace(table, rebuild_due=fingerprint_of(table.definition))
 
 
 def latest_point(table: MaterializedTable, now: datetime) -> datetime:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mt_core.model.table import Column, MaterializedTable, quoted
 from mt_core.secrets import masked
+from mt_core.sql.connectors import literal
 
 
 def show_create(table: MaterializedTable, *, or_alter: bool) -> str:
@@ -45,8 +46,3 @@ def type_text(type_name: str) -> str:
 
 def _option(key: str, value: str) -> str:
     return f"  {literal(key)} = {literal(value)}"
-
-
-def literal(text: str) -> str:
-    """Return *text* as a SQL string literal."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -13,7 +13,7 @@ import pytest
 from tests.postgres import find_binaries, fresh_database, start_postgres
 
 if TYPE_CHECKING:
-    from mt_core.spark.driver import SparkDriver
+    from mt_core.spark.driver.spark_driver import SparkDriver
 
 START_TIMEOUT_S = 180
 FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -54,8 +54,8 @@ def postgres_database(postgres_url: str) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def started_driver(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkDriver]:
     """One real Spark for the whole test session."""
-    from mt_core.spark.conf import DriverSettings
-    from mt_core.spark.driver import SparkDriver
+    from mt_core.spark.driver.conf import DriverSettings
+    from mt_core.spark.driver.spark_driver import SparkDriver
     from mt_core.spark.jars import default_jars_dir
 
     home = tmp_path_factory.mktemp("spark")

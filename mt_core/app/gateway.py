@@ -32,11 +32,11 @@ from mt_core.gateway.application import build_app
 from mt_core.gateway.server import GatewayServer, listen
 from mt_core.registry.store import SqlRegistry
 from mt_core.sessions.sessions import SessionManager
-from mt_core.spark.conf import catalog_names
-from mt_core.spark.driver import SparkDriver
+from mt_core.spark.driver.conf import catalog_names
+from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.spark.java import check_java
-from mt_core.spark.statements import SparkStatements
+from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.handover import take_over_tables
 from mt_core.tables.maintenance import maintain
 from mt_core.tables.reconcile import reconcile

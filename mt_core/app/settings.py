@@ -13,9 +13,9 @@ from mt_core.config import Config
 from mt_core.errors import ConfigError
 from mt_core.model.freshness import Freshness
 from mt_core.sessions.property_values import TIMEOUT_KEY
-from mt_core.spark.conf import DriverSettings
+from mt_core.spark.driver.conf import DriverSettings
 from mt_core.spark.jars import default_jars_dir
-from mt_core.spark.spool import Spools
+from mt_core.spark.results.spool import Spools
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
 from mt_core.workflow.scheduler import WorkflowScheduler
 

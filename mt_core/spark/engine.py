@@ -8,18 +8,18 @@ from dataclasses import replace
 from datetime import datetime
 
 from mt_core.model.table import Column, Namespace, TableIdentifier
-from mt_core.spark.analysis import QueryAnalysis
-from mt_core.spark.catalogs import Catalogs, active
-from mt_core.spark.columns import check_assignable, stored_type
-from mt_core.spark.contexts import QueryContexts
-from mt_core.spark.driver import SparkDriver
-from mt_core.spark.housekeeping import Housekeeping
-from mt_core.spark.metadata import MetadataStore, ancestors
-from mt_core.spark.shared_catalogs import CatalogSource, SharedCatalogs, no_catalogs
-from mt_core.spark.sources import SourceVersions
-from mt_core.spark.storage import StorageTables
-from mt_core.spark.views import Names
-from mt_core.spark.writes import StagedWrites
+from mt_core.spark.catalogs.columns import check_assignable, stored_type
+from mt_core.spark.catalogs.created_catalogs import CatalogSource, SharedCatalogs, no_catalogs
+from mt_core.spark.catalogs.lookup import Catalogs, active
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.queries.analysis import QueryAnalysis
+from mt_core.spark.queries.contexts import QueryContexts
+from mt_core.spark.queries.source_versions import SourceVersions
+from mt_core.spark.queries.views import Names
+from mt_core.spark.storage.housekeeping import Housekeeping
+from mt_core.spark.storage.metadata import MetadataStore, ancestors
+from mt_core.spark.storage.storage_tables import StorageTables
+from mt_core.spark.storage.writes import StagedWrites
 from mt_core.tables.ports import (
     AnalysedQuery,
     MetadataChange,

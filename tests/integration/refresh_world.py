@@ -14,7 +14,7 @@ import pytest
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable, TableIdentifier, quoted
-from mt_core.spark.driver import SparkDriver
+from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.sql.parser import parse
 from mt_core.tables.attempt import Attempt, Steps

@@ -13,8 +13,8 @@ import pytest
 
 from mt_core.errors import QueryFailed
 from mt_core.sessions.ports import SessionContext
-from mt_core.spark.driver import SparkDriver
-from mt_core.spark.statements import SparkStatements
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.statements.spark_statements import SparkStatements
 from tests.conftest import START_TIMEOUT_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(START_TIMEOUT_S)]

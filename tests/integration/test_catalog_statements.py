@@ -15,10 +15,10 @@ from mt_core.sessions.catalog_statements import CatalogStatements
 from mt_core.sessions.jobs import JobLedger, Jobs
 from mt_core.sessions.listings import Asking
 from mt_core.sessions.session import Session
-from mt_core.spark.conf import catalog_names
-from mt_core.spark.driver import SparkDriver
+from mt_core.spark.driver.conf import catalog_names
+from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
-from mt_core.spark.statements import SparkStatements
+from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.sql.catalog import CatalogStatement, SparkStatement
 from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable

@@ -16,7 +16,7 @@ from mt_core.errors import (
 )
 from mt_core.model.run import RunStatus
 from mt_core.model.table import TableIdentifier
-from mt_core.spark.driver import SparkDriver
+from mt_core.spark.driver.spark_driver import SparkDriver
 from tests.conftest import START_TIMEOUT_S
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from mt_core.errors import Canceled, EngineUnavailable, QueryFailed
-from mt_core.spark.conf import INTERACTIVE_POOL, REFRESH_POOL
-from mt_core.spark.driver import DriverState, SparkDriver
+from mt_core.spark.driver.conf import INTERACTIVE_POOL, REFRESH_POOL
+from mt_core.spark.driver.spark_driver import DriverState, SparkDriver
 
 pytestmark = pytest.mark.spark
 

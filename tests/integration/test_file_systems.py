@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import ConfigError
 from mt_core.model.table import Column, TableIdentifier
-from mt_core.spark.driver import SparkDriver
+from mt_core.spark.driver.file_systems import check_warehouse
+from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
-from mt_core.spark.file_systems import check_warehouse
 from mt_core.tables.ports import StorageSpec
 
 pytestmark = pytest.mark.spark

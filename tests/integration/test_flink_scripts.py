@@ -12,9 +12,9 @@ from mt_core.clock import SystemClock
 from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.operation import Operation, OperationStatus
 from mt_core.sessions.session import Session
-from mt_core.spark.conf import catalog_names
-from mt_core.spark.driver import SparkDriver
-from mt_core.spark.statements import SparkStatements
+from mt_core.spark.driver.conf import catalog_names
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.registered import RegisteredTables
 from mt_core.tables.shared_catalogs import SharedCatalogs
 from mt_core.tokens import split_statements

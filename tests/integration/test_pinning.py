@@ -8,7 +8,7 @@ import pytest
 
 from mt_core.model.partition import WHOLE
 from mt_core.model.table import TableIdentifier
-from mt_core.spark.driver import SparkDriver
+from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.tables.ports import MetadataChange, Query, SourceVector, StorageSpec, Write
 

@@ -10,8 +10,8 @@ import pytest
 from mt_core.errors import MtError, QueryFailed, TableProtected, Unsupported
 from mt_core.model.table import TableIdentifier
 from mt_core.sessions.ports import SessionContext
-from mt_core.spark.driver import SparkDriver
-from mt_core.spark.statements import SparkStatements
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.registered import RegisteredTables
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.memory_registry import MemoryRegistry

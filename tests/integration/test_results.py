@@ -14,10 +14,10 @@ import pytest
 
 from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
 from mt_core.sessions.ports import SessionContext
-from mt_core.spark.driver import SparkDriver
-from mt_core.spark.results import StreamedRows
-from mt_core.spark.spool import Spools
-from mt_core.spark.statements import SparkStatements
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.results.row_stream import StreamedRows
+from mt_core.spark.results.spool import Spools
+from mt_core.spark.statements.spark_statements import SparkStatements
 from tests.integration.gateway_process import wait_until
 
 pytestmark = pytest.mark.spark

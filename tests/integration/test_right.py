@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mt_core.model.run import RefreshRun, RunStatus
-from mt_core.spark.driver import SparkDriver
+from mt_core.spark.driver.spark_driver import SparkDriver
 from tests.integration.refresh_world import RefreshWorld, Row, in_order
 from tests.integration.refresh_world import world as world
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from mt_core.model.run import RefreshRun, RunStatus
-from mt_core.spark.driver import SparkDriver
+from mt_core.spark.driver.spark_driver import SparkDriver
 from tests.depth import DEPTH
 from tests.integration.refresh_world import RefreshWorld, Row, in_order
 

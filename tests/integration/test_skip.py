@@ -6,7 +6,7 @@ import pytest
 
 from mt_core.errors import QueryFailed
 from mt_core.model.run import RefreshRun, RunStatus
-from mt_core.spark.driver import SparkDriver
+from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.tables.settings import InitialRefresh
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world

@@ -4,7 +4,7 @@ import pytest
 
 from mt_core.errors import DefinitionInvalid, QueryFailed, Unsupported
 from mt_core.model.table import Column, TableIdentifier
-from mt_core.spark.driver import SparkDriver
+from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.tables.ports import Query
 

@@ -11,8 +11,8 @@ import pytest
 from mt_core.errors import QueryFailed
 from mt_core.rowset import LogicalType
 from mt_core.sessions.ports import SessionContext, StatementResult
-from mt_core.spark.driver import SparkDriver
-from mt_core.spark.statements import SparkStatements
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.statements.spark_statements import SparkStatements
 
 pytestmark = pytest.mark.spark
 

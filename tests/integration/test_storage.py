@@ -11,7 +11,7 @@ import pytest
 
 from mt_core.errors import CatalogUnsupported, DefinitionInvalid, TableExists
 from mt_core.model.table import Column, TableIdentifier
-from mt_core.spark.driver import SparkDriver
+from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.tables.ports import StorageSpec
 

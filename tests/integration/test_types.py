@@ -13,8 +13,8 @@ from mt_core.gateway.answers import JsonAnswer
 from mt_core.gateway.plain_text import plain_rows
 from mt_core.rowset import PageForm
 from mt_core.sessions.ports import SessionContext
-from mt_core.spark.driver import SparkDriver
-from mt_core.spark.statements import SparkStatements
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.statements.spark_statements import SparkStatements
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ import pytest
 from mt_core.errors import Canceled, EngineError, QueryFailed, RequestInvalid
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.table import Column, TableIdentifier
-from mt_core.spark.driver import SparkDriver
+from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.tables.ports import MetadataChange, Query, Staged, StorageSpec, Write
 

@@ -15,7 +15,7 @@ from mt_core.client.arrow_rows import CHUNK_ROWS, arrow_rows
 from mt_core.client.reader import has_arrow_rows
 from mt_core.client.values import UnreadableValue, rows_converter
 from mt_core.rowset import Column, LogicalType
-from mt_core.spark.forms import ResultForm
+from mt_core.spark.results.arrow import ResultForm
 
 BERLIN, KOLKATA = ZoneInfo("Europe/Berlin"), timezone(timedelta(hours=5, minutes=30))
 MOMENTS = [

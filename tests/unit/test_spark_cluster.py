@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mt_core.spark.cluster import ClusterState, ClusterWatch, is_cluster
+from mt_core.spark.driver.cluster import ClusterState, ClusterWatch, is_cluster
 
 IDLE, BUSY = ClusterState(executors=0, wanted=True), ClusterState(executors=2, wanted=True)
 ASLEEP = ClusterState(executors=0, wanted=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mt_core.errors import JavaMissing
-from mt_core.spark.conf import DriverSettings, launch_conf, prepare_files, spark_conf
+from mt_core.spark.driver.conf import DriverSettings, launch_conf, prepare_files, spark_conf
 from mt_core.spark.jars import PACKAGES, default_jars_dir, jar_conf, local_jars
 from mt_core.spark.java import check_java, java_version
 

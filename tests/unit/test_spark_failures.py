@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mt_core.errors import Canceled, EngineError, EngineUnavailable, MtError, QueryFailed
-from mt_core.spark.failures import Thrown, plain_message, position_in, told, translate
+from mt_core.spark.driver.failures import Thrown, plain_message, position_in, told, translate
 
 SPARK_EXCEPTION = "org.apache.spark.SparkException"
 ANALYSIS = "org.apache.spark.sql.AnalysisException"

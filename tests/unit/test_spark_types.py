@@ -12,9 +12,9 @@ from pyspark.sql import types as spark
 from mt_core.errors import Unsupported
 from mt_core.gateway.answers import JsonAnswer
 from mt_core.rowset import STRING_LENGTH, Column, LogicalType
-from mt_core.spark.encoding import casts_for_arrow, casts_for_json, encoder
-from mt_core.spark.texts import json_rows, writer
-from mt_core.spark.types import logical_type, result_columns
+from mt_core.spark.results.json_text import json_rows, writer
+from mt_core.spark.results.json_values import casts_for_arrow, casts_for_json, encoder
+from mt_core.spark.results.types import logical_type, result_columns
 
 POINT = spark.StructType([spark.StructField("x", spark.IntegerType()), spark.StructField("y", spark.StringType())])
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from mt_core.errors import EngineError
-from mt_core.spark import spool as module
-from mt_core.spark.spool import Spool, Spools
+from mt_core.spark.results import spool as module
+from mt_core.spark.results.spool import Spool, Spools
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 ROWS = 100

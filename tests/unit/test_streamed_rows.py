@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import types as spark
 
 from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
-from mt_core.spark.forms import ResultForm
-from mt_core.spark.results import StreamedRows
-from mt_core.spark.spool import Spools
+from mt_core.spark.results.arrow import ResultForm
+from mt_core.spark.results.row_stream import StreamedRows
+from mt_core.spark.results.spool import Spools
 
 WAIT_S = 60.0
 FORM = ResultForm(spark.StructType([spark.StructField("n", spark.LongType(), nullable=False)]))

@@ -1,0 +1,101 @@
+"""Column types: Spark's spelling of them, and what storage makes of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from mt_core.errors import DefinitionInvalid
+from mt_core.model.table import Column, quoted
+from mt_core.spark.catalogs.lookup import jvm_of
+from mt_core.spark.driver.failures import SPARK_ERRORS
+
+
+def spelled(data_type: DataType) -> str:
+    """Return a type as SQL reads it again: simple strings, with odd field names in back quotes."""
+    match data_type:
+        case StructType():
+            return f"struct<{','.join(f'{_field(f.name)}:{spelled(f.dataType)}' for f in data_type.fields)}>"
+        case ArrayType():
+            return f"array<{spelled(data_type.elementType)}>"
+        case MapType():
+            return f"map<{spelled(data_type.keyType)},{spelled(data_type.valueType)}>"
+        case _:
+            return data_type.simpleString()
+
+
+def columns_of(java_struct: Any) -> tuple[Column, ...]:
+    """Return the columns of a Java StructType; all of them nullable, as the result of a query may be."""
+    fields = StructType.fromJson(json.loads(java_struct.json())).fields
+    return tuple(Column(name=field.name, type=spelled(field.dataType)) for field in fields)
+
+
+def java_type(session: SparkSession, column: Column) -> Any:
+    """Return Spark's Java type of a column; raises DefinitionInvalid for text that is no type."""
+    try:
+        return jvm_of(session).org.apache.spark.sql.types.DataType.fromDDL(column.type)
+    except SPARK_ERRORS as cause:
+        raise DefinitionInvalid(f"Column {column.name}: {column.type} is not a type that Spark knows.") from cause
+
+
+def iceberg_type(session: SparkSession, column: Column) -> Any:
+    """Return Iceberg's type of a column; raises DefinitionInvalid naming a type it cannot store."""
+    spark_type = java_type(session, column)
+    try:
+        converted = jvm_of(session).org.apache.iceberg.spark.SparkSchemaUtil.convert(spark_type)
+    except SPARK_ERRORS as cause:
+        raise _not_storable(column) from cause
+    # Iceberg can name void in a schema, and then refuses every row.
+    if '"void"' in spark_type.json():
+        raise _not_storable(column)
+    return converted
+
+
+def iceberg_schema(session: SparkSession, columns: Sequence[Column]) -> Any:
+    """Return Iceberg's schema of *columns*, with comments and NOT NULL."""
+    fields = [
+        {
+            "name": column.name,
+            "type": json.loads(java_type(session, column).json()),
+            "nullable": column.nullable,
+            "metadata": {"comment": column.comment} if column.comment else {},
+        }
+        for column in columns
+    ]
+    jvm = jvm_of(session)
+    struct = jvm.org.apache.spark.sql.types.DataType.fromJson(json.dumps({"type": "struct", "fields": fields}))
+    return jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(struct)
+
+
+def stored_type(session: SparkSession, column: Column) -> str:
+    """Return the type a column has once it was stored: TINYINT and SMALLINT become int, CHAR and VARCHAR string."""
+    converted = iceberg_type(session, column)
+    back = jvm_of(session).org.apache.iceberg.spark.SparkSchemaUtil.convert(converted)
+    field = {"name": column.name, "type": json.loads(back.json()), "nullable": True, "metadata": {}}
+    return spelled(StructType.fromJson({"type": "struct", "fields": [field]}).fields[0].dataType)
+
+
+def _field(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else quoted(name)
+
+
+def _not_storable(column: Column) -> DefinitionInvalid:
+    return DefinitionInvalid(
+        f"Column {column.name} has type {column.type}, which Iceberg cannot store; "
+        f"CAST it in the query, for example CAST({quoted(column.name)} AS STRING)."
+    )
+
+
+def check_assignable(session: SparkSession, produced: Column, declared: Column) -> None:
+    """Raise DefinitionInvalid unless Spark stores the one type as the other without a CAST (ANSI store assignment)."""
+    source, target = java_type(session, produced), java_type(session, declared)
+    casts = jvm_of(session).org.apache.spark.sql.catalyst.expressions.Cast
+    if not source.equals(target) and not casts.canANSIStoreAssign(source, target):
+        raise DefinitionInvalid(
+            f"Column {declared.name} is declared {declared.type.upper()}, its query gives {produced.type.upper()}, which is "
+            f"not stored as that; CAST({produced.name} AS {declared.type.upper()}) in the query."
+        )

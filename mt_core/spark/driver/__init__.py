@@ -1,0 +1,1 @@
+"""The driver: Spark's JVM, started, watched, and started again."""

@@ -1,0 +1,1 @@
+"""Queries: what they read, what they mean, and at which versions."""

@@ -1,0 +1,1 @@
+"""Results: from Spark's partitions to Arrow and JSON pages."""

@@ -1,0 +1,170 @@
+"""The rows of a query as Arrow batches, in the query's order: a wave of partitions at a time, each wave a Spark job."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame
+from pyspark.util import _create_local_socket
+
+from mt_core.errors import EngineError
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.results.limit import Window, limited_rows
+
+# What a wave should bring, so that neither the JVM nor a reader who is slow has more in hand.
+WAVE_BYTES = 64 * 2**20
+GROWTH = 4
+LARGEST = 256
+_LENGTH = 4
+# A wave must not be larger than what Spark lets one job bring.
+_TOO_MUCH = "spark.driver.maxResultSize"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryJob:
+    """Under which id, in which pool and with which description a query runs on Spark."""
+
+    job_id: str
+    pool: str
+    description: str
+
+
+def batches(
+    driver: SparkDriver, frame: DataFrame, schema: pa.Schema, job: QueryJob
+) -> Generator[pa.RecordBatch | None]:
+    """Yield the rows of *frame*; None before a batch that takes one more job. Any thread may ask for the next one.
+
+    The first is asked for inside `SparkDriver.run_tagged`, which says what is raised. A query with no more partitions
+    than Spark has cores is one job; one with a limit runs no more partitions than it takes to fill it.
+    """
+    waves = _Waves(driver, frame, job)
+    while waves.left:
+        with driver.translating():
+            stream = waves.run()
+        try:
+            while not waves.window.full:
+                with driver.translating():
+                    message = stream.next()
+                if message is None:
+                    break
+                waves.bytes += len(message)
+                yield waves.window.cut(pa.ipc.read_record_batch(pa.py_buffer(message), schema))
+        finally:
+            stream.close()
+        if waves.left:
+            yield None
+
+
+class _Waves:
+    """The partitions of a query, run some at a time; `bytes` is told by the reader, who takes rows through `window`."""
+
+    def __init__(self, driver: SparkDriver, frame: DataFrame, job: QueryJob) -> None:
+        self._driver, self._frame, self._job = driver, frame, job
+        self._partitions: Any = None
+        self._count, self._done, self._size = 0, 0, 0
+        self._settings: Any = None
+        self.bytes, self.window = 0, Window()
+
+    @property
+    def left(self) -> bool:
+        """Whether partitions have to run that have not yet; true before the first job."""
+        return self._partitions is None or (self._done < self._count and not self.window.full)
+
+    def run(self) -> _Stream:
+        """Run the next wave; the first one as part of the job that its caller has begun."""
+        job, context = self._job, self._frame.sparkSession.sparkContext
+        if self._partitions is None:
+            with _sql_settings(context, self._session_settings()):
+                found, self.window = limited_rows(self._frame)
+                self._partitions, self._count = found.toJavaRDD(), found.getNumPartitions()
+                return self._run(context)
+        tagged = self._driver.run_tagged(job.job_id, job.pool, job.description)
+        with tagged, _sql_settings(context, self._session_settings()):
+            return self._run(context)
+
+    def _run(self, context: Any) -> _Stream:
+        size = min(self._next_size(context), self._count - self._done)
+        while True:
+            try:
+                served = self._serve(context, size)
+            except Py4JJavaError as error:
+                if size <= 1 or _TOO_MUCH not in str(error.java_exception.getMessage()):
+                    raise
+                # What came before was smaller. Nothing of this wave has been seen yet: it can be run again.
+                self._size = size = max(size // GROWTH, 1)
+                continue
+            self._done += size
+            return _Stream(served)
+
+    def _serve(self, context: Any, size: int) -> Any:
+        jvm: Any = context._jvm
+        numbers = getattr(jvm, "java.util.ArrayList")()
+        for number in range(self._done, self._done + size):
+            numbers.add(number)
+        return jvm.PythonRDD.runJob(context._jsc.sc(), self._partitions, numbers)
+
+    def _session_settings(self) -> Any:
+        """Return the settings of the session as they were at the first wave: it may SET others meanwhile."""
+        if self._settings is None:
+            session: Any = self._frame.sparkSession
+            converters = getattr(session._jvm, "scala.jdk.javaapi.CollectionConverters")
+            # What getAllConfs returns does not change any more.
+            self._settings = converters.asJava(session._jsparkSession.sessionState().conf().getAllConfs())
+        return self._settings
+
+    def _next_size(self, context: Any) -> int:
+        if self._count <= 1:
+            return 1
+        cores = max(context.defaultParallelism, 1)
+        if not self._done:
+            self._size = cores
+        else:
+            fitting = WAVE_BYTES * self._done // max(self.bytes, 1)
+            self._size = max(cores, min(fitting, GROWTH * self._size, LARGEST * cores))
+        return self._size
+
+
+class _Stream:
+    """What the JVM serves of one wave: messages, each behind its length."""
+
+    def __init__(self, served: Any) -> None:
+        self._server = served[2]
+        self._file: IO[bytes] = _create_local_socket((served[0], served[1]))  # type: ignore[assignment]
+
+    def next(self) -> bytes | None:
+        """Return the next message, None at the end; raises the error of the JVM that did not serve all."""
+        head = self._file.read(_LENGTH)
+        size = int.from_bytes(head, "big", signed=True) if len(head) == _LENGTH else -1
+        if size < 0:
+            # The end looks like a JVM that died between two messages; this call tells them apart.
+            self._server.getResult()
+            return None
+        message = self._file.read(size)
+        if len(message) < size:
+            self._server.getResult()
+            raise EngineError("Spark sent less of a result than it had announced; repeat the statement.")
+        return message
+
+    def close(self) -> None:
+        """Hang up; the JVM lets go what it has not sent."""
+        self._file.close()
+
+
+@contextmanager
+def _sql_settings(context: Any, settings: Any) -> Iterator[None]:
+    """Give the settings of the session to the tasks that the block's jobs run, as Spark does for its own actions."""
+    spark = context._jsc.sc()
+    before = spark.getLocalProperties()
+    properties = getattr(context._jvm, "java.util.Properties")()
+    properties.putAll(before)
+    properties.putAll(settings)
+    spark.setLocalProperties(properties)
+    try:
+        yield
+    finally:
+        spark.setLocalProperties(before)

@@ -1,0 +1,1 @@
+"""Storage tables in Iceberg: created, written on branches, published, expired."""

@@ -19,7 +19,7 @@ from mt_core.app.home import Home
 from mt_core.app.logs import log_to
 from mt_core.client.http import GatewayClient, Refresh, ResultPage
 from mt_core.config import load_config
-from mt_core.tables.ledger import Claimed
+from mt_core.tables.runs.ledger import Claimed
 
 SETTINGS = ("sql-gateway.endpoint.rest.port=0", "table.local-time-zone=UTC")
 

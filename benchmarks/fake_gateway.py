@@ -25,11 +25,11 @@ from mt_core.gateway.application import build_app
 from mt_core.gateway.server import GatewayServer, listen
 from mt_core.registry.store import SqlRegistry
 from mt_core.sessions.sessions import SessionManager
+from mt_core.tables.created_catalogs import SharedCatalogs
 from mt_core.tables.ports import Write
-from mt_core.tables.reconcile import reconcile
 from mt_core.tables.services import storage_spec
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
-from mt_core.tables.shared_catalogs import SharedCatalogs
+from mt_core.tables.upkeep.reconcile import reconcile
 from mt_core.testing.fake_engine import FakeEngine
 from mt_core.testing.fake_statements import FakeStatementEngine
 from mt_core.workflow.loader import load_scheduler

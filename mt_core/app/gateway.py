@@ -37,12 +37,12 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.spark.java import check_java
 from mt_core.spark.statements.spark_statements import SparkStatements
-from mt_core.tables.handover import take_over_tables
-from mt_core.tables.maintenance import maintain
-from mt_core.tables.reconcile import reconcile
-from mt_core.tables.registered import RegisteredTables
+from mt_core.tables.created_catalogs import SharedCatalogs
 from mt_core.tables.services import TableServices
-from mt_core.tables.shared_catalogs import SharedCatalogs
+from mt_core.tables.upkeep.maintenance import maintain
+from mt_core.tables.upkeep.reconcile import reconcile
+from mt_core.tables.upkeep.registered import RegisteredTables
+from mt_core.tables.workflows.handover import take_over_tables
 from mt_core.workflow.loader import load_scheduler
 
 log = logging.getLogger(__name__)

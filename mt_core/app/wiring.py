@@ -13,16 +13,16 @@ from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
+from mt_core.tables.changes import Signal
+from mt_core.tables.created_catalogs import SharedCatalogs
 from mt_core.tables.intents import Intents
-from mt_core.tables.ledger import Claimed, Ledger
 from mt_core.tables.manager import TableManager
 from mt_core.tables.ports import RefreshEngine, Registry
-from mt_core.tables.published import PublishedWorkflows
+from mt_core.tables.refresh.workers import Workers
+from mt_core.tables.runs.ledger import Claimed, Ledger
 from mt_core.tables.services import TableServices
 from mt_core.tables.settings import ManagerSettings
-from mt_core.tables.shared_catalogs import SharedCatalogs
-from mt_core.tables.signal import Signal
-from mt_core.tables.workers import Workers
+from mt_core.tables.workflows.published import PublishedWorkflows
 from mt_core.workflow.scheduler import SchedulerContext, WorkflowScheduler
 
 Watch = Callable[[Claimed, str], None]

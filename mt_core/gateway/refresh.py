@@ -14,7 +14,7 @@ from mt_core.gateway.requests import Body, JsonBody, SessionHandle
 from mt_core.gateway.schemas import REFRESH, REFRESH_ERRORS, REFRESH_TAKEN, described
 from mt_core.gateway.security import Caller
 from mt_core.gateway.services import GatewayServices
-from mt_core.tables.commands import RefreshRequest
+from mt_core.tables.table_commands import RefreshRequest
 
 _WAY_OUT = (
     "false is a manual refresh, of the whole table or of staticPartitions; true is one at a schedule time, which "

@@ -9,8 +9,8 @@ from mt_core.access import Token
 from mt_core.sessions.executor import StatementExecutor
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
-from mt_core.tables.commands import Runs
-from mt_core.tables.published import PublishedWorkflows
+from mt_core.tables.table_commands import Runs
+from mt_core.tables.workflows.published import PublishedWorkflows
 
 DEFAULT_VERSIONS = ("V1", "V2", "V3", "V4")
 

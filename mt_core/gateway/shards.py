@@ -11,7 +11,7 @@ from mt_core.gateway.answers import HEADERS, JsonAnswer
 from mt_core.gateway.errors import error_answer
 from mt_core.gateway.schemas import PUBLISHED_SHARD, PUBLISHED_WORKFLOW, described
 from mt_core.gateway.services import GatewayServices
-from mt_core.tables.published import PublishedWorkflows
+from mt_core.tables.workflows.published import PublishedWorkflows
 
 _NOT_MODIFIED = 304
 _DIGITS = 9

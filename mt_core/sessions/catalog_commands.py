@@ -17,7 +17,7 @@ from mt_core.sessions.ports import StatementEngine
 from mt_core.sql import catalog as sql
 from mt_core.sql.catalog_options import catalog_settings
 from mt_core.sql.connectors import literal
-from mt_core.tables.shared_catalogs import SharedCatalogs, already_there
+from mt_core.tables.created_catalogs import SharedCatalogs, already_there
 
 _INFO = (Column(name="info name"), Column(name="info value"))
 

@@ -18,7 +18,7 @@ from mt_core.sql import catalog as sql
 from mt_core.sql.flink_types import type_text
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statements import DescribeTable, Name
-from mt_core.tables.shared_catalogs import SharedCatalogs
+from mt_core.tables.created_catalogs import SharedCatalogs
 
 _INFO = (Column(name="info name"), Column(name="info value"))
 _DESCRIBED = (

@@ -35,8 +35,8 @@ from mt_core.sql.catalog import CatalogStatement, SparkStatement
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statements import DescribeTable, ResetProperty, SetProperty, Statement, qualify
-from mt_core.tables.commands import CommandContext, Runs, TableCommands
-from mt_core.tables.shared_catalogs import SharedCatalogs
+from mt_core.tables.created_catalogs import SharedCatalogs
+from mt_core.tables.table_commands import CommandContext, Runs, TableCommands
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

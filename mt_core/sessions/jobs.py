@@ -19,7 +19,7 @@ from mt_core.sessions.ports import StatementResult
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statement_types import CREATE_TABLE_AS, REPLACE_TABLE_AS, SELECT
-from mt_core.tables.commands import RefreshJob, Runs
+from mt_core.tables.table_commands import RefreshJob, Runs
 from mt_core.tokens import Token, TokenKind, significant
 
 REMEMBERED = 1000

@@ -12,7 +12,7 @@ from mt_core.sessions.operation import TERMINAL, Operation, OperationKind, Opera
 from mt_core.sessions.refreshes import STATUS_OF, ClusterInfo, queue_message, refresh_result
 from mt_core.sessions.tasks import POLL_S, task_counts
 from mt_core.sql.statements import RefreshTable, Statement
-from mt_core.tables.commands import CommandOutcome, Runs
+from mt_core.tables.table_commands import CommandOutcome, Runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

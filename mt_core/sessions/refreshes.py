@@ -18,7 +18,7 @@ from mt_core.sessions.operation import (
 )
 from mt_core.sessions.paging import Cursor, EncodedPage, Page
 from mt_core.sessions.sessions import SessionManager
-from mt_core.tables.commands import Runs
+from mt_core.tables.table_commands import Runs
 
 STATUS_OF: Mapping[RunStatus, OperationStatus] = {
     RunStatus.QUEUED: OperationStatus.PENDING,

@@ -13,10 +13,10 @@ from typing import Any
 
 from mt_core.errors import MtError, TableBusy, TableNotFound, WorkflowError
 from mt_core.model.table import Intent, MaterializedTable, RefreshStatus, TableIdentifier
-from mt_core.tables.ledger import in_transaction
+from mt_core.tables.changes import Signal
 from mt_core.tables.ports import Registry, Transaction
+from mt_core.tables.runs.ledger import in_transaction
 from mt_core.tables.settings import ManagerSettings
-from mt_core.tables.signal import Signal
 
 LEASE = timedelta(minutes=5)
 # No call to a scheduler is answered, or has an effect, later than this.

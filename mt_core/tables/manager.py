@@ -8,18 +8,18 @@ from mt_core.errors import MtError, NotMaterializedTable, QueryFailed, TableNotF
 from mt_core.model.table import MaterializedTable, TableIdentifier, display_name
 from mt_core.rowset import Column, RowSet
 from mt_core.sql import statements as sql
-from mt_core.tables.alter import alter_query, create_or_alter, set_freshness
-from mt_core.tables.commands import CommandContext, CommandOutcome
-from mt_core.tables.create import create
-from mt_core.tables.drop import drop_with_readers
-from mt_core.tables.ledger import in_transaction
-from mt_core.tables.lifecycle import resume, suspend
-from mt_core.tables.positions import in_statement
-from mt_core.tables.refresh_reports import RefreshReports
-from mt_core.tables.reports import Reports
-from mt_core.tables.requests import RefreshRequests
+from mt_core.tables.commands.alter import alter_query, create_or_alter, set_freshness
+from mt_core.tables.commands.create import create
+from mt_core.tables.commands.drop import drop_with_readers
+from mt_core.tables.commands.lifecycle import resume, suspend
+from mt_core.tables.definition.positions import in_statement
+from mt_core.tables.definition.show_create import show_create
+from mt_core.tables.refresh.requests import RefreshRequests
+from mt_core.tables.runs.ledger import in_transaction
 from mt_core.tables.services import TableServices
-from mt_core.tables.show_create import show_create
+from mt_core.tables.table_commands import CommandContext, CommandOutcome
+from mt_core.tables.views.refresh_reports import RefreshReports
+from mt_core.tables.views.reports import Reports
 
 log = logging.getLogger(__name__)
 _CHANGES = (

@@ -7,8 +7,8 @@ from functools import partial
 from typing import TypeVar
 
 from mt_core.model.table import MaterializedTable, TableIdentifier
-from mt_core.tables.ledger import in_transaction
 from mt_core.tables.ports import Registry, Transaction
+from mt_core.tables.runs.ledger import in_transaction
 
 # A page takes some ten milliseconds, also when two more statements are asked for each of its tables.
 PAGE = 100

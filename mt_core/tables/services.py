@@ -10,13 +10,13 @@ from mt_core.clock import Clock
 from mt_core.model.partition import WHOLE
 from mt_core.model.run import RefreshRun, RunKind
 from mt_core.model.table import MaterializedTable, TableDefinition
+from mt_core.tables.changes import Signal
 from mt_core.tables.intents import Intents
-from mt_core.tables.ledger import Ledger
 from mt_core.tables.name_locks import NameLocks
+from mt_core.tables.observed_workflows import Sightings
 from mt_core.tables.ports import Query, RefreshEngine, Registry, StorageSpec
+from mt_core.tables.runs.ledger import Ledger
 from mt_core.tables.settings import ManagerSettings
-from mt_core.tables.sightings import Sightings
-from mt_core.tables.signal import Signal
 from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import CreatePeriodicRefreshWorkflow, Schedule
 from mt_core.workflow.scheduler import WorkflowScheduler

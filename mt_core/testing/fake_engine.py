@@ -30,6 +30,7 @@ from mt_core.errors import (
 )
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.table import Column, Namespace, TableIdentifier, display_name, quoted
+from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.ports import (
     AnalysedQuery,
     MetadataChange,
@@ -43,7 +44,6 @@ from mt_core.tables.ports import (
     StorageSpec,
     Write,
 )
-from mt_core.tables.shape import stored_order
 from mt_core.testing.fake_tables import FakeSource, FakeStorage, Row, StoredSnapshot, inside, text_of
 
 _SELECT = re.compile(r"(?is)^\s*select\s+(?P<columns>\*|[\w`, ]+)\s+from\s+(?P<name>[\w.`]+)\s*$")

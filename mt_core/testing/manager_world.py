@@ -15,16 +15,16 @@ from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.parser import parse
-from mt_core.tables.attempt import Attempt, Steps
-from mt_core.tables.commands import CommandContext, CommandOutcome, RefreshRequest
+from mt_core.tables.changes import Signal
 from mt_core.tables.intents import Intents
-from mt_core.tables.ledger import Claimed, Ledger, in_transaction
 from mt_core.tables.manager import TableManager
 from mt_core.tables.ports import Registry, Transaction
-from mt_core.tables.reconcile import reconcile
+from mt_core.tables.refresh.attempt import Attempt, Steps
+from mt_core.tables.runs.ledger import Claimed, Ledger, in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
-from mt_core.tables.signal import Signal
+from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshRequest
+from mt_core.tables.upkeep.reconcile import reconcile
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_engine import FakeEngine
 from mt_core.testing.fake_scheduler import FakeScheduler

@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import OPEN, RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable
-from mt_core.tables.attempt import BRANCH_PREFIX, Steps
-from mt_core.tables.due import covered_by, due_share, scope_of
-from mt_core.tables.fingerprint import fingerprint_of
-from mt_core.tables.ledger import Claimed, in_transaction
+from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.ports import Registry, Snapshot, Write
+from mt_core.tables.refresh.attempt import BRANCH_PREFIX, Steps
+from mt_core.tables.runs.due import covered_by, due_share, scope_of
+from mt_core.tables.runs.ledger import Claimed, in_transaction
 from mt_core.testing.observed_engine import Cell, Cells, ObservedEngine
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -12,10 +12,10 @@ from mt_core.errors import MtError
 from mt_core.model.freshness import grid_of
 from mt_core.model.run import OPEN, RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus
-from mt_core.tables.attempt import Steps
-from mt_core.tables.exclusive import fence
-from mt_core.tables.ledger import Claimed, in_transaction
 from mt_core.tables.ports import Transaction
+from mt_core.tables.refresh.attempt import Steps
+from mt_core.tables.refresh.fencing import fence
+from mt_core.tables.runs.ledger import Claimed, in_transaction
 from mt_core.tables.settings import InitialRefresh
 from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 from mt_core.testing.observed_engine import ObservedEngine

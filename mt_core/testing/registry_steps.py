@@ -11,8 +11,8 @@ from mt_core.errors import MtError
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable
-from mt_core.tables.gateways import take_lease
 from mt_core.tables.ports import Registry
+from mt_core.tables.upkeep.gateways import take_lease
 
 THREADS = 8
 LIFETIME = timedelta(days=10_000)

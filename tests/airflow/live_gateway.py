@@ -13,10 +13,10 @@ from mt_core.gateway.server import GatewayServer, listen
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.sessions.sessions import SessionManager
 from mt_core.sql.parser import parse
-from mt_core.tables.commands import CommandContext, CommandOutcome
-from mt_core.tables.reconcile import reconcile
+from mt_core.tables.created_catalogs import SharedCatalogs
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
-from mt_core.tables.shared_catalogs import SharedCatalogs
+from mt_core.tables.table_commands import CommandContext, CommandOutcome
+from mt_core.tables.upkeep.reconcile import reconcile
 from mt_core.testing.fake_engine import FakeEngine
 from mt_core.testing.fake_statements import FakeStatementEngine
 from mt_core.testing.memory_registry import MemoryRegistry

@@ -19,8 +19,8 @@ from mt_core.app.lease import RegistryLease, lease_of
 from mt_core.errors import MtError, RegistryError, RegistryInUse
 from mt_core.model.run import RunStatus
 from mt_core.registry.store import SqlRegistry
-from mt_core.tables.gateways import LEASE, ended_owners
 from mt_core.tables.ports import Registry
+from mt_core.tables.upkeep.gateways import LEASE, ended_owners
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.memory_registry import MemoryRegistry
 from mt_core.testing.registry_facts import a_run

@@ -188,7 +188,7 @@ def _death_file(home: Path) -> Path:
 def _main(arguments: Sequence[str]) -> int:
     from mt_core.app.serve import serve
     from mt_core.config import load_config
-    from mt_core.tables.ledger import Claimed
+    from mt_core.tables.runs.ledger import Claimed
 
     home = Path(arguments[1])
     config = load_config(None, os.environ, tuple(arguments[3::2]), home)

@@ -17,15 +17,15 @@ from mt_core.model.table import MaterializedTable, TableIdentifier, quoted
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.sql.parser import parse
-from mt_core.tables.attempt import Attempt, Steps
-from mt_core.tables.commands import CommandContext, CommandOutcome, RefreshRequest
+from mt_core.tables.changes import Signal
 from mt_core.tables.intents import Intents
-from mt_core.tables.ledger import Ledger, in_transaction
 from mt_core.tables.manager import TableManager
 from mt_core.tables.ports import Query, Registry, SourceVector
+from mt_core.tables.refresh.attempt import Attempt, Steps
+from mt_core.tables.runs.ledger import Ledger, in_transaction
 from mt_core.tables.services import TableServices, query_of
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
-from mt_core.tables.signal import Signal
+from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshRequest
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_scheduler import FakeScheduler
 from mt_core.testing.memory_registry import MemoryRegistry

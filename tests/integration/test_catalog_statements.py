@@ -22,8 +22,8 @@ from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.sql.catalog import CatalogStatement, SparkStatement
 from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
+from mt_core.tables.created_catalogs import SharedCatalogs
 from mt_core.tables.ports import Query
-from mt_core.tables.shared_catalogs import SharedCatalogs
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_commands import FakeRuns
 from mt_core.testing.memory_registry import MemoryRegistry

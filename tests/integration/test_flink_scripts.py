@@ -15,8 +15,8 @@ from mt_core.sessions.session import Session
 from mt_core.spark.driver.conf import catalog_names
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
-from mt_core.tables.registered import RegisteredTables
-from mt_core.tables.shared_catalogs import SharedCatalogs
+from mt_core.tables.created_catalogs import SharedCatalogs
+from mt_core.tables.upkeep.registered import RegisteredTables
 from mt_core.tokens import split_statements
 from tests.conftest import START_TIMEOUT_S
 from tests.integration.refresh_world import RefreshWorld

@@ -6,7 +6,7 @@ from mt_core.model.run import RunStatus
 from mt_core.sessions.ports import SessionContext, SessionState
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
-from mt_core.tables.commands import RefreshRequest
+from mt_core.tables.table_commands import RefreshRequest
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 

@@ -12,7 +12,7 @@ from mt_core.model.table import TableIdentifier
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
-from mt_core.tables.registered import RegisteredTables
+from mt_core.tables.upkeep.registered import RegisteredTables
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.memory_registry import MemoryRegistry
 from mt_core.testing.registry_facts import a_table

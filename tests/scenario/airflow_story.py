@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mt_core.tables.handover import take_over_tables
+from mt_core.tables.workflows.handover import take_over_tables
 from mt_core.testing.fake_airflow import FakeAirflow
 from mt_core.testing.fake_airflow_server import FakeAirflowServer
 from mt_core.testing.fake_clock import FakeClock, HastyClock

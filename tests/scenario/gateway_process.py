@@ -14,10 +14,10 @@ from mt_core.registry.store import SqlRegistry
 from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import SessionContext, StatementResult
 from mt_core.sessions.sessions import SessionManager
-from mt_core.tables.ledger import Claimed
-from mt_core.tables.reconcile import reconcile
+from mt_core.tables.created_catalogs import SharedCatalogs
+from mt_core.tables.runs.ledger import Claimed
 from mt_core.tables.settings import ManagerSettings
-from mt_core.tables.shared_catalogs import SharedCatalogs
+from mt_core.tables.upkeep.reconcile import reconcile
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_engine import FakeEngine
 from mt_core.testing.fake_statements import FakeStatementEngine

@@ -8,8 +8,8 @@ import pytest
 
 from mt_core.errors import WorkflowError
 from mt_core.model.table import RefreshStatus
-from mt_core.tables.ledger import in_transaction
-from mt_core.tables.reconcile import reconcile
+from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.upkeep.reconcile import reconcile
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.manager_world import DAILY, START
 from tests.scenario.airflow_story import AirflowStory

@@ -14,7 +14,7 @@ from mt_core.access import parse_tokens
 from mt_core.gateway.application import build_app
 from mt_core.model.freshness import Freshness
 from mt_core.sql.parser import parse
-from mt_core.tables.published import PublishedWorkflows
+from mt_core.tables.workflows.published import PublishedWorkflows
 from mt_core.testing.manager_world import ManagerWorld
 from mt_core.workflow.definitions import WorkflowDefinition, shard_of
 from mt_core.workflow.operations import Schedule

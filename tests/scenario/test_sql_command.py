@@ -12,7 +12,7 @@ from mt_core.client.http import GatewayClient
 from mt_core.client.prompt import CONTINUATION, PROMPT, Prompt
 from mt_core.client.table import Format
 from mt_core.sql.statements import SuspendTable
-from mt_core.tables.commands import CommandOutcome
+from mt_core.tables.table_commands import CommandOutcome
 from tests.scenario.running_gateway import Gateway
 
 

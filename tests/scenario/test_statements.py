@@ -17,8 +17,8 @@ from mt_core.sql.statements import (
     ShowMaterializedTables,
     SuspendTable,
 )
-from mt_core.tables.commands import CommandContext, CommandOutcome
 from mt_core.tables.ports import Progress
+from mt_core.tables.table_commands import CommandContext, CommandOutcome
 from tests.scenario.running_gateway import CLUSTER, Gateway, normalised, root_cause
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v3_statements.json"

@@ -8,7 +8,7 @@ import pytest
 
 from mt_core.model.run import RunStatus
 from mt_core.sql.statements import RefreshTable
-from mt_core.tables.commands import CommandOutcome
+from mt_core.tables.table_commands import CommandOutcome
 from tests.scenario.running_gateway import Gateway, root_cause
 
 

@@ -18,8 +18,8 @@ from mt_core.client.http import GatewayClient, ResultPage
 from mt_core.errors import GatewayError
 from mt_core.model.run import OPEN
 from mt_core.registry.store import SqlRegistry
-from mt_core.tables.ledger import Claimed
 from mt_core.tables.ports import Write
+from mt_core.tables.runs.ledger import Claimed
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_engine import FakeEngine
 from mt_core.testing.fake_statements import Hold

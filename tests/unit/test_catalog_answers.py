@@ -16,7 +16,7 @@ from mt_core.sessions.session import Session
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
-from mt_core.tables.shared_catalogs import SharedCatalogs
+from mt_core.tables.created_catalogs import SharedCatalogs
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_commands import FakeRuns
 from mt_core.testing.fake_statements import FakeStatementEngine

@@ -23,9 +23,9 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.source_versions import SourceVersions
 from mt_core.spark.storage.metadata import RUN_ID
-from mt_core.tables.options import execution_settings, write_options
+from mt_core.tables.definition.options import execution_settings, write_options
+from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.ports import Query, Staged, Write
-from mt_core.tables.shape import stored_order
 
 BRANCH_SELECTOR = "branch_"
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})

@@ -12,7 +12,7 @@ from mt_core.model.freshness import Freshness
 from mt_core.model.partition import WHOLE
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import Column, RefreshStatus
-from mt_core.tables.ledger import in_transaction
+from mt_core.tables.runs.ledger import in_transaction
 from mt_core.testing.manager_world import DAILY, ManagerWorld
 
 DS, AMOUNT, NOTE = (

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mt_core.model.run import RefreshRun, RunStatus
-from mt_core.tables.commands import RefreshRequest
+from mt_core.tables.table_commands import RefreshRequest
 from mt_core.testing.manager_world import ManagerWorld
 from tests.unit.tables.daily_table import daily_world, statuses
 

@@ -11,10 +11,10 @@ from mt_core.model.freshness import Freshness
 from mt_core.model.table import Column, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.sql.parser import parse
 from mt_core.sql.statements import CreateMaterializedTable
-from mt_core.tables.commands import CommandContext
-from mt_core.tables.definition import check_appended, check_partition_spec, define
+from mt_core.tables.definition.table_definition import check_appended, check_partition_spec, define
 from mt_core.tables.ports import AnalysedQuery
 from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.table_commands import CommandContext
 from mt_core.testing.manager_world import DAILY, ManagerWorld
 
 DAILY_ID = TableIdentifier("lake", ("sales",), "daily")

@@ -12,7 +12,7 @@ from mt_core.model.freshness import Freshness, grid_of
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import Column, MaterializedTable, RefreshMode, TableDefinition, TableIdentifier
-from mt_core.tables.due import cover, covered_by, due_share, is_due, scope_of
+from mt_core.tables.runs.due import cover, covered_by, due_share, is_due, scope_of
 
 START = datetime(2026, 3, 27, 13, 30, tzinfo=UTC)
 

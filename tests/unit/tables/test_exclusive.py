@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from mt_core.errors import TableBusy
-from mt_core.tables.exclusive import fence
-from mt_core.tables.ledger import in_transaction
 from mt_core.tables.ports import MetadataChange
+from mt_core.tables.refresh.fencing import fence
+from mt_core.tables.runs.ledger import in_transaction
 from mt_core.testing.manager_world import WHOLE_TABLE, ManagerWorld
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from mt_core.model.freshness import Freshness
 from mt_core.model.table import Column, RefreshMode, TableDefinition
-from mt_core.tables.fingerprint import fingerprint_of
+from mt_core.tables.definition.fingerprint import fingerprint_of
 
 DEFINITION = TableDefinition(
     columns=(Column(name="ds", type="string"), Column(name="n", type="int")),

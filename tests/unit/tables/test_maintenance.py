@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from mt_core.errors import EngineError
-from mt_core.tables.maintenance import maintain
+from mt_core.tables.upkeep.maintenance import maintain
 from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 
 

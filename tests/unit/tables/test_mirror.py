@@ -13,8 +13,8 @@ from mt_core.errors import WorkflowError
 from mt_core.model.freshness import Freshness
 from mt_core.model.table import RefreshStatus
 from mt_core.tables.intents import LONGEST_CALL
-from mt_core.tables.ledger import in_transaction
-from mt_core.tables.reconcile import reconcile
+from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.upkeep.reconcile import reconcile
 from mt_core.testing.fake_scheduler import FakeScheduler
 from mt_core.testing.manager_world import DAILY, START, WHOLE_TABLE, ManagerWorld
 from mt_core.workflow.definitions import WorkflowDefinition

@@ -8,7 +8,7 @@ import pytest
 
 from mt_core.errors import ConfigError
 from mt_core.model.run import RunStatus
-from mt_core.tables.workers import Workers
+from mt_core.tables.refresh.workers import Workers
 from mt_core.testing.manager_world import WHOLE_TABLE, ManagerWorld
 
 KEY = "materialized-table.refresh.timeout"

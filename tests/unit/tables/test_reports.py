@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from mt_core.errors import DefinitionInvalid, TableNotFound
-from mt_core.tables.ledger import in_transaction
+from mt_core.tables.runs.ledger import in_transaction
 from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 
 ORDERS = "lake.default.orders"

@@ -9,9 +9,9 @@ import pytest
 from mt_core.errors import SqlSyntaxError
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.run import DONE, RunStatus
-from mt_core.tables.ledger import in_transaction
-from mt_core.tables.maintenance import maintain
-from mt_core.tables.retention import NEWEST_KEPT, forget_old_runs
+from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.upkeep.maintenance import maintain
+from mt_core.tables.upkeep.retention import NEWEST_KEPT, forget_old_runs
 from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 
 MONTH = timedelta(days=30)

@@ -9,7 +9,7 @@ import pytest
 from mt_core.errors import DefinitionInvalid, IllegalStatus
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.table import MaterializedTable, TableIdentifier
-from mt_core.tables.shared_catalogs import SharedCatalogs
+from mt_core.tables.created_catalogs import SharedCatalogs
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.memory_registry import MemoryRegistry
 from mt_core.testing.registry_facts import a_table

@@ -12,11 +12,11 @@ from mt_core.model.freshness import Freshness
 from mt_core.model.table import Column, MaterializedTable, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.sql.parser import parse
 from mt_core.sql.statements import CreateMaterializedTable
-from mt_core.tables.commands import CommandContext
-from mt_core.tables.definition import define
+from mt_core.tables.definition.show_create import show_create
+from mt_core.tables.definition.table_definition import define
 from mt_core.tables.ports import AnalysedQuery
 from mt_core.tables.settings import ManagerSettings
-from mt_core.tables.show_create import show_create
+from mt_core.tables.table_commands import CommandContext
 from mt_core.testing.manager_world import DAILY, START, ManagerWorld
 
 DEFINITION = TableDefinition(

@@ -1,0 +1,1 @@
+"""Commands: CREATE, ALTER, SUSPEND, RESUME and DROP, each a choreography of intents."""

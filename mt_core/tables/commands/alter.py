@@ -1,0 +1,187 @@
+"""ALTER … AS, CREATE OR ALTER and ALTER … SET FRESHNESS: the definition changes under an intent, and the rebuild becomes due."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mt_core.errors import (
+    DefinitionInvalid,
+    MtError,
+    TableBusy,
+    Unsupported,
+)
+from mt_core.model.freshness import Freshness
+from mt_core.model.run import RunKind
+from mt_core.model.table import Column, MaterializedTable, RefreshMode, RefreshStatus, TableDefinition, TableIdentifier
+from mt_core.sql.statements import CreateMaterializedTable
+from mt_core.tables.commands.create import declared
+from mt_core.tables.commands.sources import refuse_circle, refuse_temporary
+from mt_core.tables.definition.fingerprint import fingerprint_of
+from mt_core.tables.definition.options import check_table_options
+from mt_core.tables.definition.table_definition import (
+    check_appended,
+    derive,
+    formatter_warnings,
+    recorded_types,
+    settings_of,
+    zone_of,
+)
+from mt_core.tables.ports import Transaction
+from mt_core.tables.refresh.fencing import claim_exclusively
+from mt_core.tables.services import TableServices, query_of, storage_spec
+from mt_core.tables.table_commands import CommandContext, CommandOutcome
+from mt_core.tables.workflows.schedule import reschedule
+
+
+def alter_query(
+    services: TableServices, identifier: TableIdentifier, query: str, context: CommandContext
+) -> CommandOutcome:
+    """Give the table another query, which may append nullable columns at the end; the whole table is due to be rebuilt."""
+    table = services.intents.current(identifier)
+    old = replace(table.definition, catalog=context.catalog, namespace=context.namespace, settings=settings_of(context))
+    analysed = services.engine.analyse(query_of(old, query))
+    refuse_temporary(identifier, analysed, context)
+    columns = services.engine.check_columns(identifier, analysed.columns)
+    appended = check_appended(identifier, table.definition.columns, columns)
+    stored = (*table.definition.columns, *appended)
+    new = replace(
+        old,
+        original_query=query,
+        expanded_query=analysed.expanded_query,
+        columns=stored,
+        query_types=recorded_types(stored, analysed),
+        sources=analysed.sources,
+    )
+    return _redefine(services, table, new, appended, _zone_warnings(services, table, context))
+
+
+def create_or_alter(
+    services: TableServices, statement: CreateMaterializedTable, table: MaterializedTable, context: CommandContext
+) -> CommandOutcome:
+    """Apply a CREATE OR ALTER to a table that exists: query, appended columns, options, comment and freshness."""
+    identifier = table.identifier
+    warnings = (*check_table_options(statement.options, str(identifier)), *_zone_warnings(services, table, context))
+    new = declared(services, statement, identifier, context)
+    if new.partition_keys != table.definition.partition_keys:
+        raise DefinitionInvalid(
+            f"CREATE OR ALTER cannot change the partitioning of {identifier} "
+            f"({', '.join(table.definition.partition_keys) or 'none'}); DROP and CREATE it."
+        )
+    appended = check_appended(identifier, table.definition.columns, new.columns)
+    stored = (*table.definition.columns, *appended)
+    # The statement may spell the columns in another case.
+    types = {name.lower(): type_ for name, type_ in new.query_types.items()}
+    query_types = {column.name: types[column.name.lower()] for column in stored}
+    new = replace(new, columns=stored, query_types=query_types, zone=table.definition.zone)
+    return _redefine(services, table, new, appended, warnings)
+
+
+def _zone_warnings(services: TableServices, table: MaterializedTable, context: CommandContext) -> tuple[str, ...]:
+    asked, kept = zone_of(context, services.settings), table.definition.zone
+    if asked == kept:
+        return ()
+    return (
+        f"{table.identifier} keeps its time zone {kept}, in which its query runs; that of this session is {asked}.",
+    )
+
+
+def _redefine(
+    services: TableServices,
+    seen: MaterializedTable,
+    new: TableDefinition,
+    appended: Sequence[Column],
+    warnings: tuple[str, ...],
+) -> CommandOutcome:
+    refuse_circle(services, seen.identifier, new.sources)
+    detail = {"reschedules": new.freshness != seen.definition.freshness}
+    table = services.intents.take(seen.identifier, "ALTER", check=lambda now: _refuse_changed(now, seen), detail=detail)
+    try:
+        _change_storage(services, table, new, appended)
+        if detail["reschedules"]:
+            reschedule(services, _with_freshness(table, new.freshness))
+    except MtError as error:
+        services.intents.give_up(table, error)
+        raise
+
+    run_id: list[str] = []
+
+    def last(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
+        run_id.clear()
+        now = _with_freshness(now, new.freshness) if detail["reschedules"] else now
+        due = fingerprint_of(new)
+        if due == fingerprint_of(now.definition):
+            return replace(now, definition=new, intent=None)
+        if now.status is RefreshStatus.ACTIVATED:
+            run = services.whole_run(now, RunKind.REBUILD, tx.now())
+            run_id.append(services.ledger.request_in(tx, now, run).run_id)
+        return replace(now, definition=new, rebuild_due=due, intent=None)
+
+    services.intents.change(table, last)
+    told = (*warnings, *_partition_warnings(seen, new))
+    return CommandOutcome(wait_for=run_id[0] if run_id else None, warnings=told)
+
+
+def _partition_warnings(seen: MaterializedTable, new: TableDefinition) -> tuple[str, ...]:
+    """Warn of partitions that the schedule leaves out, where the statement has changed which those are."""
+    old = seen.definition
+    if (old.freshness, old.date_formatters) == (new.freshness, new.date_formatters):
+        return ()
+    return formatter_warnings(seen.identifier, new)
+
+
+def _refuse_changed(now: MaterializedTable, seen: MaterializedTable) -> None:
+    if (now.table_id, now.definition) != (seen.table_id, seen.definition):
+        raise TableBusy(
+            f"Another command changed {now.identifier} in the meantime; look at it and ALTER it again.",
+            table=str(now.identifier),
+        )
+
+
+def _change_storage(
+    services: TableServices, table: MaterializedTable, new: TableDefinition, appended: Sequence[Column]
+) -> None:
+    """Change the storage under a claim of its own: no run is RUNNING, and no older commit can land any more."""
+    before, after = storage_spec(table), storage_spec(replace(table, definition=new))
+    if not appended and (before.properties, before.comment) == (after.properties, after.comment):
+        return
+    claim_exclusively(services, table, wait_s=services.settings.alter_wait_s)
+    if appended:
+        services.engine.add_columns(table.identifier, appended)
+    services.engine.set_properties(after, forgotten=before.properties.keys() - after.properties.keys())
+
+
+def set_freshness(
+    services: TableServices, identifier: TableIdentifier, freshness: Freshness, context: CommandContext
+) -> CommandOutcome:
+    """Refresh on another grid from now on; which mode a freshness means, the session says, as it does at CREATE."""
+    current = services.intents.current(identifier)
+    asked = RefreshMode(current.definition.logical_refresh_mode) if _is_explicit(current) else None
+    _, mode = derive(freshness, asked, services.settings.in_session(context.properties))
+    if mode is not current.definition.refresh_mode:
+        raise Unsupported(
+            f"FRESHNESS = {freshness} would make {identifier} refresh in {mode} mode; create it with REFRESH_MODE = "
+            f"{current.definition.refresh_mode} to keep its mode at any freshness."
+        )
+    detail = {"reschedules": True}
+    table = services.intents.take(identifier, "SET FRESHNESS", check=lambda _table: None, detail=detail)
+    try:
+        reschedule(services, _with_freshness(table, freshness))
+    except MtError as error:
+        services.intents.give_up(table, error)
+        raise
+    services.intents.change(
+        table,
+        lambda _tx, now: replace(_with_freshness(now, freshness), intent=None),
+    )
+    return CommandOutcome(warnings=formatter_warnings(identifier, replace(current.definition, freshness=freshness)))
+
+
+def _with_freshness(table: MaterializedTable, freshness: Freshness) -> MaterializedTable:
+    # Which points of another grid lie in the spans between gaps is not known: they are due again.
+    covered = None if table.covered is None else ()
+    return replace(table, definition=replace(table.definition, freshness=freshness), covered=covered)
+
+
+def _is_explicit(table: MaterializedTable) -> bool:
+    return table.definition.logical_refresh_mode in set(RefreshMode)

@@ -1,0 +1,182 @@
+"""CREATE MATERIALIZED TABLE: each effect is announced by the intent, and undone backwards when a later one fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mt_core.errors import MtError, TableExists, TableNotCreated
+from mt_core.model.run import RunKind
+from mt_core.model.table import MaterializedTable, RefreshStatus, TableDefinition, TableIdentifier
+from mt_core.sql.statements import CreateMaterializedTable
+from mt_core.tables.commands.drop import sweep
+from mt_core.tables.commands.sources import refuse_circle, refuse_temporary
+from mt_core.tables.definition.fingerprint import fingerprint_of
+from mt_core.tables.definition.options import check_table_options
+from mt_core.tables.definition.table_definition import define, formatter_warnings, settings_of, zone_of
+from mt_core.tables.ports import Query, Transaction
+from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.services import TableServices, storage_spec, workflow_of
+from mt_core.tables.settings import InitialRefresh, refresh_timeout_of
+from mt_core.tables.table_commands import CommandContext, CommandOutcome
+from mt_core.workflow.handlers import RefreshHandler
+from mt_core.workflow.operations import DeleteRefreshWorkflow
+
+
+def create(
+    services: TableServices, statement: CreateMaterializedTable, identifier: TableIdentifier, context: CommandContext
+) -> CommandOutcome:
+    """Create the table, its storage and its workflow, and queue its first refresh."""
+    without_effect = check_table_options(statement.options, str(identifier))
+    definition = declared(services, statement, identifier, context)
+    _sweep_leftovers(services, identifier)
+    _refuse_taken(services, identifier)
+    refuse_circle(services, identifier, definition.sources)
+    table = in_transaction(services.registry, lambda tx: _announce(services, tx, identifier, definition, context))
+    try:
+        with services.names.alone(identifier):
+            services.engine.create_storage(storage_spec(table))
+        table = services.intents.step(table, "workflow")
+        handler = services.scheduler.create_refresh_workflow(workflow_of(table, paused=False))
+        run_id = _activate(services, table, handler)
+    except MtError as error:
+        run_id = _undone_unless_active(services, table, error)
+    services.signal.set()
+    warnings = (*without_effect, *formatter_warnings(identifier, definition))
+    return CommandOutcome(wait_for=run_id, created=identifier if run_id else None, warnings=warnings)
+
+
+def declared(
+    services: TableServices, statement: CreateMaterializedTable, identifier: TableIdentifier, context: CommandContext
+) -> TableDefinition:
+    """Return what the statement declares, checked against query, catalog and storage; nothing is changed."""
+    services.engine.check_catalog(identifier)
+    query = Query(
+        text=statement.query,
+        catalog=context.catalog,
+        namespace=context.namespace,
+        zone=zone_of(context, services.settings),
+        settings=settings_of(context),
+    )
+    refresh_timeout_of(statement.options, services.settings)
+    analysed = services.engine.analyse(query)
+    refuse_temporary(identifier, analysed, context)
+    definition = define(statement, analysed, identifier=identifier, context=context, settings=services.settings)
+    produced = {column.name: column for column in analysed.columns}
+    services.engine.check_assignable([produced[column.name] for column in definition.columns], definition.columns)
+    return replace(definition, columns=services.engine.check_columns(identifier, definition.columns))
+
+
+def _sweep_leftovers(services: TableServices, identifier: TableIdentifier) -> None:
+    """Remove what a dropped table of this name has left, so that its name can be used again at once."""
+    for tombstone in in_transaction(services.registry, lambda tx: tx.tombstones()):
+        if tombstone.identifier == identifier:
+            sweep(services, tombstone)
+
+
+def _refuse_taken(services: TableServices, identifier: TableIdentifier) -> None:
+    if services.engine.relation_exists(identifier):
+        raise TableExists(
+            f"{identifier} exists already; choose another name, or use CREATE OR ALTER for a materialized table.",
+            table=str(identifier),
+        )
+
+
+def _announce(
+    services: TableServices,
+    tx: Transaction,
+    identifier: TableIdentifier,
+    definition: TableDefinition,
+    context: CommandContext,
+) -> MaterializedTable:
+    taken = tx.table_named(identifier)
+    if taken is not None:
+        raise TableExists(
+            f"Materialized table {identifier} exists already ({taken.status}); choose another name, use CREATE OR ALTER, "
+            "or DROP it first.",
+            table=str(identifier),
+        )
+    table_id, now = services.new_id(), tx.now()
+    table = MaterializedTable(
+        table_id=table_id,
+        identifier=identifier,
+        definition=definition,
+        created_at=now,
+        status_by=context.caller or "CREATE",
+        status_at=now,
+        location=f"{services.settings.warehouse}/{'.'.join(identifier.namespace)}/{identifier.name}-{table_id}",
+        covered_until=now,
+        covered=(),
+        scheduler=services.settings.scheduler_type,
+        intent=services.intents.new(tx, "CREATE", "storage", 1, {}),
+    )
+    tx.insert_table(table)
+    return table
+
+
+def _activate(services: TableServices, table: MaterializedTable, handler: RefreshHandler) -> str | None:
+    """The last transaction: handler, status, first run; the intent is cleared."""
+    run_id: list[str] = []
+
+    def last(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
+        run_id.clear()
+        if services.settings.initial_refresh is InitialRefresh.ON_CREATE:
+            run = services.whole_run(now, RunKind.INITIAL, tx.now())
+            tx.insert_run(run)
+            run_id.append(run.run_id)
+        active = now.advance(RefreshStatus.ACTIVATED, by=now.status_by, at=tx.now())
+        if services.settings.initial_refresh is not InitialRefresh.NONE:
+            # Due until a run of the whole table has succeeded: the first may fail.
+            active = replace(active, rebuild_due=fingerprint_of(active.definition))
+        return replace(active, handler=handler.serialize(), intent=None)
+
+    services.intents.change(table, last)
+    return run_id[0] if run_id else None
+
+
+def _undone_unless_active(services: TableServices, table: MaterializedTable, error: MtError) -> str | None:
+    """Undo and raise what to tell; if nothing but the answer of the last transaction was lost, return its run."""
+    try:
+        if _is_active(services, table):
+            runs = in_transaction(services.registry, lambda tx: tx.runs(table_id=table.table_id))
+            return next((run.run_id for run in runs if run.kind is RunKind.INITIAL), None)
+    except MtError as left:
+        raise _not_removed(table, error, left) from error
+    raise _undone(services, table, error) from error
+
+
+def _is_active(services: TableServices, table: MaterializedTable) -> bool:
+    now = in_transaction(services.registry, lambda tx: tx.table(table.table_id))
+    return now is not None and now.status is not RefreshStatus.INITIALIZING
+
+
+def _undone(services: TableServices, table: MaterializedTable, error: MtError) -> MtError:
+    try:
+        undo_create(services, table)
+    except MtError as left:
+        return _not_removed(table, error, left)
+    if isinstance(error, TableExists):
+        return error
+    return TableNotCreated(f"Materialized table {table.identifier} was not created, nothing was kept: {error}")
+
+
+def _not_removed(table: MaterializedTable, error: MtError, left: MtError) -> MtError:
+    return TableNotCreated(
+        f"Materialized table {table.identifier} was not created: {error} What it left could not be removed yet "
+        f"({left}); DROP MATERIALIZED TABLE {table.identifier} removes it."
+    )
+
+
+def undo_create(services: TableServices, table: MaterializedTable) -> None:
+    """Take back a CREATE, backwards; harmless for steps that never happened, and to repeat."""
+    handler = RefreshHandler(scheduler=table.scheduler, workflow_id=table.table_id)
+    services.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
+    with services.names.alone(table.identifier):
+        services.engine.drop_storage(table.identifier, table.table_id, table.location)
+
+    def forget(tx: Transaction) -> None:
+        now = tx.table(table.table_id)
+        if now is not None and now.status is RefreshStatus.INITIALIZING:
+            tx.delete_definition(table.table_id)
+            tx.delete_table(table.table_id)
+
+    in_transaction(services.registry, forget)

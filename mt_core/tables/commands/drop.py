@@ -1,0 +1,139 @@
+"""DROP MATERIALIZED TABLE: the table is forgotten at once, and a tombstone remembers what is left to remove."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from mt_core.errors import MtError, TableBusy, WorkflowError
+from mt_core.model.run import OPEN, RunStatus
+from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.sql.statements import DropBehavior, DropTable
+from mt_core.tables.intents import found
+from mt_core.tables.ports import Tombstone, Transaction
+from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.services import TableServices, handler_of
+from mt_core.tables.table_commands import CommandOutcome
+from mt_core.tables.views.readers import readers_of
+from mt_core.workflow.handlers import RefreshHandler
+from mt_core.workflow.operations import DeleteRefreshWorkflow
+
+log = logging.getLogger(__name__)
+_FOLDERS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
+
+
+def drop_with_readers(services: TableServices, identifier: TableIdentifier, statement: DropTable) -> CommandOutcome:
+    """Drop a table as *statement* says of the materialized tables that read it: they are dropped too, keep it, or stay."""
+    readers = readers_of(services, identifier)
+    named = ", ".join(str(each) for each in readers)
+    if readers and statement.behavior is DropBehavior.RESTRICT:
+        raise TableBusy(f"{identifier} is read by {named}; DROP them first, or use CASCADE, which drops them too.")
+    cascades = statement.behavior is DropBehavior.CASCADE
+    dependents = _dependents(services, identifier) if cascades else []
+    outcomes = [drop(services, each, if_exists=True) for each in dependents]
+    outcome = drop(services, identifier, if_exists=statement.if_exists)
+    warnings = [warning for each in (*outcomes, outcome) for warning in each.warnings]
+    if readers and not cascades:
+        warnings.append(f"{identifier} is read by {named}; refreshes of those fail until it is there again.")
+    return replace(outcome, warnings=tuple(warnings))
+
+
+def _dependents(services: TableServices, identifier: TableIdentifier) -> list[TableIdentifier]:
+    """Return all that read *identifier*, directly or through others, those first that nothing reads."""
+    found: list[TableIdentifier] = []
+    ahead = [identifier]
+    while ahead:
+        new = [each for each in readers_of(services, ahead.pop()) if each not in found and each != identifier]
+        found += new
+        ahead += new
+    return found[::-1]
+
+
+def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: bool) -> CommandOutcome:
+    """Forget the table at once, then remove what belongs to it; what cannot be removed now is removed later."""
+    elsewhere: tuple[str, ...] = ()
+
+    def bury(tx: Transaction) -> Tombstone | None:
+        nonlocal elsewhere
+        if if_exists and tx.table_named(identifier) is None:
+            return None
+        table = found(tx, identifier)
+        elsewhere = _left_elsewhere(table)
+        return _bury(tx, table)
+
+    tombstone = in_transaction(services.registry, bury)
+    if tombstone is None:
+        return CommandOutcome()
+    services.signal.set()
+    try:
+        _end_runs(services, tombstone)
+        sweep(services, tombstone)
+    except MtError as error:
+        log.warning("leftovers of %s remain: %s", identifier, error, extra={"action": "drop_incomplete"})
+        warning = f"{identifier} is dropped; what it left is removed as soon as that is possible ({error})"
+        return CommandOutcome(warnings=(warning, *elsewhere))
+    return CommandOutcome(warnings=elsewhere)
+
+
+def _left_elsewhere(table: MaterializedTable) -> tuple[str, ...]:
+    """Warn of files in folders that the user chose: others may keep theirs there."""
+    folders = sorted({table.definition.options[key] for key in _FOLDERS if key in table.definition.options})
+    return tuple(
+        f"Files of {table.identifier} under {folder} are left there; remove them by hand." for folder in folders
+    )
+
+
+def _bury(tx: Transaction, table: MaterializedTable) -> Tombstone:
+    tombstone = Tombstone(
+        table_id=table.table_id,
+        identifier=table.identifier,
+        location=table.location,
+        handler=handler_of(table).serialize(),
+        dropped_at=tx.now(),
+    )
+    tx.put_tombstone(tombstone)
+    tx.delete_definition(table.table_id)
+    for run in tx.runs(table_id=table.table_id, statuses=OPEN):
+        if run.status is RunStatus.QUEUED:
+            ended = run.advance(RunStatus.CANCELED, finished_at=tx.now(), reason="its table was dropped")
+        else:
+            ended = replace(run, cancel_requested=True)
+            for covered in tx.covered_runs(run.run_id):
+                tx.replace_run(replace(covered, cancel_requested=True), expected=covered)
+        tx.replace_run(ended, expected=run)
+    tx.delete_table(table.table_id)
+    return tombstone
+
+
+def _end_runs(services: TableServices, tombstone: Tombstone) -> None:
+    """Cancel Spark work on the table and give it a moment to end, so that it leaves no files behind."""
+
+    def ended() -> bool:
+        running = in_transaction(
+            services.registry,
+            lambda tx: tx.runs(table_id=tombstone.table_id, statuses=[RunStatus.RUNNING], limit=1),
+        )
+        if running:
+            services.engine.cancel(running[0].job_id or "")
+        return not running
+
+    services.signal.wait(ended, services.settings.drop_wait_s)
+
+
+def sweep(services: TableServices, tombstone: Tombstone) -> None:
+    """Remove workflow, storage and files of a dropped table; harmless to repeat.
+
+    A scheduler that is away does not keep the storage from being removed: what it still sends is refused as gone.
+    """
+    failure: WorkflowError | None = None
+    if tombstone.handler is not None:
+        handler = RefreshHandler.deserialize(tombstone.handler)
+        try:
+            services.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
+        except WorkflowError as error:
+            failure = error
+    with services.names.alone(tombstone.identifier):
+        services.engine.drop_storage(tombstone.identifier, tombstone.table_id, tombstone.location)
+    if failure is not None:
+        raise failure
+    in_transaction(services.registry, lambda tx: tx.delete_tombstone(tombstone.table_id))

@@ -1,0 +1,142 @@
+"""SUSPEND and RESUME: the scheduler is asked, then the registry is changed by compare-and-set."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from mt_core.errors import IllegalStatus, MtError, StorageMissing
+from mt_core.model.freshness import grid_of
+from mt_core.model.run import RunKind
+from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifier
+from mt_core.tables.definition.fingerprint import fingerprint_of
+from mt_core.tables.definition.options import CATCH_UP, check_dynamic_options
+from mt_core.tables.ports import Transaction
+from mt_core.tables.services import TableServices, handler_of, storage_spec, workflow_of
+from mt_core.tables.table_commands import CommandOutcome
+from mt_core.workflow.handlers import RefreshHandler
+from mt_core.workflow.operations import (
+    ResumeRefreshWorkflow,
+    SuspendRefreshWorkflow,
+)
+from mt_core.workflow.scheduler import WorkflowState
+
+log = logging.getLogger(__name__)
+
+
+def suspend(services: TableServices, identifier: TableIdentifier, *, by: str) -> CommandOutcome:
+    """Stop periodic refreshes; a workflow that is gone is made again, paused."""
+    table = services.intents.take(identifier, "SUSPEND", check=_can_suspend)
+    try:
+        _pause_workflow(services, table)
+    except MtError as error:
+        services.intents.give_up(table, error)
+        raise
+    services.intents.change(
+        table,
+        lambda tx, now: replace(now.advance(RefreshStatus.SUSPENDED, by=by, at=tx.now()), intent=None),
+    )
+    return CommandOutcome()
+
+
+def _can_suspend(table: MaterializedTable) -> None:
+    if table.status is RefreshStatus.SUSPENDED:
+        raise IllegalStatus(
+            f"Materialized table {table.identifier} has been suspended already, by {table.status_by} at "
+            f"{table.status_at:%Y-%m-%d %H:%M:%S} UTC.",
+            table=str(table.identifier),
+        )
+
+
+def _pause_workflow(services: TableServices, table: MaterializedTable) -> None:
+    handler = handler_of(table)
+    if _workflow_state(services, handler) is WorkflowState.MISSING:
+        services.scheduler.create_refresh_workflow(workflow_of(table, paused=True))
+    else:
+        services.scheduler.modify_refresh_workflow(SuspendRefreshWorkflow(handler=handler, token=table.token))
+
+
+def resume(
+    services: TableServices, identifier: TableIdentifier, options: Mapping[str, str], *, by: str
+) -> CommandOutcome:
+    """Refresh periodically again; repairs storage or a workflow that was removed behind our back."""
+    given = dict(options)
+    catch_up = given.pop(CATCH_UP, "all")
+    if catch_up not in ("all", "none"):
+        raise IllegalStatus(f"RESUME WITH ('{CATCH_UP}' = '{catch_up}'): use 'all' (the default) or 'none'.")
+    warnings = check_dynamic_options(given, f"RESUME WITH of {identifier}", CATCH_UP)
+    detail = {"options": dict(options)}
+    table = services.intents.take(identifier, "RESUME", check=lambda _table: None, detail=detail)
+    try:
+        repaired = _restore_storage(services, table)
+        rescheduled = _unpause_workflow(services, table, given or None)
+        if table.status is RefreshStatus.ACTIVATED and not (repaired or rescheduled or given):
+            raise IllegalStatus(
+                f"Materialized table {identifier} has been resumed already: it is ACTIVATED.", table=str(identifier)
+            )
+    except MtError as error:
+        services.intents.give_up(table, error)
+        raise
+    forget = catch_up == "none"
+
+    def last(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
+        return _with_rebuild(services, tx, _resumed(tx, now, given, forget=forget, by=by))
+
+    services.intents.change(table, last)
+    services.signal.set()
+    return CommandOutcome(warnings=warnings)
+
+
+def _restore_storage(services: TableServices, table: MaterializedTable) -> bool:
+    try:
+        services.engine.load(table.identifier)
+    except StorageMissing:
+        due = fingerprint_of(table.definition)
+        services.intents.change(table, lambda _tx, now: replace(now, rebuild_due=due))
+        with services.names.alone(table.identifier):
+            services.engine.create_storage(storage_spec(table))
+        return True
+    return False
+
+
+def _unpause_workflow(services: TableServices, table: MaterializedTable, options: Mapping[str, str] | None) -> bool:
+    """Return whether the workflow was not ticking before."""
+    handler = handler_of(table)
+    state = _workflow_state(services, handler)
+    if state is WorkflowState.MISSING:
+        wanted = replace(table, dynamic_options=options if options is not None else table.dynamic_options)
+        services.scheduler.create_refresh_workflow(workflow_of(wanted, paused=False))
+    elif state is WorkflowState.PAUSED or options is not None or table.status is RefreshStatus.SUSPENDED:
+        operation = ResumeRefreshWorkflow(handler=handler, dynamic_options=options, token=table.token)
+        services.scheduler.modify_refresh_workflow(operation)
+    return state is not WorkflowState.ACTIVE
+
+
+def _resumed(
+    tx: Transaction, now: MaterializedTable, options: Mapping[str, str], *, forget: bool, by: str
+) -> MaterializedTable:
+    active = now if now.status is RefreshStatus.ACTIVATED else now.advance(RefreshStatus.ACTIVATED, by=by, at=tx.now())
+    if options:
+        active = replace(active, dynamic_options=dict(options))
+    if forget:
+        active = replace(active, covered_until=max(active.covered_until, latest_point(active, tx.now())))
+    return replace(active, intent=None)
+
+
+def _with_rebuild(services: TableServices, tx: Transaction, table: MaterializedTable) -> MaterializedTable:
+    """Queue the rebuild that is due, if one is, for what the table is now."""
+    if table.rebuild_due is None:
+        return table
+    services.ledger.request_in(tx, table, services.whole_run(table, RunKind.REBUILD, tx.now()))
+    return replace(table, rebuild_due=fingerprint_of(table.definition))
+
+
+def latest_point(table: MaterializedTable, now: datetime) -> datetime:
+    """Return the latest schedule time of *table* that has passed."""
+    return grid_of(table.definition.freshness, table.definition.zone).at_or_before(now)
+
+
+def _workflow_state(services: TableServices, handler: RefreshHandler) -> WorkflowState:
+    return services.scheduler.describe_refresh_workflows([handler])[handler.workflow_id].state

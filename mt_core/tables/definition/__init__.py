@@ -1,0 +1,1 @@
+"""Definitions: what a materialized table is, validated and written out."""

@@ -1,0 +1,32 @@
+"""The fingerprint of a table's definition: it changes whenever equal source versions may give other rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+
+from mt_core.model.table import FORMATTER_PREFIX, TableDefinition
+from mt_core.tables.definition.options import EXECUTION
+
+
+def fingerprint_of(definition: TableDefinition) -> str:
+    """Return 32 hex digits over query, columns, partitioning, date-formatters, frozen settings and zone.
+
+    Options and settings that say only how rows are computed and stored are left out.
+    """
+    facts = {
+        "query": definition.expanded_query,
+        "columns": [[column.name, column.type] for column in definition.columns],
+        "partition_keys": list(definition.partition_keys),
+        "options": _only(definition.options, lambda key: key.startswith(FORMATTER_PREFIX)),
+        "settings": _only(definition.settings, lambda key: key not in EXECUTION),
+        "zone": definition.zone,
+        # Earlier releases took the options of RESUME in; without any, the fingerprint is still theirs.
+        "dynamic_options": {},
+    }
+    return sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _only(options: Mapping[str, str], counts: Callable[[str], bool]) -> dict[str, str]:
+    return {key: value for key, value in options.items() if counts(key)}

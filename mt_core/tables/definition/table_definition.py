@@ -1,0 +1,275 @@
+"""From a CREATE or ALTER statement and the analysed query to a table definition: pure validation, by the rules of FLIP-435."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from mt_core.errors import DefinitionInvalid, Unsupported
+from mt_core.model.formatter import check_pattern, format_instant, is_formatted, partitions_of
+from mt_core.model.freshness import Freshness, derive_refresh_mode, grid_of
+from mt_core.model.partition import PartitionSpec
+from mt_core.model.table import FORMATTER_PREFIX, Column, RefreshMode, TableDefinition, TableIdentifier, quoted
+from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable
+from mt_core.tables.ports import AnalysedQuery
+from mt_core.tables.settings import THRESHOLD_KEY, ManagerSettings
+from mt_core.tables.table_commands import CommandContext
+
+ZONE_KEY = "table.local-time-zone"
+SPARK_ZONE_KEY = "spark.sql.session.timeZone"
+_SOME_DAY = datetime(2026, 6, 3, 12, tzinfo=UTC)
+_MOMENT = timedelta(seconds=1)
+
+
+def define(
+    statement: CreateMaterializedTable,
+    analysed: AnalysedQuery,
+    *,
+    identifier: TableIdentifier,
+    context: CommandContext,
+    settings: ManagerSettings,
+) -> TableDefinition:
+    """Return what the statement declares; raises DefinitionInvalid or Unsupported naming the object and the way out."""
+    settings = settings.in_session(context.properties)
+    freshness, mode = derive(statement.freshness, statement.refresh_mode, settings)
+    if mode is RefreshMode.CONTINUOUS:
+        raise _continuous(identifier, freshness, statement.refresh_mode, settings)
+    zone = zone_of(context, settings)
+    grid_of(freshness, zone)
+    columns, query = _columns(statement.columns, analysed, identifier)
+    partition_keys = _partition_keys(statement.partition_keys, columns, identifier)
+    options = dict(statement.options)
+    definition = TableDefinition(
+        columns=columns,
+        original_query=statement.query,
+        expanded_query=query,
+        freshness=freshness,
+        refresh_mode=mode,
+        logical_refresh_mode=statement.refresh_mode.value if statement.refresh_mode else "AUTOMATIC",
+        zone=zone,
+        comment=statement.comment,
+        partition_keys=partition_keys,
+        options=options,
+        catalog=context.catalog,
+        namespace=context.namespace,
+        settings=settings_of(context),
+        query_types=recorded_types(columns, analysed),
+        sources=analysed.sources,
+    )
+    return replace(definition, options=_checked_formatters(definition, identifier))
+
+
+def settings_of(context: CommandContext) -> dict[str, str]:
+    """Return the settings of a session that stay with the query of a table; its zone is a fact of its own."""
+    return {
+        key: value
+        for key, value in sorted(context.properties.items())
+        if key.startswith("spark.") and key != SPARK_ZONE_KEY
+    }
+
+
+def zone_of(context: CommandContext, settings: ManagerSettings) -> str:
+    """Return the time zone of a table created in a session: the one that the session's own queries have."""
+    return context.zone or context.properties.get(ZONE_KEY, settings.zone)
+
+
+def recorded_types(columns: Sequence[Column], analysed: AnalysedQuery) -> dict[str, str]:
+    """Return the types that the query gives, by the names of the table's columns."""
+    produced = {column.name.lower(): column.type for column in analysed.columns}
+    return {column.name: produced[column.name.lower()] for column in columns}
+
+
+def derive(
+    freshness: Freshness | None, mode: RefreshMode | None, settings: ManagerSettings
+) -> tuple[Freshness, RefreshMode]:
+    """Return freshness and refresh mode with their defaults: one decides the other, by the threshold."""
+    if freshness is None:
+        full = mode is RefreshMode.FULL
+        freshness = settings.default_freshness_full if full else settings.default_freshness_continuous
+    if mode is None:
+        mode = RefreshMode(derive_refresh_mode(freshness, settings.freshness_threshold_s))
+    return freshness, mode
+
+
+def _continuous(
+    identifier: TableIdentifier, freshness: Freshness, asked: RefreshMode | None, settings: ManagerSettings
+) -> Unsupported:
+    why = (
+        "REFRESH_MODE = CONTINUOUS was asked for"
+        if asked
+        else f"FRESHNESS = {freshness} is under {THRESHOLD_KEY} ({settings.freshness_threshold_s} s)"
+    )
+    return Unsupported(
+        f"Materialized table {identifier} would be refreshed continuously, because {why}; continuous refresh is not "
+        f"supported yet. Add REFRESH_MODE = FULL: a full refresh accepts any freshness of a second or more."
+    )
+
+
+def _columns(
+    declared: Sequence[ColumnSpec] | None, analysed: AnalysedQuery, identifier: TableIdentifier
+) -> tuple[tuple[Column, ...], str]:
+    """Return the table's columns, and the query in their order."""
+    produced = {column.name.lower(): column for column in analysed.columns}
+    if len(produced) != len(analysed.columns):
+        names = [column.name for column in analysed.columns]
+        raise DefinitionInvalid(
+            f"The query of {identifier} gives two columns of one name ({', '.join(names)}); rename one with AS."
+        )
+    if declared is None:
+        return tuple(replace(column, nullable=True) for column in analysed.columns), analysed.expanded_query
+    for spec in declared:
+        if spec.name.lower() not in produced:
+            known = ", ".join(column.name for column in analysed.columns)
+            raise DefinitionInvalid(
+                f"Column {spec.name} of {identifier} is not produced by its query; the query gives {known}."
+            )
+    if all(spec.type is None for spec in declared):
+        return _reordered(declared, analysed, identifier, produced)
+    typed = {spec.name.lower(): spec for spec in declared}
+    return tuple(_typed(column, typed.get(column.name.lower())) for column in analysed.columns), analysed.expanded_query
+
+
+def _reordered(
+    declared: Sequence[ColumnSpec],
+    analysed: AnalysedQuery,
+    identifier: TableIdentifier,
+    produced: Mapping[str, Column],
+) -> tuple[tuple[Column, ...], str]:
+    if len(declared) != len(analysed.columns):
+        raise DefinitionInvalid(
+            f"The column list of {identifier} names {len(declared)} columns, its query gives {len(analysed.columns)}; "
+            "the numbers must match."
+        )
+    columns = tuple(replace(produced[spec.name.lower()], nullable=True, comment=spec.comment) for spec in declared)
+    selected = ", ".join(quoted(column.name) for column in columns)
+    return columns, f"SELECT {selected} FROM (\n{analysed.expanded_query}\n)"
+
+
+def _typed(column: Column, spec: ColumnSpec | None) -> Column:
+    if spec is None:
+        return replace(column, nullable=True)
+    return Column(name=column.name, type=spec.type or column.type, nullable=spec.nullable, comment=spec.comment)
+
+
+def _partition_keys(keys: Sequence[str], columns: Sequence[Column], identifier: TableIdentifier) -> tuple[str, ...]:
+    names = {column.name.lower(): column.name for column in columns}
+    for key in keys:
+        if key.lower() not in names:
+            raise DefinitionInvalid(
+                f"PARTITIONED BY ({key}): the query of {identifier} does not give this column; it gives "
+                f"{', '.join(names.values())}."
+            )
+    found = tuple(names[key.lower()] for key in keys)
+    if len(set(found)) != len(found):
+        raise DefinitionInvalid(f"PARTITIONED BY of {identifier} names a column twice.")
+    return found
+
+
+def _checked_formatters(definition: TableDefinition, identifier: TableIdentifier) -> dict[str, str]:
+    """Check the date-formatters; return the options with formatter columns spelt as the query spells them."""
+    options = dict(definition.options)
+    types = {column.name: column.type for column in definition.columns}
+    by_lower = {key.lower(): key for key in definition.partition_keys}
+    for written, pattern in definition.date_formatters.items():
+        column = by_lower.get(written.lower())
+        option = f"{FORMATTER_PREFIX}{written}.date-formatter"
+        if column is None:
+            known = ", ".join(definition.partition_keys) or "none: it is not partitioned"
+            raise DefinitionInvalid(
+                f"Option {option}: {written} is not a partition column of {identifier}; its partition columns are {known}.",
+                table=str(identifier),
+                key=option,
+            )
+        if not is_string(types[column]):
+            raise DefinitionInvalid(
+                f"Option {option}: only string partition columns take a date-formatter, {column} of {identifier} is "
+                f"{types[column].upper()}; CAST it to STRING in the query.",
+                table=str(identifier),
+                key=option,
+            )
+        check_pattern(column, pattern)
+        del options[option]
+        if options.setdefault(f"{FORMATTER_PREFIX}{column}.date-formatter", pattern) != pattern:
+            raise DefinitionInvalid(
+                f"Option {option}: column {column} of {identifier} has a date-formatter twice.",
+                table=str(identifier),
+                key=option,
+            )
+    return options
+
+
+def is_string(type_name: str) -> bool:
+    """Whether a Spark type is one whose partitions are named by text."""
+    lowered = type_name.lower()
+    return lowered == "string" or lowered.startswith(("char", "varchar", "string collate"))
+
+
+def formatter_warnings(identifier: TableIdentifier, definition: TableDefinition) -> tuple[str, ...]:
+    """Warn when the schedule refreshes one partition a point, and several partitions lie between two points."""
+    formatters = definition.date_formatters
+    if not formatters:
+        return ()
+    grid = grid_of(definition.freshness, definition.zone)
+    point = grid.at_or_before(_SOME_DAY)
+    first = partitions_of(point, definition.freshness, definition.zone, formatters)
+    last = {key: format_instant(point - _MOMENT, pattern, definition.zone) for key, pattern in formatters.items()}
+    if first == PartitionSpec.of(last):
+        return ()
+    return (
+        f"Each schedule time of {identifier} refreshes one partition ({first}), but with FRESHNESS = {definition.freshness} "
+        f"its data lie in several (up to {PartitionSpec.of(last)}): use a coarser date-formatter or a shorter freshness, "
+        "or the others are refreshed by hand only.",
+    )
+
+
+def check_appended(table: TableIdentifier, old: Sequence[Column], new: Sequence[Column]) -> tuple[Column, ...]:
+    """Return the columns a new query appends; raises DefinitionInvalid unless it only appends at the end."""
+    if len(new) < len(old):
+        raise DefinitionInvalid(
+            f"The new query of {table} gives {len(new)} columns, the table has {len(old)}; columns cannot be dropped, "
+            "only appended at the end."
+        )
+    for number, (before, after) in enumerate(zip(old, new, strict=False), 1):
+        if before.name.lower() != after.name.lower() or before.type.lower() != after.type.lower():
+            raise DefinitionInvalid(
+                f"Column {number} of the new query of {table} is {after.name} {after.type.upper()}, in the table it is "
+                f"{before.name} {before.type.upper()}; a new query may only append columns at the end."
+            )
+    names = [column.name for column in new]
+    if len({name.lower() for name in names}) != len(names):
+        raise DefinitionInvalid(
+            f"The new query of {table} gives two columns of one name ({', '.join(names)}); rename one with AS."
+        )
+    return tuple(replace(column, nullable=True) for column in new[len(old) :])
+
+
+def check_partition_spec(
+    identifier: TableIdentifier, definition: TableDefinition, spec: Mapping[str, str], *, formatted: bool = True
+) -> dict[str, str]:
+    """Return *spec* with columns spelt as the table spells them; raises DefinitionInvalid for a key that cannot be used."""
+    by_lower = {key.lower(): key for key in definition.partition_keys}
+    types = {column.name: column.type for column in definition.columns}
+    checked: dict[str, str] = {}
+    for key, value in spec.items():
+        column = by_lower.get(key.lower())
+        if column is None:
+            known = ", ".join(definition.partition_keys)
+            theirs = f"its partition columns are {known}" if known else "it is not partitioned"
+            raise DefinitionInvalid(
+                f"PARTITION ({key} = '{value}'): {key} is not a partition column of {identifier}; {theirs}."
+            )
+        if not is_string(types[column]):
+            raise DefinitionInvalid(
+                f"PARTITION ({key} = '{value}'): only string partition columns can be named, {column} of {identifier} is "
+                f"{types[column].upper()}; refresh the whole table instead."
+            )
+        pattern = definition.date_formatters.get(column)
+        if formatted and pattern is not None and not is_formatted(value, pattern):
+            raise DefinitionInvalid(
+                f"PARTITION ({key} = '{value}'): the partitions of {identifier} are named by the date-formatter '{pattern}', "
+                "and this is not such a value."
+            )
+        if checked.setdefault(column, value) != value:
+            raise DefinitionInvalid(f"PARTITION ({key} = '{value}'): {column} of {identifier} is given twice.")
+    return checked

@@ -1,0 +1,1 @@
+"""Refreshes: from a request to the publish."""

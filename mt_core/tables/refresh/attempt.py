@@ -1,0 +1,365 @@
+"""One attempt of one claimed run: decide, open, write, publish, close, end.
+
+This is the protocol of docs/decisions/0003-refresh-protocol.md, step by step. `steps()` yields the name of every step just before
+it happens, so that a caller can watch it, or (in tests) stop the process there. A worker that was fenced, or does not hold its
+run any more, ends quietly and writes nothing anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
+
+from mt_core.errors import (
+    Canceled,
+    ClusterLost,
+    CommitConflict,
+    CommitUnknown,
+    EngineError,
+    EngineUnavailable,
+    MtError,
+    QueryFailed,
+    SourcesChanged,
+    StorageMissing,
+)
+from mt_core.model.partition import Scope
+from mt_core.model.run import RunStatus
+from mt_core.model.table import TableIdentifier
+from mt_core.tables.definition.shape import columns_changed, with_way_out
+from mt_core.tables.ports import (
+    MetadataChange,
+    Query,
+    RefreshEngine,
+    Snapshot,
+    SourceVector,
+    Staged,
+    StorageMetadata,
+    Write,
+)
+from mt_core.tables.runs.decide import comparable, decide
+from mt_core.tables.runs.ledger import MAX_ATTEMPTS, Claimed, Ledger
+from mt_core.tables.services import query_of
+from mt_core.tables.settings import TIMEOUT_KEY
+
+MAX_RESTARTS = 3
+MAX_CONFLICTS = 100
+BRANCH_PREFIX = "run_"
+Steps = Generator[str, None, None]
+
+
+class _GivenUp(Exception):
+    """The run belongs to somebody else now: write nothing anywhere."""
+
+
+class _Restart(Exception):
+    """The sources or main moved: start again from open."""
+
+
+class _Ended(Exception):
+    """The attempt knows how its run ends: the status, and what the ledger records with it."""
+
+    def __init__(self, *, status: RunStatus, changes: Mapping[str, Any] | None = None) -> None:
+        super().__init__(status)
+        self.status, self.changes = status, changes or {}
+
+
+class Attempt:
+    """Carries a claimed run to its end. Used by one thread."""
+
+    def __init__(self, claimed: Claimed, *, ledger: Ledger, engine: RefreshEngine, on_end: Callable[[], None]) -> None:
+        self.claimed = claimed
+        self._ledger, self._engine, self._on_end = ledger, engine, on_end
+        self._run, self._table = claimed.run, claimed.table
+        self._identifier = claimed.table.identifier
+        self._branch = f"{BRANCH_PREFIX}{self._run.run_id.replace('-', '')}_{self._run.attempt}"
+        self._opened = False
+        # Whether some attempt may have opened, this one by a commit whose answer was lost included: then only close makes sure.
+        self._must_close = self._run.attempt > 1
+        self._base: str | None = None
+        self._vector = SourceVector(sources=())
+        self._scope: Scope = self._run.scope
+        self._restarts = 0
+
+    @property
+    def query(self) -> Query:
+        """The query as it was at the claim."""
+        return query_of(self._table.definition)
+
+    def steps(self) -> Steps:
+        """Do everything, yielding each step's name before it happens."""
+        try:
+            yield from self._steps_to_end()
+        except _GivenUp:
+            return
+        except EngineUnavailable as lost:
+            yield "release"
+            self._ledger.release(self.claimed, str(lost), excused=isinstance(lost, ClusterLost))
+        self._on_end()
+
+    def _steps_to_end(self) -> Steps:
+        try:
+            yield from self._work()
+        except _Ended as end:
+            yield from self._finish(end)
+        except StorageMissing as error:
+            yield from self._finish_without_storage(error)
+        except EngineUnavailable:
+            raise
+        except MtError as error:
+            yield from self._finish(_failed(error, self._identifier))
+
+    def _work(self) -> Steps:
+        if self.claimed.lost_too_often:
+            text = f"Refresh of {self._identifier} lost its process {MAX_ATTEMPTS} times."
+            raise _Ended(status=RunStatus.FAILED, changes={"error": text})
+        if self._run.attempt > 1:
+            yield from self._open()
+        yield from self._decide()
+        while True:
+            try:
+                if not self._opened:
+                    yield from self._open()
+                yield from self._publish((yield from self._write()))
+            except _Restart:
+                self._opened, self._restarts = False, self._restarts + 1
+
+    # ------------------------------------------------------------------------------------------------------------- decide
+
+    def _decide(self) -> Steps:
+        yield "decide"
+        self._check_held()
+        if self._ledger.withdrawn(self._run.run_id):
+            raise _Ended(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"})
+        self._vector = self._understood()
+        history = self._engine.ancestors(self._engine.load(self._identifier))
+        decision = decide(
+            kind=self._run.kind,
+            scope=self._run.scope,
+            vector=self._vector,
+            fingerprint=self._run.fingerprint or "",
+            history=history,
+        )
+        noted = {"vector": self._vector.to_json(), "decision": decision.name, "reason": decision.reason}
+        if not self._ledger.note(self.claimed, noted):
+            raise _GivenUp
+        if decision.scope is None:
+            raise _Ended(status=RunStatus.SKIPPED)
+        self._scope = decision.scope
+
+    def _understood(self) -> SourceVector:
+        """Return the vector of the query as it is understood now."""
+        try:
+            return self._engine.read_vector(self.query)
+        except QueryFailed as error:
+            end = _failed(error, self._identifier)
+            # What is no condition of Spark's, or is FAILED_JDBC and the like, may be the error of a source that is away.
+            broken = error.error_class is not None and not error.error_class.startswith("FAILED_")
+            raise _Ended(status=end.status, changes={**end.changes, "broken": broken}) from error
+
+    def _check_held(self) -> None:
+        if self._ledger.held(self.claimed) is None:
+            raise _GivenUp
+
+    # --------------------------------------------------------------------------------------------------------------- open
+
+    def _open(self) -> Steps:
+        """Fence older claims and make this attempt's branch at main."""
+
+        def change(metadata: StorageMetadata) -> MetadataChange:
+            self._base, self._must_close = metadata.main, True
+            return MetadataChange(
+                epoch=self._run.claim, branch=self._branch, drop=_run_branches(metadata, keep=self._branch)
+            )
+
+        yield from self._swap("open", self._refuse_fenced, change)
+        self._opened = True
+
+    def _refuse_fenced(self, metadata: StorageMetadata) -> None:
+        if metadata.epoch > self._run.claim:
+            raise _GivenUp
+
+    # -------------------------------------------------------------------------------------------------------------- write
+
+    def _write(self) -> Generator[str, None, str]:
+        yield "write"
+        staged = self._stage()
+        pinned = self._check_unpinned()
+        yield "staged"
+        if not self._ledger.note(
+            self.claimed, {"rows": staged.rows, "pinned": pinned, "vector": self._vector.to_json()}
+        ):
+            raise _GivenUp
+        return staged.snapshot_id
+
+    def _stage(self) -> Staged:
+        try:
+            return self._engine.write(
+                Write(
+                    job_id=self._run.job_id or "",
+                    table=self._identifier,
+                    branch=self._branch,
+                    query=self.query,
+                    columns=self._table.definition.columns,
+                    vector=self._vector,
+                    scope=self._scope,
+                    summary=self._summary(),
+                    options={**self._table.dynamic_options, **self._run.options},
+                    query_types=self._table.definition.query_types,
+                )
+            )
+        except Canceled as error:
+            if self._ledger.withdrawn(self._run.run_id):
+                raise _Ended(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"}) from error
+            if self._ledger.is_overdue(self.claimed):
+                raise _Ended(status=RunStatus.FAILED, changes={"error": self._timed_out()}) from error
+            raise
+        except SourcesChanged as error:
+            if self._restarts >= MAX_RESTARTS:
+                raise
+            self._vector = self._engine.read_vector(self.query)
+            raise _Restart from error
+
+    def _timed_out(self) -> str:
+        begun, deadline = self._run.started_at, self._run.deadline
+        seconds = (deadline - begun).total_seconds() if deadline and begun else 0
+        return (
+            f"Refresh of {self._identifier} took longer than {seconds:.0f} s and was ended; make its query cheaper, or raise "
+            f"{TIMEOUT_KEY}, for this table with CREATE OR ALTER MATERIALIZED TABLE … WITH ('{TIMEOUT_KEY}' = '…')."
+        )
+
+    def _summary(self) -> dict[str, str]:
+        """What the snapshot says of its run."""
+        return {
+            "freshtable.run-id": self._run.run_id,
+            "freshtable.partitions": json.dumps(self._scope.to_json()),
+            "freshtable.sources": json.dumps(self._vector.to_json()),
+            "freshtable.fingerprint": self._run.fingerprint or "",
+            "freshtable.schedule-time": self._run.schedule_time.isoformat() if self._run.schedule_time else "",
+        }
+
+    def _check_unpinned(self) -> bool:
+        """Where versions could not be pinned, look whether they stood still; return whether the vector is certain."""
+        if not self._vector.unpinnable:
+            return True
+        after = self._engine.read_vector(self.query)
+        still = _comparable(after) == _comparable(self._vector)
+        if still or self._restarts >= MAX_RESTARTS:
+            return still
+        self._vector = after
+        raise _Restart
+
+    # ------------------------------------------------------------------------------------------------------------ publish
+
+    def _publish(self, snapshot_id: str) -> Steps:
+        def check(metadata: StorageMetadata) -> None:
+            if metadata.epoch != self._run.claim:
+                raise _GivenUp
+            if self._ledger.withdrawn(self._run.run_id):
+                raise _Ended(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"})
+            if metadata.branches.get(self._branch) != snapshot_id:
+                raise EngineError(
+                    f"Branch {self._branch} of {self._identifier} was changed by somebody else; refresh it again."
+                )
+            if not self._scope.whole and metadata.main != self._base:
+                if self._restarts >= MAX_RESTARTS:
+                    raise EngineError(
+                        f"{self._identifier} was written by somebody else during each of {MAX_RESTARTS + 1} tries "
+                        f"(now at snapshot {metadata.main}); stop the other writer and refresh again."
+                    )
+                raise _Restart
+
+        def change(metadata: StorageMetadata) -> MetadataChange:
+            return MetadataChange(publish=snapshot_id, last_run=self._run.run_id, drop=(self._branch,))
+
+        yield from self._swap("publish", check, change)
+        yield "published"
+        raise _Ended(status=RunStatus.SUCCEEDED, changes={"snapshot_id": snapshot_id})
+
+    # --------------------------------------------------------------------------------------------------------- close, end
+
+    def _finish(self, end: _Ended) -> Steps:
+        if self._must_close and end.status is not RunStatus.SUCCEEDED:
+            try:
+                yield from self._close()
+            except _Ended as published:
+                end = published
+            except StorageMissing:
+                pass  # what is not there cannot be published any more
+        yield "end"
+        if not self._ledger.end(self.claimed, end.status, end.changes):
+            raise _GivenUp
+
+    def _finish_without_storage(self, error: StorageMissing) -> Steps:
+        yield "end"
+        self._ledger.end(self.claimed, RunStatus.FAILED, {"error": str(error)})
+
+    def _close(self) -> Steps:
+        """Make sure that no commit of this run can land any more."""
+
+        def change(metadata: StorageMetadata) -> MetadataChange:
+            return MetadataChange(epoch=self._run.claim, drop=_run_branches(metadata, keep=None))
+
+        yield from self._swap("close", self._refuse_fenced, change)
+
+    # --------------------------------------------------------------------------------------------------------------- swap
+
+    def _swap(
+        self,
+        name: str,
+        check: Callable[[StorageMetadata], None],
+        change: Callable[[StorageMetadata], MetadataChange],
+    ) -> Steps:
+        """Read, check, compare-and-set; after a conflict or an unknown outcome read again and decide again."""
+        for _ in range(MAX_CONFLICTS):
+            yield f"{name}: read"
+            metadata = self._engine.load(self._identifier)
+            self._end_if_published(metadata)
+            check(metadata)
+            yield f"{name}: commit"
+            try:
+                self._engine.swap(self._identifier, metadata, change(metadata))
+            except (CommitConflict, CommitUnknown):
+                continue
+            return
+        raise EngineError(
+            f"{self._identifier} is committed to so often that {MAX_CONFLICTS} tries to {name} a refresh lost."
+        )
+
+    def _end_if_published(self, metadata: StorageMetadata) -> None:
+        if metadata.last_run != self._run.run_id and self._run.attempt == 1:
+            return
+        found = next((s for s in self._engine.ancestors(metadata) if s.run_id == self._run.run_id), None)
+        if found is not None or metadata.last_run == self._run.run_id:
+            raise _Ended(status=RunStatus.SUCCEEDED, changes=_as_published(found))
+
+
+def _as_published(snapshot: Snapshot | None) -> dict[str, Any]:
+    """What a run found published takes from its snapshot."""
+    if snapshot is None:
+        return {"decision": "refresh"}
+    return {
+        "decision": "refresh",
+        "snapshot_id": snapshot.snapshot_id,
+        "vector": tuple(json.loads(snapshot.sources or "[]")),
+        "fingerprint": snapshot.fingerprint,
+    }
+
+
+def _failed(error: MtError, table: TableIdentifier) -> _Ended:
+    return _Ended(
+        status=RunStatus.FAILED,
+        changes={
+            "error": with_way_out(error, table),
+            "cause": str(error.__cause__) if error.__cause__ else None,
+            "broken": columns_changed(error),
+        },
+    )
+
+
+def _run_branches(metadata: StorageMetadata, *, keep: str | None) -> tuple[str, ...]:
+    return tuple(sorted(name for name in metadata.branches if name.startswith(BRANCH_PREFIX) and name != keep))
+
+
+def _comparable(vector: SourceVector) -> list[Any]:
+    return [comparable(source) for source in vector.to_json()]

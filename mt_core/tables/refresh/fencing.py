@@ -1,0 +1,51 @@
+"""An exclusive claim on a table's storage, for work that is no refresh: schema changes, expiry of old snapshots.
+
+It is taken only while no run of the table is RUNNING, under an exclusive intent that keeps new ones from beginning, and it
+fences: no commit of an older claim can land any more.
+"""
+
+from __future__ import annotations
+
+from mt_core.errors import CommitConflict, CommitUnknown, EngineError, TableBusy
+from mt_core.model.run import RunStatus
+from mt_core.model.table import MaterializedTable
+from mt_core.tables.ports import MetadataChange, Transaction
+from mt_core.tables.refresh.attempt import BRANCH_PREFIX, MAX_CONFLICTS
+from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.services import TableServices
+
+
+def claim_exclusively(services: TableServices, table: MaterializedTable, *, wait_s: float) -> None:
+    """Wait until nothing runs on *table*, claim and fence it; raises TableBusy when a refresh takes longer than *wait_s*."""
+    claims: list[int] = []
+
+    def claim(tx: Transaction) -> None:
+        if not tx.runs(table_id=table.table_id, statuses=[RunStatus.RUNNING], limit=1):
+            claims.append(tx.next_claim(table.table_id))
+
+    def claimed() -> bool:
+        in_transaction(services.registry, claim)
+        return bool(claims)
+
+    if not services.signal.wait(claimed, wait_s):
+        raise TableBusy(
+            f"A refresh of {table.identifier} is still running after {wait_s:.0f} s; wait for it or cancel it, then try again."
+        )
+    fence(services, table, claims[-1])
+
+
+def fence(services: TableServices, table: MaterializedTable, claim: int) -> None:
+    """Raise the storage's epoch to *claim* and drop the branches of runs; raises TableBusy after a newer claim."""
+    for _ in range(MAX_CONFLICTS):
+        metadata = services.engine.load(table.identifier)
+        if metadata.epoch > claim:
+            raise TableBusy(
+                f"Another command took over materialized table {table.identifier}; look at it and try again."
+            )
+        branches = tuple(name for name in metadata.branches if name.startswith(BRANCH_PREFIX))
+        try:
+            services.engine.swap(table.identifier, metadata, MetadataChange(epoch=claim, drop=branches))
+        except (CommitConflict, CommitUnknown):
+            continue
+        return
+    raise EngineError(f"{table.identifier} is committed to so often that {MAX_CONFLICTS} tries to change it lost.")

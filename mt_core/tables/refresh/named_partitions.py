@@ -1,0 +1,54 @@
+"""The partitions that a statement names: values as they are written, ranges by what there is in the table and in its query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+from mt_core.errors import RequestInvalid
+from mt_core.model.partition import WHOLE, PartitionSpec, Scope
+from mt_core.model.partition_values import PartitionValues, ValueRange
+from mt_core.model.table import MaterializedTable
+from mt_core.tables.definition.table_definition import check_partition_spec
+from mt_core.tables.services import TableServices, query_of
+
+MOST_NAMED = 5000
+
+
+def scope_named(services: TableServices, table: MaterializedTable, named: Mapping[str, PartitionValues]) -> Scope:
+    """Return the scope of PARTITION (*named*), the whole table without; raises DefinitionInvalid, RequestInvalid."""
+    if not named:
+        return WHOLE
+    values = dict(_values(services, table, column, each) for column, each in named.items())
+    number = 1
+    for each in values.values():
+        number *= len(each)
+    if not 0 < number <= MOST_NAMED:
+        raise RequestInvalid(
+            f"REFRESH of {table.identifier}: PARTITION (…) names {number} partitions of the table and its query; name 1 to "
+            f"{MOST_NAMED}, or refresh the whole table."
+        )
+    return Scope.of(
+        PartitionSpec.of(dict(zip(values, combination, strict=True))) for combination in product(*values.values())
+    )
+
+
+def _values(
+    services: TableServices, table: MaterializedTable, key: str, values: PartitionValues
+) -> tuple[str, Sequence[str | None]]:
+    """Return the partition column that *key* means, and the values of it that are wanted."""
+    listed = (values,) if isinstance(values, str) else values
+    if isinstance(listed, ValueRange):
+        column = _column(table, key, listed.lower or listed.upper or "")
+        there = services.engine.partition_values(query_of(table.definition), table.identifier, column)
+        return column, sorted(value for value in there if value is not None and value in listed)
+    column = _column(table, key, next((value for value in listed if value is not None), "NULL"))
+    for value in listed:
+        if value is not None:
+            check_partition_spec(table.identifier, table.definition, {key: value})
+    return column, list(dict.fromkeys(listed))
+
+
+def _column(table: MaterializedTable, key: str, shown: str) -> str:
+    (column,) = check_partition_spec(table.identifier, table.definition, {key: shown}, formatted=False)
+    return column

@@ -1,0 +1,237 @@
+"""Refresh requests and runs as requesters see them: manual statements, the refresh endpoint, waiting and cancelling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from mt_core.errors import (
+    EngineUnavailable,
+    OperationNotFound,
+    RequestInvalid,
+    SqlSyntaxError,
+    TableGone,
+    TableInitializing,
+)
+from mt_core.model.formatter import parse_schedule_time
+from mt_core.model.partition import WHOLE, PartitionSpec, Scope
+from mt_core.model.partition_values import PartitionValues
+from mt_core.model.run import OPEN, TERMINAL, RefreshRun, RunKind, RunStatus
+from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifier
+from mt_core.sql.parser import parse_name
+from mt_core.sql.statements import qualify
+from mt_core.tables.definition.options import acting, check_dynamic_options, check_execution_config
+from mt_core.tables.definition.table_definition import check_partition_spec
+from mt_core.tables.intents import found
+from mt_core.tables.ports import Progress, Transaction
+from mt_core.tables.refresh.named_partitions import scope_named
+from mt_core.tables.runs.due import scope_of
+from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.services import TableServices
+from mt_core.tables.table_commands import RefreshJob, RefreshRequest
+
+# How far a scheduler's clock may be ahead; a grid point later than that has not passed: its run covers nothing.
+CLOCK_SKEW = timedelta(minutes=1)
+# How many runs back a job is found by its id.
+REMEMBERED_JOBS = 1000
+
+
+class RefreshRequests:
+    """Implements `Runs`. Thread-safe."""
+
+    def __init__(self, services: TableServices) -> None:
+        self._services = services
+
+    def request_refresh(self, request: RefreshRequest) -> RefreshRun:
+        """Accept a call of the refresh endpoint (FLIP-448)."""
+        identifier = identifier_of(request.identifier_text)
+        accepted: list[RefreshRun] = []
+
+        def work(tx: Transaction) -> RefreshRun | None:
+            table = _addressee(tx, identifier, request)
+            if request.is_periodic and _is_being_resumed(table):
+                return None
+            run = replace(self._run_of(table, request, tx.now()), requested_by=request.requested_by)
+            return self._services.ledger.request_in(tx, table, run)
+
+        def accept() -> bool:
+            run = in_transaction(self._services.registry, work)
+            accepted.extend([run] if run is not None else [])
+            return run is not None
+
+        # The tick that makes up for missed ones can overtake its RESUME: skipped as suspended, it would be lost.
+        if not self._services.signal.wait(accept, self._services.settings.intent_wait_s):
+            raise TableInitializing(
+                f"Materialized table {identifier} is being resumed; try again soon.", table=str(identifier)
+            )
+        self._services.signal.set()
+        return accepted[0]
+
+    def request_manual(
+        self,
+        identifier: TableIdentifier,
+        partitions: Mapping[str, PartitionValues],
+        options: Mapping[str, str],
+        *,
+        requested_by: str | None = None,
+    ) -> RefreshRun:
+        """Queue what ALTER MATERIALIZED TABLE … REFRESH asks for."""
+        seen = self._services.intents.current(identifier)
+        refuse_initializing(seen)
+        scope = scope_named(self._services, seen, partitions)
+
+        def work(tx: Transaction) -> RefreshRun:
+            table = found(tx, identifier)
+            refuse_initializing(table)
+            run = replace(self._manual(table, scope, options, tx.now()), requested_by=requested_by)
+            return self._services.ledger.request_in(tx, table, run)
+
+        run = in_transaction(self._services.registry, work)
+        self._services.signal.set()
+        return run
+
+    def _run_of(self, table: MaterializedTable, request: RefreshRequest, now: datetime) -> RefreshRun:
+        if not request.is_periodic:
+            spec = check_partition_spec(table.identifier, table.definition, request.static_partitions)
+            scope = Scope.of([PartitionSpec.of(spec)]) if spec else WHOLE
+            run = self._manual(table, scope, _options_of(table, request), now)
+            return replace(run, request_key=request.request_key, request_attempt=request.attempt)
+        if request.static_partitions:
+            raise RequestInvalid(
+                f"staticPartitions go with isPeriodic = false; a periodic refresh of {table.identifier} takes its "
+                "partitions from scheduleTime."
+            )
+        if not request.schedule_time:
+            raise RequestInvalid(
+                f"scheduleTime is missing: a periodic refresh of {table.identifier} needs it as 'yyyy-MM-dd HH:mm:ss'."
+            )
+        point = parse_schedule_time(request.schedule_time, table.definition.zone)
+        return RefreshRun(
+            run_id=self._services.new_id(),
+            table_id=table.table_id,
+            kind=RunKind.MANUAL if request.force else RunKind.PERIODIC,
+            scope=scope_of(table, [point]),
+            points=(point,) if point <= now + CLOCK_SKEW else (),
+            schedule_time=point,
+            request_key=request.request_key,
+            request_attempt=request.attempt,
+            requested_at=now,
+            options=_options_of(table, request),
+        )
+
+    def _manual(self, table: MaterializedTable, scope: Scope, options: Mapping[str, str], now: datetime) -> RefreshRun:
+        return RefreshRun(
+            run_id=self._services.new_id(),
+            table_id=table.table_id,
+            kind=RunKind.MANUAL,
+            scope=scope,
+            requested_at=now,
+            options=options,
+        )
+
+    def run(self, run_id: str) -> RefreshRun | None:
+        return self._services.ledger.shown(run_id)
+
+    def wait_run(self, run_id: str, timeout_s: float) -> RefreshRun:
+        last: list[RefreshRun] = []
+
+        def terminal() -> bool:
+            run = self.run(run_id)
+            if run is None:
+                raise OperationNotFound(f"Refresh {run_id} is not in the ledger.")
+            last.append(run)
+            return run.status in TERMINAL
+
+        self._services.signal.wait(terminal, timeout_s)
+        return last[-1]
+
+    def cancel_run(self, run_id: str, attempt: int | None = None) -> RefreshRun:
+        host = self._services.ledger.cancel(run_id, attempt)
+        if host.status is RunStatus.RUNNING and host.job_id and self._services.ledger.withdrawn(host.run_id):
+            # An engine that is away does no work any more, and the next claim of the run ends it.
+            with suppress(EngineUnavailable):
+                self._services.engine.cancel(host.job_id)
+        self._services.signal.set()
+        return self._services.ledger.shown(run_id) or host
+
+    def progress(self, run_id: str) -> Progress | None:
+        run = self.run(run_id)
+        if run is None or run.status is not RunStatus.RUNNING or run.job_id is None:
+            return None
+        return self._services.engine.progress(run.job_id)
+
+    def running_jobs(self) -> Sequence[RefreshJob]:
+        def work(tx: Transaction) -> list[RefreshJob]:
+            running = reversed(tx.runs(statuses=(RunStatus.RUNNING,)))
+            return [_job_of(tx, run) for run in running if run.job_id is not None]
+
+        return in_transaction(self._services.registry, work)
+
+    def job(self, job_id: str) -> RefreshJob | None:
+        def work(tx: Transaction) -> RefreshJob | None:
+            # Two looks: an open run can be older than a thousand others.
+            looks = (
+                tx.runs(statuses=statuses, limit=limit) for statuses, limit in ((OPEN, None), (None, REMEMBERED_JOBS))
+            )
+            found = (run for runs in looks for run in runs if run.job_id == job_id)
+            return next((_job_of(tx, run) for run in found), None)
+
+        return in_transaction(self._services.registry, work)
+
+
+def _job_of(tx: Transaction, run: RefreshRun) -> RefreshJob:
+    table = tx.table(run.table_id)
+    return RefreshJob(run=run, table=table.identifier if table is not None else None)
+
+
+def identifier_of(text: str) -> TableIdentifier:
+    """Return the identifier in a refresh path: catalog.database.table, quoted or plain; raises RequestInvalid."""
+    try:
+        parts = parse_name(text)
+    except SqlSyntaxError as cause:
+        raise RequestInvalid(f"'{text}' is not a table name: {cause}") from cause
+    if len(parts) < 3:
+        raise RequestInvalid(
+            f"'{text}' is not a full name; the refresh path needs catalog.database.table, such as lake.sales.daily."
+        )
+    return qualify(parts, parts[0], parts[1:-1])
+
+
+def _addressee(tx: Transaction, identifier: TableIdentifier, request: RefreshRequest) -> MaterializedTable:
+    if request.table_id and tx.table_named(identifier) is None:
+        raise TableGone(f"Materialized table {identifier} ({request.table_id}) was dropped.", table=str(identifier))
+    table = found(tx, identifier)
+    if request.table_id and request.table_id != table.table_id:
+        raise TableGone(
+            f"{table.identifier} was dropped and created again: it is {table.table_id} now, the request means "
+            f"{request.table_id}.",
+            table=str(table.identifier),
+        )
+    refuse_initializing(table)
+    return table
+
+
+def _is_being_resumed(table: MaterializedTable) -> bool:
+    suspended = table.status is RefreshStatus.SUSPENDED
+    return suspended and table.intent is not None and table.intent.command == "RESUME"
+
+
+def refuse_initializing(table: MaterializedTable) -> None:
+    """Raise TableInitializing while CREATE is under way."""
+    if table.status is RefreshStatus.INITIALIZING:
+        raise TableInitializing(
+            f"Materialized table {table.identifier} is being created since {table.created_at:%H:%M:%S}; try again soon.",
+            table=str(table.identifier),
+        )
+
+
+def _options_of(table: MaterializedTable, request: RefreshRequest) -> dict[str, str]:
+    """Return what a request's options and settings add to those of the table; raises RequestInvalid for one it does not take."""
+    given = request.dynamic_options
+    # A workflow sends the table's own along, which were taken when they were given.
+    added = {key: value for key, value in given.items() if table.dynamic_options.get(key) != value}
+    check_dynamic_options(added, f"dynamicOptions of a refresh of {table.identifier}")
+    check_execution_config(request.execution_config, f"executionConfig of a refresh of {table.identifier}")
+    return {**acting(added), **acting(request.execution_config)}

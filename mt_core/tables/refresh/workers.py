@@ -1,0 +1,99 @@
+"""Worker threads: they pull runs from the ledger, carry them out, renew their leases, and pick up what others lost."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+
+from mt_core.background import BackgroundLoop
+from mt_core.model.run import RunStatus
+from mt_core.tables.refresh.attempt import Attempt
+from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.services import TableServices
+
+log = logging.getLogger(__name__)
+_IDLE_S = 60.0
+RENEWALS_PER_LEASE = 3
+
+
+class Workers:
+    """`count` threads for runs and one for leases. `watch` is told the name of every step before it happens."""
+
+    def __init__(
+        self, services: TableServices, *, count: int, watch: Callable[[Claimed, str], None] | None = None
+    ) -> None:
+        self._ledger, self._engine, self._signal = services.ledger, services.engine, services.signal
+        self._watch = watch or _unwatched
+        self._active: dict[str, Claimed] = {}
+        self._workers = [
+            BackgroundLoop(f"refresh-{number}", self._work, clock=services.clock) for number in range(count)
+        ]
+        self._renewal = BackgroundLoop(
+            "refresh-leases", self._renew, clock=services.clock, every=services.settings.lease / RENEWALS_PER_LEASE
+        )
+
+    def start(self) -> None:
+        for loop in (*self._workers, self._renewal):
+            loop.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Take no new run, let running ones finish for *timeout_s*; what is left over is found again at the next start.
+
+        Harmless when they were never started. Leases are renewed until the last run has ended.
+        """
+        deadline = time.monotonic() + timeout_s
+        for loops in (self._workers, [self._renewal]):
+            for loop in loops:
+                loop.end()
+            self._signal.set()
+            for loop in loops:
+                loop.join(max(0.0, deadline - time.monotonic()))
+
+    def run_next(self) -> bool:
+        """Claim one run and carry it out in this thread; False if there was none."""
+        claimed = self._ledger.claim() if self._engine.ready() else None
+        if claimed is None:
+            return False
+        self._active[claimed.run.run_id] = claimed
+        try:
+            for step in Attempt(claimed, ledger=self._ledger, engine=self._engine, on_end=self._signal.set).steps():
+                self._watch(claimed, step)
+        finally:
+            self._active.pop(claimed.run.run_id, None)
+        self._log_end(claimed)
+        return True
+
+    def _work(self) -> None:
+        """Carry out one run, or wait for one: until the ledger changes, or the workers stop."""
+        self._signal.wait(lambda: self._stopping or self.run_next(), _IDLE_S)
+
+    @property
+    def _stopping(self) -> bool:
+        return any(loop.ending for loop in self._workers)
+
+    def _renew(self) -> None:
+        self.look_after(list(self._active.values()))
+        if self._ledger.recover():
+            self._signal.set()
+
+    def look_after(self, active: Iterable[Claimed]) -> None:
+        """Renew the leases of runs at work, and end those that take longer than they may."""
+        for claimed in active:
+            self._ledger.renew_lease(claimed)
+            if self._ledger.is_overdue(claimed):
+                # The attempt itself says what this means, as it does when its requesters cancel.
+                self._engine.cancel(claimed.run.job_id or "")
+
+    def _log_end(self, claimed: Claimed) -> None:
+        run = self._ledger.shown(claimed.run.run_id)
+        if run is None:
+            return
+        level = logging.WARNING if run.status is RunStatus.FAILED else logging.INFO
+        facts = {"action": "refresh_ended", "table": str(claimed.table.identifier), "run": run.run_id}
+        outcome = run.error if run.status is RunStatus.FAILED else run.reason
+        log.log(level, "refresh of %s %s: %s", claimed.table.identifier, run.status, outcome, extra=facts)
+
+
+def _unwatched(_claimed: Claimed, _step: str) -> None:
+    """Nobody watches."""

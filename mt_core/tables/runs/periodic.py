@@ -1,0 +1,155 @@
+"""Periodic runs: the schedule times they take with them at their claim, and what follows when they end.
+
+A run of several schedule times that failed says nothing about each of them. One run for each follows, one after the other and
+behind all other work, until three in a row have failed alike: then the source is broken, not a partition. A point that failed
+alone is left out of the runs of others and tried again behind each success, so that it heals and holds nothing up. A run whose
+query is broken is followed by none: each would fail alike, and all its schedule times stay due.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from mt_core.model.partition import WHOLE
+from mt_core.model.run import DONE, RefreshRun, RunKind, RunStatus
+from mt_core.model.table import MaterializedTable
+from mt_core.tables.definition.fingerprint import fingerprint_of
+from mt_core.tables.ports import Transaction
+from mt_core.tables.runs.due import cover, covered_by, due_share, is_due, scope_of
+
+MOST_ALIKE = 3
+_DIGITS = re.compile(r"\d+")
+
+
+class PeriodicRuns:
+    """Plans periodic runs; thread-safe, it keeps nothing."""
+
+    def __init__(self, *, max_partitions: int, new_id: Callable[[], str]) -> None:
+        self._max_partitions, self._new_id = max_partitions, new_id
+
+    # ---------------------------------------------------------------------------------------------------------- claim
+
+    def widened(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
+        """Return *run* with all that is due when it is claimed; what does not fit into it is queued as a further run."""
+        if run.kind is not RunKind.PERIODIC or run.solo:
+            return run
+        if table.rebuild_due is not None:
+            run = replace(run, scope=WHOLE)
+        if not run.points or not table.definition.date_formatters:
+            return run
+        known, until = with_spans(tx, table), max(run.points)
+        if not is_due(known, until):
+            return run
+        failing = () if run.scope.whole else set(table.failing) - set(run.points)
+        share = due_share(known, until, max_partitions=self._max_partitions, without=failing)
+        if share.rest is not None:
+            tx.insert_run(self._run(table, [share.rest], tx.now(), options=run.options))
+        scope = WHOLE if run.scope.whole else run.scope.union(scope_of(table, share.points))
+        return replace(run, points=_newest_first({*run.points, *share.points}), scope=scope)
+
+    # ------------------------------------------------------------------------------------------------------------ end
+
+    def ended(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> MaterializedTable:
+        """Queue what has to follow the end of *run*, and return the table as it leaves it."""
+        table = _marked(tx, table, run)
+        if run.kind is not RunKind.PERIODIC or not run.points or not table.definition.date_formatters:
+            return table
+        if run.status is RunStatus.FAILED and run.broken:
+            return table
+        several = len(run.points) > 1 or (run.scope.whole and not run.solo)
+        if run.status is RunStatus.FAILED and several:
+            # Those that failed alone before are tried in turn, whatever their age.
+            first = [point for point in table.failing if point in run.points]
+            others = set(run.points).difference(first)
+            self._queue_next(tx, table, run, (*_newest_first(others), *first), alike=0)
+        elif run.solo:
+            alike = _alike(run)
+            if alike < MOST_ALIKE:
+                self._queue_next(tx, table, run, run.rest, alike=alike)
+        elif run.status in DONE:
+            self._queue_failing(tx, table, run)
+        return table
+
+    def _queue_next(
+        self, tx: Transaction, table: MaterializedTable, run: RefreshRun, points: Sequence[datetime], *, alike: int
+    ) -> None:
+        """Queue a refresh of the first of *points* that is due, with the others to follow; or let them follow one that waits."""
+        due = [point for point in points if is_due(table, point)]
+        waiting = next((each for each in tx.queued(table.table_id) if each.solo), None)
+        if waiting is not None:
+            rest = tuple(point for point in due if point not in waiting.points and point not in waiting.rest)
+            tx.replace_run(replace(waiting, rest=(*waiting.rest, *rest)), expected=waiting)
+        elif due:
+            first = self._run(table, due[:1], tx.now(), options=run.options)
+            origin = run.retry_of if len(run.points) == 1 and run.solo else run.run_id
+            after = replace(first, solo=True, retry_of=origin, rest=tuple(due[1:]), alike=alike)
+            tx.insert_run(replace(after, error_before=_without_digits(run.error) if alike else None))
+
+    def _queue_failing(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> None:
+        """Try the points again that failed alone, together and behind all other work."""
+        again = table.failing[: self._max_partitions]
+        if again and not any(each.solo for each in tx.queued(table.table_id)):
+            retry = self._run(table, again, tx.now(), options=run.options)
+            tx.insert_run(replace(retry, solo=True, retry_of=run.run_id))
+
+    def _run(
+        self, table: MaterializedTable, points: Sequence[datetime], now: datetime, *, options: object
+    ) -> RefreshRun:
+        return RefreshRun(
+            run_id=self._new_id(),
+            table_id=table.table_id,
+            kind=RunKind.PERIODIC,
+            scope=scope_of(table, points),
+            points=_newest_first(points),
+            schedule_time=max(points),
+            requested_at=now,
+            options=options,  # type: ignore[arg-type]
+        )
+
+
+def with_spans(tx: Transaction, table: MaterializedTable) -> MaterializedTable:
+    """Return *table* with its covered spans, which a release before they were kept left to the ledger."""
+    if table.covered is not None:
+        return table
+    return covered_by(table, tx.covering_runs(table.table_id, table.covered_until))
+
+
+def _marked(tx: Transaction, table: MaterializedTable, run: RefreshRun) -> MaterializedTable:
+    """Return the table with what *run* covered, rebuilt, or failed to refresh alone."""
+    marked = table
+    if run.status in DONE:
+        if table.definition.date_formatters and run.points:
+            marked = cover(with_spans(tx, marked), run.points)
+        if run.scope.whole and table.rebuild_due is not None and _computed(table, run):
+            marked = replace(marked, rebuild_due=None)
+    failing = [point for point in marked.failing if point not in run.points or run.status not in DONE]
+    if run.solo and len(run.points) == 1 and run.status is RunStatus.FAILED and not run.broken:
+        failing = [*(point for point in failing if point not in run.points), *run.points]
+    # Without date-formatters each refresh is one of the whole table: no point can fail alone any more.
+    due = tuple(point for point in failing if table.definition.date_formatters and is_due(marked, point))
+    return marked if due == marked.failing else replace(marked, failing=due)
+
+
+def _alike(run: RefreshRun) -> int:
+    """Return how many runs of single points have failed with one error in a row, *run* the last of them."""
+    if run.status is not RunStatus.FAILED:
+        return 0
+    return run.alike + 1 if run.error_before == _without_digits(run.error) else 1
+
+
+def _without_digits(error: str | None) -> str:
+    """What tells errors apart when each names its partition, snapshot or attempt."""
+    return _DIGITS.sub("", error or "")
+
+
+def _newest_first(points: Iterable[datetime]) -> tuple[datetime, ...]:
+    return tuple(sorted(points, reverse=True))
+
+
+def _computed(table: MaterializedTable, run: RefreshRun) -> bool:
+    """Return whether *run* computed the table as it is defined now; an upgrade may have given its query another text."""
+    current = fingerprint_of(table.definition)
+    return run.fingerprint in (table.rebuild_due, current)

@@ -1,0 +1,1 @@
+"""Upkeep: what makes the registry, the scheduler and the storage agree again."""

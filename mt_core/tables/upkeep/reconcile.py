@@ -1,0 +1,158 @@
+"""Makes the world agree with the registry again: intents that lost their process, leftovers of DROP, lost workflows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+from mt_core.background import attempt
+from mt_core.errors import MtError
+from mt_core.model.table import MaterializedTable, RefreshStatus
+from mt_core.tables.commands.create import undo_create
+from mt_core.tables.commands.drop import sweep
+from mt_core.tables.commands.lifecycle import resume, suspend
+from mt_core.tables.definition.options import CATCH_UP
+from mt_core.tables.intents import LONGEST_CALL
+from mt_core.tables.pages import every_table
+from mt_core.tables.ports import Tombstone, Transaction
+from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.services import TableServices
+from mt_core.tables.upkeep.gateways import ended_owners
+from mt_core.tables.workflows.mirror import look, repair, take_over
+from mt_core.tables.workflows.schedule import reschedule
+from mt_core.workflow.definitions import WorkflowDefinition
+from mt_core.workflow.handlers import RefreshHandler
+from mt_core.workflow.operations import DeleteRefreshWorkflow
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """Definitions, tombstones and owners that had ended at an instant, and all tables as they were read from then on."""
+
+    at: datetime
+    ended: frozenset[str]
+    definitions: Sequence[WorkflowDefinition]
+    tables: Sequence[MaterializedTable]
+    tombstones: Sequence[Tombstone]
+
+    @property
+    def without_table(self) -> list[WorkflowDefinition]:
+        """The definitions whose table was dropped while its workflow was created again."""
+        known = {table.table_id for table in self.tables} | {tombstone.table_id for tombstone in self.tombstones}
+        return [definition for definition in self.definitions if definition.workflow_id not in known]
+
+    def orphaned(self) -> list[MaterializedTable]:
+        """Return the tables whose command lost its process."""
+        return [
+            table
+            for table in self.tables
+            if table.intent is not None and (table.intent.lease_until < self.at or table.intent.owner in self.ended)
+        ]
+
+
+def reconcile(services: TableServices) -> list[str]:
+    """Do one pass and return what was done, in words; a step that fails is logged and tried again at the next pass."""
+    done: list[str] = []
+    found = _look(services)
+    orphaned = found.orphaned()
+    for table in orphaned:
+        _attempt(done, f"settled {_command(table)} of {table.identifier}", partial(_settle, services, table))
+    for tombstone in found.tombstones:
+        text = f"removed what was left of {tombstone.identifier}"
+        _attempt(done, text, partial(sweep, services, tombstone))
+    for definition in found.without_table:
+        text = f"removed the workflow of {definition.identifier}, which was dropped"
+        _attempt(done, text, partial(_remove, services, definition))
+    if orphaned or found.tombstones:
+        found = _look(services)
+    _attempt(done, "", lambda: done.extend(_workflows(services, found)))
+    return [text for text in done if text]
+
+
+def _attempt(done: list[str], text: str, work: Callable[[], object]) -> None:
+    what = text or "reconciling workflows"
+
+    def step() -> None:
+        try:
+            work()
+        except MtError as error:
+            log.warning("%s failed: %s", what, error, extra={"action": "reconcile_failed"})
+        else:
+            done.append(text)
+
+    # A scheduler's plug-in may raise anything, and must not keep the pass from the other steps.
+    attempt(what, step)
+
+
+def _look(services: TableServices) -> _Found:
+    # Before the tables: the row of a table is there before its definition.
+    definitions = services.registry.definitions.all()
+    at, ended, tombstones = in_transaction(services.registry, lambda tx: (tx.now(), ended_owners(tx), tx.tombstones()))
+    # This process lives, also when it could not renew its lease for a moment.
+    ended -= {services.settings.owner}
+    return _Found(
+        at=at,
+        ended=ended,
+        definitions=definitions,
+        tables=every_table(services.registry),
+        tombstones=tombstones,
+    )
+
+
+def _remove(services: TableServices, definition: WorkflowDefinition) -> None:
+    handler = RefreshHandler(scheduler=services.scheduler.identifier, workflow_id=definition.workflow_id)
+    services.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
+    in_transaction(services.registry, lambda tx: tx.delete_definition(definition.workflow_id))
+
+
+def _command(table: MaterializedTable) -> str:
+    return table.intent.command if table.intent else "nothing"
+
+
+def _settle(services: TableServices, table: MaterializedTable) -> None:
+    """Finish or undo the command whose process was lost. A half-made CREATE is undone, everything else is finished."""
+    taken = in_transaction(services.registry, lambda tx: _take_over(tx, services, table))
+    if taken is None:
+        return
+    table = taken
+    if table.status is RefreshStatus.INITIALIZING:
+        undo_create(services, table)
+        return
+    command, detail = _command(table), table.intent.detail if table.intent else {}
+    options = detail.get("options", {})
+    if detail.get("reschedules"):
+        reschedule(services, table)
+    in_transaction(services.registry, lambda tx: _clear(tx, table))
+    if command == "SUSPEND" and table.status is RefreshStatus.ACTIVATED:
+        suspend(services, table.identifier, by="SQL, finished after a restart")
+    elif command == "RESUME" and (table.status is RefreshStatus.SUSPENDED or options.keys() - {CATCH_UP}):
+        resume(services, table.identifier, options, by="SQL, finished after a restart")
+
+
+def _take_over(tx: Transaction, services: TableServices, table: MaterializedTable) -> MaterializedTable | None:
+    """Give the intent another token, so that its old holder, should it live after all, can do no more; None: it is settled."""
+    now = tx.table(table.table_id)
+    if now is None or now.intent is None or now.intent != table.intent:
+        return None
+    ours = services.intents.new(tx, now.intent.command, now.intent.step, now.revision + 1, now.intent.detail)
+    # A call of the old holder may still be on its way to the scheduler.
+    until = tx.now() + LONGEST_CALL
+    return tx.replace_table(replace(now, intent=replace(ours, lease_until=tx.now()), repair_until=until))
+
+
+def _clear(tx: Transaction, table: MaterializedTable) -> None:
+    now = tx.table(table.table_id)
+    if now is not None and now.intent == table.intent:
+        tx.replace_table(replace(now, intent=None))
+
+
+def _workflows(services: TableServices, found: _Found) -> list[str]:
+    """Compare tables with their workflows: take over what people did, give back what was lost."""
+    seen = look(services, found.tables, found.at)
+    services.sightings.note(found.at, seen.states)
+    return take_over(services, seen) + repair(services, seen)

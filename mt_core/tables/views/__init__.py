@@ -1,0 +1,1 @@
+"""Views: what SHOW, DESCRIBE and EXPLAIN answer."""

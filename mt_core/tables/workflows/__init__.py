@@ -1,0 +1,1 @@
+"""Refresh workflows: their state in the scheduler beside the state of their tables."""

@@ -1,0 +1,60 @@
+"""Handover: tables whose workflows were another scheduler's become those of the scheduler in use.
+
+A workflow is a definition in the registry and what its scheduler made of it. The other scheduler is not open, so nothing can be
+asked of it: what it made is let go, and the one in use makes its own at the next look, or at the next command.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from mt_core.errors import WorkflowError
+from mt_core.model.table import MaterializedTable
+from mt_core.tables.pages import every_table
+from mt_core.tables.ports import Transaction
+from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.services import TableServices, schedule_of
+from mt_core.workflow.handlers import RefreshHandler
+
+log = logging.getLogger(__name__)
+
+
+def take_over_tables(services: TableServices) -> list[str]:
+    """Make all tables and tombstones those of the scheduler in use; return what was done, in words, and log what cannot be."""
+    ours = services.settings.scheduler_type
+    done = [_taken(services, table) for table in every_table(services.registry) if table.scheduler != ours]
+    in_transaction(services.registry, lambda tx: _let_go(tx, ours))
+    return done
+
+
+def _taken(services: TableServices, table: MaterializedTable) -> str:
+    ours = services.settings.scheduler_type
+
+    def work(tx: Transaction) -> None:
+        now = tx.table(table.table_id)
+        if now is not None:
+            # What the workflow is, if this scheduler has had it before, is older than what the table is: it is not mirrored.
+            tx.replace_table(replace(now, scheduler=ours, handler=None, repair_until=tx.now()))
+
+    in_transaction(services.registry, work)
+    problem = cannot_tick(services, table)
+    if problem:
+        log.warning("%s", problem, extra={"action": "cannot_schedule", "table": str(table.identifier)})
+    return f"{table.identifier} has its workflow in {ours} now, no longer in {table.scheduler}"
+
+
+def cannot_tick(services: TableServices, table: MaterializedTable) -> str:
+    """Return why the scheduler in use can never tick for *table* as it is, with the way out; "" if it can."""
+    try:
+        services.scheduler.check_schedule(str(table.identifier), schedule_of(table))
+    except WorkflowError as error:
+        return str(error)
+    return ""
+
+
+def _let_go(tx: Transaction, ours: str) -> None:
+    """Let tombstones ask nothing of a scheduler that is not in use."""
+    for tombstone in tx.tombstones():
+        if tombstone.handler is not None and RefreshHandler.deserialize(tombstone.handler).scheduler != ours:
+            tx.put_tombstone(replace(tombstone, handler=None))

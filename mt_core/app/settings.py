@@ -12,7 +12,7 @@ from mt_core.access import is_loopback
 from mt_core.config import Config
 from mt_core.errors import ConfigError
 from mt_core.model.freshness import Freshness
-from mt_core.sessions.property_values import TIMEOUT_KEY
+from mt_core.sessions.properties.property_values import TIMEOUT_KEY
 from mt_core.spark.driver.conf import DriverSettings
 from mt_core.spark.jars import default_jars_dir
 from mt_core.spark.results.spool import Spools

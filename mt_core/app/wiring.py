@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from mt_core import __version__
 from mt_core.clock import Clock
 from mt_core.gateway.services import GatewayServices, ProductInfo
-from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
+from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
 from mt_core.tables.changes import Signal
 from mt_core.tables.created_catalogs import SharedCatalogs
 from mt_core.tables.intents import Intents

@@ -33,10 +33,10 @@ from mt_core.gateway.schemas import (
 )
 from mt_core.gateway.security import Caller
 from mt_core.gateway.services import GatewayServices
-from mt_core.sessions.jobs import Job, JobStatus
-from mt_core.sessions.operation import Operation, OperationStatus
+from mt_core.sessions.operations.jobs import Job, JobStatus
+from mt_core.sessions.operations.operation import Operation, OperationStatus
 from mt_core.sessions.ports import NameDirectory
-from mt_core.sessions.property_values import RUNTIME_MODE_KEY, refuse_streaming
+from mt_core.sessions.properties.property_values import RUNTIME_MODE_KEY, refuse_streaming
 from mt_core.sessions.session import Session
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from mt_core.rowset import STRING_LENGTH, Column, LogicalType
-from mt_core.sessions.operation import OperationResult, ResultKind
+from mt_core.sessions.operations.operation import OperationResult, ResultKind
 
 PAGE_ROWS = 5000
 # What JDBC's executeUpdate answers where the number of rows is not known.

@@ -11,7 +11,7 @@ from anyio.lowlevel import RunVar
 from starlette.requests import Request
 
 from mt_core.rowset import RowSet
-from mt_core.sessions.operation import TERMINAL, Operation, OperationView
+from mt_core.sessions.operations.operation import TERMINAL, Operation, OperationView
 
 T = TypeVar("T")
 MOST_HELD = 512

@@ -23,7 +23,7 @@ from mt_core.gateway.statements import OPERATION_PATH, progress_of
 from mt_core.gateway.versions import ApiVersion
 from mt_core.model.run import RefreshRun
 from mt_core.rowset import PageForm
-from mt_core.sessions.operation import TERMINAL, OperationResult, OperationStatus, OperationView
+from mt_core.sessions.operations.operation import TERMINAL, OperationResult, OperationStatus, OperationView
 
 # No client, however eager, gets more than two answers a second that tell nothing.
 HOLD_S = 0.5

@@ -22,7 +22,7 @@ from mt_core.gateway.schemas import (
 from mt_core.gateway.security import Caller
 from mt_core.gateway.services import GatewayServices
 from mt_core.gateway.versions import ApiVersion
-from mt_core.sessions.operation import TERMINAL, OperationProgress, OperationView
+from mt_core.sessions.operations.operation import TERMINAL, OperationProgress, OperationView
 
 OPERATION_PATH = "/sessions/{session_handle}/operations/{operation_handle}"
 

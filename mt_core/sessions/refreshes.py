@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from mt_core.errors import IllegalStatus, MtError, OperationNotFound, QueryBroken, RefreshFailed
 from mt_core.model.run import DONE, RefreshRun, RunStatus
 from mt_core.rowset import BIGINT, STRING_MAP, Column, PageForm, RowSet
-from mt_core.sessions.operation import (
+from mt_core.sessions.operations.operation import (
     TERMINAL,
     Operation,
     OperationProgress,
@@ -16,7 +16,7 @@ from mt_core.sessions.operation import (
     OperationView,
     ResultKind,
 )
-from mt_core.sessions.paging import Cursor, EncodedPage, Page
+from mt_core.sessions.operations.result_pages import Cursor, EncodedPage, Page
 from mt_core.sessions.sessions import SessionManager
 from mt_core.tables.table_commands import Runs
 

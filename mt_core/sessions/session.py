@@ -12,7 +12,7 @@ from functools import partial
 from mt_core.background import attempt
 from mt_core.clock import Clock
 from mt_core.errors import IllegalStatus, OperationNotFound, SessionNotFound
-from mt_core.sessions.operation import Operation, OperationKind, OperationStatus
+from mt_core.sessions.operations.operation import Operation, OperationKind, OperationStatus
 from mt_core.sessions.ports import SessionContext
 from mt_core.sessions.resources import SessionResources
 from mt_core.sql.parser import ReadStatement

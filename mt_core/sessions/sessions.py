@@ -12,7 +12,7 @@ from mt_core.background import attempt
 from mt_core.clock import Clock
 from mt_core.errors import SessionLimit, SessionNotFound
 from mt_core.sessions.ports import StatementEngine
-from mt_core.sessions.property_values import check_properties
+from mt_core.sessions.properties.property_values import check_properties
 from mt_core.sessions.session import Session
 
 log = logging.getLogger(__name__)

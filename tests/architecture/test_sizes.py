@@ -15,7 +15,7 @@ DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
 # Threads that must outlive what they do: statements, requests, ticks, refreshes.
 MAY_CATCH_ALL = {
     "mt_core/background.py",
-    "mt_core/sessions/executor.py",
+    "mt_core/sessions/statements/executor.py",
     "mt_core/gateway/errors.py",
     "scheduler_plugins/memory/delivery.py",
 }

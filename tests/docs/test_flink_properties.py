@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 from docs.build import ROOT
-from mt_core.sessions.flink_properties import WITHOUT_EFFECT
+from mt_core.sessions.properties.flink_properties import WITHOUT_EFFECT
 
 
 def test_the_page_lists_every_property_of_flink_without_effect_with_its_values_and_no_other() -> None:

@@ -11,10 +11,10 @@ import pytest
 
 from mt_core.errors import DefinitionInvalid, QueryFailed
 from mt_core.rowset import RowSet
-from mt_core.sessions.catalog_statements import CatalogStatements
-from mt_core.sessions.jobs import JobLedger, Jobs
-from mt_core.sessions.listings import Asking
+from mt_core.sessions.operations.jobs import JobLedger, Jobs
 from mt_core.sessions.session import Session
+from mt_core.sessions.statements.catalog_statements import CatalogStatements
+from mt_core.sessions.statements.listings import Asking
 from mt_core.spark.driver.conf import catalog_names
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mt_core.clock import SystemClock
-from mt_core.sessions.executor import StatementExecutor, StatementPorts
-from mt_core.sessions.operation import Operation, OperationStatus
+from mt_core.sessions.operations.operation import Operation, OperationStatus
 from mt_core.sessions.session import Session
+from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
 from mt_core.spark.driver.conf import catalog_names
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements

@@ -12,9 +12,9 @@ from mt_core.access import parse_tokens
 from mt_core.gateway.application import build_app
 from mt_core.gateway.server import serve
 from mt_core.gateway.services import GatewayServices, ProductInfo
-from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
+from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
 from mt_core.tables.created_catalogs import SharedCatalogs
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_commands import FakeRuns, FakeTableCommands

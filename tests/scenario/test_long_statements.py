@@ -10,7 +10,7 @@ from types import FrameType
 
 import pytest
 
-from mt_core.sessions.operation import OperationStatus
+from mt_core.sessions.operations.operation import OperationStatus
 from mt_core.sessions.ports import StatementResult
 from mt_core.tokens import Token, tokenize
 from tests.scenario.running_gateway import Gateway

@@ -7,12 +7,12 @@ import pytest
 
 from mt_core.errors import Canceled, DefinitionInvalid, EngineError, IllegalStatus, OperationNotFound, QueryFailed
 from mt_core.rowset import INT, Column, LogicalType, RowSet
-from mt_core.sessions.catalog_statements import CatalogStatements
-from mt_core.sessions.jobs import JobLedger, Jobs, JobStatus, job_name
-from mt_core.sessions.listings import Asking
-from mt_core.sessions.operation import Operation, OperationResult, OperationStatus, ResultKind
+from mt_core.sessions.operations.jobs import JobLedger, Jobs, JobStatus, job_name
+from mt_core.sessions.operations.operation import Operation, OperationResult, OperationStatus, ResultKind
 from mt_core.sessions.ports import StatementResult
 from mt_core.sessions.session import Session
+from mt_core.sessions.statements.catalog_statements import CatalogStatements
+from mt_core.sessions.statements.listings import Asking
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable

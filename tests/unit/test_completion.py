@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import pytest
 
-from mt_core.sessions.completion import complete
 from mt_core.sessions.ports import Name, NameDirectory
+from mt_core.sessions.statements.completion import complete
 
 
 class Names(NameDirectory):

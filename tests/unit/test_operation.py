@@ -7,7 +7,7 @@ import pytest
 
 from mt_core.errors import Canceled, IllegalStatus, MtError, QueryFailed, RequestInvalid, StatementTimedOut
 from mt_core.rowset import RowSet
-from mt_core.sessions.operation import (
+from mt_core.sessions.operations.operation import (
     TERMINAL,
     TRANSITIONS,
     Operation,
@@ -17,7 +17,7 @@ from mt_core.sessions.operation import (
     ResultKind,
     Work,
 )
-from mt_core.sessions.paging import Cursor, Page
+from mt_core.sessions.operations.result_pages import Cursor, Page
 from mt_core.sql.parser import ReadStatement
 from mt_core.testing.fake_rows import FakeRows
 

@@ -6,8 +6,14 @@ from datetime import datetime, timedelta
 import pytest
 
 from mt_core.errors import RequestInvalid, Unsupported
-from mt_core.sessions.flink_properties import WITHOUT_EFFECT
-from mt_core.sessions.property_values import ACTING, check_properties, check_property, check_set, session_zone
+from mt_core.sessions.properties.flink_properties import WITHOUT_EFFECT
+from mt_core.sessions.properties.property_values import (
+    ACTING,
+    check_properties,
+    check_property,
+    check_set,
+    session_zone,
+)
 
 
 @pytest.mark.parametrize(

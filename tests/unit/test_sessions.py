@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mt_core.errors import OperationNotFound, SessionLimit, SessionNotFound
-from mt_core.sessions.operation import Operation, OperationStatus
+from mt_core.sessions.operations.operation import Operation, OperationStatus
 from mt_core.sessions.session import Session, Turn
 from mt_core.sessions.sessions import SessionManager
 from mt_core.sql.parser import ReadStatement

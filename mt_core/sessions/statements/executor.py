@@ -14,23 +14,30 @@ from typing import TypeVar
 from mt_core.clock import Clock
 from mt_core.errors import Canceled, EngineUnavailable, MtError, Unsupported
 from mt_core.model.table import TableIdentifier
-from mt_core.sessions import answers
-from mt_core.sessions.catalog_statements import CatalogStatements
-from mt_core.sessions.completion import complete
-from mt_core.sessions.deadlines import Deadlines, limit_of
-from mt_core.sessions.jobs import JobLedger, Jobs
-from mt_core.sessions.listings import Asking
-from mt_core.sessions.names import StatementNames
-from mt_core.sessions.operation import TERMINAL, Operation, OperationKind, OperationResult, OperationStatus, Work
+from mt_core.sessions.operations.deadlines import Deadlines, limit_of
+from mt_core.sessions.operations.jobs import JobLedger, Jobs
+from mt_core.sessions.operations.operation import (
+    TERMINAL,
+    Operation,
+    OperationKind,
+    OperationResult,
+    OperationStatus,
+    Work,
+)
 from mt_core.sessions.ports import StatementEngine
-from mt_core.sessions.property_values import check_set
-from mt_core.sessions.refresh_wait import PendingRefresh, RefreshWait
+from mt_core.sessions.properties.property_values import check_set
 from mt_core.sessions.refreshes import ClusterInfo
 from mt_core.sessions.session import Session, Turn
-from mt_core.sessions.session_properties import reset_property, set_property
-from mt_core.sessions.spark_work import SparkWork
-from mt_core.sessions.statement_sets import Batch, Collected, collect
-from mt_core.sessions.tasks import POLL_S, Task, is_quick
+from mt_core.sessions.statements import answers
+from mt_core.sessions.statements.catalog_statements import CatalogStatements
+from mt_core.sessions.statements.completion import complete
+from mt_core.sessions.statements.listings import Asking
+from mt_core.sessions.statements.names import StatementNames
+from mt_core.sessions.statements.refresh_wait import PendingRefresh, RefreshWait
+from mt_core.sessions.statements.session_properties import reset_property, set_property
+from mt_core.sessions.statements.spark_work import SparkWork
+from mt_core.sessions.statements.statement_sets import Batch, Collected, collect
+from mt_core.sessions.statements.tasks import POLL_S, Task, is_quick
 from mt_core.sql.catalog import CatalogStatement, SparkStatement
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mt_core.errors import Canceled, EngineUnavailable, QueryFailed
-from mt_core.sessions import answers
-from mt_core.sessions.catalog_statements import CatalogStatements
-from mt_core.sessions.jobs import JobLedger
-from mt_core.sessions.operation import TERMINAL, Operation, OperationKind, OperationStatus, Work
+from mt_core.sessions.operations.jobs import JobLedger
+from mt_core.sessions.operations.operation import TERMINAL, Operation, OperationKind, OperationStatus, Work
 from mt_core.sessions.ports import StatementEngine, StatementResult
-from mt_core.sessions.tasks import POLL_S, Task, task_counts
+from mt_core.sessions.statements import answers
+from mt_core.sessions.statements.catalog_statements import CatalogStatements
+from mt_core.sessions.statements.tasks import POLL_S, Task, task_counts
 from mt_core.sql.parser import ReadStatement
 
 

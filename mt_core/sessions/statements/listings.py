@@ -11,9 +11,9 @@ from typing import Any
 from mt_core.errors import DefinitionInvalid, EngineError, QueryFailed
 from mt_core.model.table import display_name, quoted
 from mt_core.rowset import BIGINT, BOOLEAN, Column, LogicalType, RowSet
-from mt_core.sessions.jobs import Job, Jobs
+from mt_core.sessions.operations.jobs import Job, Jobs
 from mt_core.sessions.ports import ResultRows, SessionContext, StatementEngine
-from mt_core.sessions.property_values import ZONE_KEY, session_zone
+from mt_core.sessions.properties.property_values import ZONE_KEY, session_zone
 from mt_core.sessions.session import Session
 from mt_core.sql.catalog import Shown, ShowObjects, ShowPartitions
 from mt_core.sql.connectors import literal

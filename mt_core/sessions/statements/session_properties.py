@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mt_core.secrets import masked
-from mt_core.sessions import answers
-from mt_core.sessions.operation import OperationResult
-from mt_core.sessions.property_values import check_set
+from mt_core.sessions.operations.operation import OperationResult
+from mt_core.sessions.properties.property_values import check_set
 from mt_core.sessions.session import Session
+from mt_core.sessions.statements import answers
 from mt_core.sql.statements import SetProperty
 
 

@@ -10,10 +10,10 @@ from mt_core.errors import DefinitionInvalid, EngineUnavailable, MtError
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.rowset import Column, RowSet
 from mt_core.secrets import masked, redacted
-from mt_core.sessions.answers import DONE, content
-from mt_core.sessions.listings import Asking, names_only, sql_name
-from mt_core.sessions.operation import OperationResult
+from mt_core.sessions.operations.operation import OperationResult
 from mt_core.sessions.ports import StatementEngine
+from mt_core.sessions.statements.answers import DONE, content
+from mt_core.sessions.statements.listings import Asking, names_only, sql_name
 from mt_core.sql import catalog as sql
 from mt_core.sql.catalog_options import catalog_settings
 from mt_core.sql.connectors import literal

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mt_core.errors import EngineUnavailable
-from mt_core.sessions.operation import Operation
+from mt_core.sessions.operations.operation import Operation
 from mt_core.sessions.ports import SessionContext, StatementEngine
 from mt_core.sessions.session import Session
 from mt_core.sql.kinds import Trait

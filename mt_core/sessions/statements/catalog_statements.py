@@ -7,13 +7,13 @@ from typing import Any
 from mt_core.errors import DefinitionInvalid, MtError, QueryFailed, TableNotFound
 from mt_core.model.table import quoted
 from mt_core.rowset import BOOLEAN, Column, RowSet
-from mt_core.sessions.answers import DONE, content
-from mt_core.sessions.catalog_commands import CatalogCommands
-from mt_core.sessions.jobs import Jobs
-from mt_core.sessions.listings import Asking, Listings, described_job, names_only, sql_name
-from mt_core.sessions.operation import OperationResult
+from mt_core.sessions.operations.jobs import Jobs
+from mt_core.sessions.operations.operation import OperationResult
 from mt_core.sessions.ports import SessionContext, StatementEngine
-from mt_core.sessions.statement_sets import members_of
+from mt_core.sessions.statements.answers import DONE, content
+from mt_core.sessions.statements.catalog_commands import CatalogCommands
+from mt_core.sessions.statements.listings import Asking, Listings, described_job, names_only, sql_name
+from mt_core.sessions.statements.statement_sets import members_of
 from mt_core.sql import catalog as sql
 from mt_core.sql.flink_types import type_text
 from mt_core.sql.parser import ReadStatement

@@ -7,10 +7,17 @@ from dataclasses import dataclass
 from mt_core.errors import Canceled, RefreshFailed
 from mt_core.model.run import DONE, RefreshRun, RunStatus
 from mt_core.model.table import TableIdentifier
-from mt_core.sessions import answers
-from mt_core.sessions.operation import TERMINAL, Operation, OperationKind, OperationResult, OperationStatus, Work
+from mt_core.sessions.operations.operation import (
+    TERMINAL,
+    Operation,
+    OperationKind,
+    OperationResult,
+    OperationStatus,
+    Work,
+)
 from mt_core.sessions.refreshes import STATUS_OF, ClusterInfo, queue_message, refresh_result
-from mt_core.sessions.tasks import POLL_S, task_counts
+from mt_core.sessions.statements import answers
+from mt_core.sessions.statements.tasks import POLL_S, task_counts
 from mt_core.sql.statements import RefreshTable, Statement
 from mt_core.tables.table_commands import CommandOutcome, Runs
 

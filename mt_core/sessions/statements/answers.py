@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mt_core.rowset import OK, Column, RowSet
-from mt_core.sessions.operation import OperationResult, ResultKind
+from mt_core.sessions.operations.operation import OperationResult, ResultKind
 from mt_core.sessions.ports import StatementResult
 from mt_core.tables.table_commands import CommandOutcome
 

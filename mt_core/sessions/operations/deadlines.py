@@ -15,8 +15,8 @@ from mt_core.clock import Clock
 from mt_core.config.settings import BY_KEY
 from mt_core.config.values import value_of
 from mt_core.errors import ConfigError, MtError, RequestInvalid, StatementTimedOut
-from mt_core.sessions.operation import TERMINAL, Operation
-from mt_core.sessions.property_values import TIMEOUT_KEY
+from mt_core.sessions.operations.operation import TERMINAL, Operation
+from mt_core.sessions.properties.property_values import TIMEOUT_KEY
 
 log = logging.getLogger(__name__)
 

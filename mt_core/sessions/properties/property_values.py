@@ -11,7 +11,7 @@ from mt_core.config.settings import SETTINGS, Kind, Setting
 from mt_core.config.values import known_zone, value_of
 from mt_core.errors import ConfigError, RequestInvalid, Unsupported
 from mt_core.model.zone import zone_named
-from mt_core.sessions.flink_properties import WITHOUT_EFFECT, check_flink_property
+from mt_core.sessions.properties.flink_properties import WITHOUT_EFFECT, check_flink_property
 from mt_core.tables.settings import DEFAULT_CONTINUOUS_KEY, DEFAULT_FULL_KEY, THRESHOLD_KEY
 
 ZONE_KEY = "table.local-time-zone"

@@ -14,7 +14,7 @@ from itertools import dropwhile, islice
 from mt_core.clock import Clock
 from mt_core.errors import Canceled, IllegalStatus, MtError, OperationNotFound
 from mt_core.model.run import TERMINAL, RunStatus
-from mt_core.sessions.operation import Operation
+from mt_core.sessions.operations.operation import Operation
 from mt_core.sessions.ports import StatementResult
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement

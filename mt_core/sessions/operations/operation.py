@@ -12,7 +12,7 @@ from typing import Protocol
 from mt_core.errors import Canceled, IllegalStatus, MtError
 from mt_core.model.run import RefreshRun
 from mt_core.rowset import PageForm
-from mt_core.sessions.paging import Cursor, EncodedPage, Page
+from mt_core.sessions.operations.result_pages import Cursor, EncodedPage, Page
 from mt_core.sessions.ports import ResultRows
 from mt_core.sql.parser import ReadStatement
 

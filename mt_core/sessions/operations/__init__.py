@@ -1,0 +1,1 @@
+"""Operations: statements at work, their pages, jobs and deadlines."""

@@ -1,0 +1,1 @@
+"""Properties of a session: which exist, and which values they take."""

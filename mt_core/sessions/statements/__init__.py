@@ -1,0 +1,1 @@
+"""Statements: from their text to the session, the materialized tables or Spark."""

@@ -22,7 +22,7 @@ from mt_core.app.memory import spare_what_stays
 from mt_core.app.wiring import Parts, Wiring
 from mt_core.clock import SystemClock
 from mt_core.gateway.application import build_app
-from mt_core.gateway.server import GatewayServer, listen
+from mt_core.gateway.http.server import GatewayServer, listen
 from mt_core.registry.store import SqlRegistry
 from mt_core.sessions.sessions import SessionManager
 from mt_core.tables.created_catalogs import SharedCatalogs

@@ -29,7 +29,7 @@ from mt_core.clock import SystemClock
 from mt_core.config import Config
 from mt_core.errors import MtError
 from mt_core.gateway.application import build_app
-from mt_core.gateway.server import GatewayServer, listen
+from mt_core.gateway.http.server import GatewayServer, listen
 from mt_core.registry.store import SqlRegistry
 from mt_core.sessions.sessions import SessionManager
 from mt_core.spark.driver.conf import catalog_names

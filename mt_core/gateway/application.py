@@ -8,23 +8,23 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 from starlette.routing import BaseRoute
 
-from mt_core.gateway import errors
-from mt_core.gateway.bodies import BodyLimits
 from mt_core.gateway.configuring import configuring_router
-from mt_core.gateway.draft import draft_router
-from mt_core.gateway.holding import Holds
+from mt_core.gateway.draft.endpoints import draft_router
+from mt_core.gateway.http import errors
+from mt_core.gateway.http.blocking import Holds
+from mt_core.gateway.http.bodies import BodyLimits
+from mt_core.gateway.http.openapi import document, openapi_router
+from mt_core.gateway.http.routing import VersionRoutes
+from mt_core.gateway.http.security import guard
+from mt_core.gateway.http.versions import DEFAULT, VERSIONS, ApiVersion
 from mt_core.gateway.info import info_router, versions_router
-from mt_core.gateway.openapi import document, openapi_router
 from mt_core.gateway.refresh import refresh_router
 from mt_core.gateway.results import results_router
-from mt_core.gateway.routing import VersionRoutes
 from mt_core.gateway.scripts import scripts_router
-from mt_core.gateway.security import guard
 from mt_core.gateway.services import GatewayServices
 from mt_core.gateway.sessions import sessions_router
 from mt_core.gateway.shards import shards_router
 from mt_core.gateway.statements import operations_router, statements_router
-from mt_core.gateway.versions import DEFAULT, VERSIONS, ApiVersion
 from mt_core.gateway.workflows import workflows_router
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from mt_core.gateway.answers import JsonAnswer
-from mt_core.gateway.holding import Holds
-from mt_core.gateway.requests import JsonBody, SessionHandle
-from mt_core.gateway.schemas import CANDIDATES, COMPLETE, CONFIGURE, NOTHING, described
-from mt_core.gateway.security import Caller
+from mt_core.gateway.http.answers import JsonAnswer
+from mt_core.gateway.http.blocking import Holds
+from mt_core.gateway.http.requests import JsonBody, SessionHandle
+from mt_core.gateway.http.schemas import CANDIDATES, COMPLETE, CONFIGURE, NOTHING, described
+from mt_core.gateway.http.security import Caller
 from mt_core.gateway.services import GatewayServices
 
 

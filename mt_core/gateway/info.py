@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from mt_core.gateway.answers import JsonAnswer
-from mt_core.gateway.schemas import DRAFT_INFO, INFO, VERSIONS, described
+from mt_core.gateway.http.answers import JsonAnswer
+from mt_core.gateway.http.schemas import DRAFT_INFO, INFO, VERSIONS, described
+from mt_core.gateway.http.versions import ApiVersion
 from mt_core.gateway.services import GatewayServices
-from mt_core.gateway.versions import ApiVersion
 
 ENGINE_HEADER = "Freshtable-Engine"
 READY = "READY"

@@ -8,11 +8,11 @@ from fastapi import APIRouter, Header
 from pydantic import BaseModel
 
 from mt_core.errors import MtError, RequestInvalid
-from mt_core.gateway.answers import JsonAnswer
-from mt_core.gateway.errors import error_answer
-from mt_core.gateway.requests import Body, JsonBody, SessionHandle
-from mt_core.gateway.schemas import REFRESH, REFRESH_ERRORS, REFRESH_TAKEN, described
-from mt_core.gateway.security import Caller
+from mt_core.gateway.http.answers import JsonAnswer
+from mt_core.gateway.http.errors import error_answer
+from mt_core.gateway.http.requests import Body, JsonBody, SessionHandle
+from mt_core.gateway.http.schemas import REFRESH, REFRESH_ERRORS, REFRESH_TAKEN, described
+from mt_core.gateway.http.security import Caller
 from mt_core.gateway.services import GatewayServices
 from mt_core.tables.table_commands import RefreshRequest
 

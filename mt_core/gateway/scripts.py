@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from mt_core.errors import RequestInvalid, Unsupported
-from mt_core.gateway.answers import JsonAnswer
-from mt_core.gateway.errors import error_answer
-from mt_core.gateway.requests import JsonBody, SessionHandle
-from mt_core.gateway.schemas import DEPLOYED, SCRIPT, described
+from mt_core.gateway.http.answers import JsonAnswer
+from mt_core.gateway.http.errors import error_answer
+from mt_core.gateway.http.requests import JsonBody, SessionHandle
+from mt_core.gateway.http.schemas import DEPLOYED, SCRIPT, described
 from mt_core.gateway.services import GatewayServices
 
 

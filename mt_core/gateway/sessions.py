@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from mt_core.gateway.answers import JsonAnswer
-from mt_core.gateway.requests import JsonBody, SessionHandle
-from mt_core.gateway.schemas import NOTHING, OPEN_SESSION, SESSION, SESSION_CLOSED, SESSION_OPENED, described
+from mt_core.gateway.http.answers import JsonAnswer
+from mt_core.gateway.http.requests import JsonBody, SessionHandle
+from mt_core.gateway.http.schemas import NOTHING, OPEN_SESSION, SESSION, SESSION_CLOSED, SESSION_OPENED, described
+from mt_core.gateway.http.versions import ApiVersion
 from mt_core.gateway.services import GatewayServices
-from mt_core.gateway.versions import ApiVersion
 from mt_core.secrets import masked
 
 

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request, Response
 
 from mt_core.errors import RequestInvalid, SchedulerNotUsed, TableNotFound
-from mt_core.gateway.answers import HEADERS, JsonAnswer
-from mt_core.gateway.errors import error_answer
-from mt_core.gateway.schemas import PUBLISHED_SHARD, PUBLISHED_WORKFLOW, described
+from mt_core.gateway.http.answers import HEADERS, JsonAnswer
+from mt_core.gateway.http.errors import error_answer
+from mt_core.gateway.http.schemas import PUBLISHED_SHARD, PUBLISHED_WORKFLOW, described
 from mt_core.gateway.services import GatewayServices
 from mt_core.tables.workflows.published import PublishedWorkflows
 

@@ -6,11 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header
 
-from mt_core.gateway.answers import JsonAnswer
-from mt_core.gateway.holding import Holds, at_hand
-from mt_core.gateway.refresh import attempt_of
-from mt_core.gateway.requests import JsonBody, OperationHandle, SessionHandle
-from mt_core.gateway.schemas import (
+from mt_core.gateway.http.answers import JsonAnswer
+from mt_core.gateway.http.blocking import Holds, at_hand
+from mt_core.gateway.http.requests import JsonBody, OperationHandle, SessionHandle
+from mt_core.gateway.http.schemas import (
     ATTEMPT_CANCELED,
     OPERATION,
     OPERATION_CANCELED,
@@ -19,9 +18,10 @@ from mt_core.gateway.schemas import (
     STATEMENT,
     described,
 )
-from mt_core.gateway.security import Caller
+from mt_core.gateway.http.security import Caller
+from mt_core.gateway.http.versions import ApiVersion
+from mt_core.gateway.refresh import attempt_of
 from mt_core.gateway.services import GatewayServices
-from mt_core.gateway.versions import ApiVersion
 from mt_core.sessions.operations.operation import TERMINAL, OperationProgress, OperationView
 
 OPERATION_PATH = "/sessions/{session_handle}/operations/{operation_handle}"

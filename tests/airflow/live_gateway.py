@@ -9,7 +9,7 @@ from mt_core.access import parse_tokens
 from mt_core.app.wiring import Parts, Wiring
 from mt_core.clock import SystemClock
 from mt_core.gateway.application import build_app
-from mt_core.gateway.server import GatewayServer, listen
+from mt_core.gateway.http.server import GatewayServer, listen
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.sessions.sessions import SessionManager
 from mt_core.sql.parser import parse

@@ -16,7 +16,7 @@ DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
 MAY_CATCH_ALL = {
     "mt_core/background.py",
     "mt_core/sessions/statements/executor.py",
-    "mt_core/gateway/errors.py",
+    "mt_core/gateway/http/errors.py",
     "scheduler_plugins/memory/delivery.py",
 }
 READS_THE_ENVIRONMENT = {"mt_core/cli.py", "mt_core/spark/jars.py"}

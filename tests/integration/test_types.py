@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mt_core.errors import Unsupported
-from mt_core.gateway.answers import JsonAnswer
+from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.gateway.plain_text import plain_rows
 from mt_core.rowset import PageForm
 from mt_core.sessions.ports import SessionContext

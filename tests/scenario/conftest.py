@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mt_core.access import parse_tokens
 from mt_core.gateway.application import build_app
-from mt_core.gateway.server import serve
+from mt_core.gateway.http.server import serve
 from mt_core.gateway.services import GatewayServices, ProductInfo
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from uuid import uuid4
 
 from mt_core.app.wiring import Parts, Wiring
-from mt_core.gateway.server import GatewayServer, listen
+from mt_core.gateway.http.server import GatewayServer, listen
 from mt_core.model.table import TableIdentifier
 from mt_core.registry.store import SqlRegistry
 from mt_core.rowset import Column, RowSet

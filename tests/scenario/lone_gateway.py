@@ -6,7 +6,7 @@ import sys
 
 from mt_core.clock import SystemClock
 from mt_core.gateway.application import build_app
-from mt_core.gateway.server import serve
+from mt_core.gateway.http.server import serve
 from mt_core.gateway.services import GatewayServices, ProductInfo
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager

@@ -13,8 +13,8 @@ from mt_core.access import parse_tokens
 from mt_core.client.http import GatewayClient, Refresh
 from mt_core.errors import GatewayError
 from mt_core.gateway.application import build_app
-from mt_core.gateway.routing import VersionRoutes
-from mt_core.gateway.security import roles_of
+from mt_core.gateway.http.routing import VersionRoutes
+from mt_core.gateway.http.security import roles_of
 from mt_core.sql.statements import SuspendTable
 from mt_core.testing.manager_world import DAILY, ManagerWorld
 from tests.scenario.running_gateway import Gateway

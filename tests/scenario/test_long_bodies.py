@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from mt_core.gateway.application import build_app
-from mt_core.gateway.bodies import MAX_BODY_BYTES, SHORT_BYTES, BodyLimits
-from mt_core.gateway.connections import Connection
-from mt_core.gateway.requests import MAX_STATEMENT_LENGTH, MAX_TEXTS_LENGTH
-from mt_core.gateway.server import GatewayServer, listen
+from mt_core.gateway.http.bodies import MAX_BODY_BYTES, SHORT_BYTES, BodyLimits
+from mt_core.gateway.http.connections import Connection
+from mt_core.gateway.http.requests import MAX_STATEMENT_LENGTH, MAX_TEXTS_LENGTH
+from mt_core.gateway.http.server import GatewayServer, listen
 from tests.scenario.conftest import Switch
 from tests.scenario.running_gateway import Gateway, root_cause
 

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mt_core.gateway.holding import MOST_HELD
+from mt_core.gateway.http.blocking import MOST_HELD
 from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import StatementResult
 from mt_core.testing.fake_rows import FakeRows

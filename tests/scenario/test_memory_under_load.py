@@ -12,7 +12,7 @@ import httpx
 import psutil
 import pytest
 
-from mt_core.gateway.bodies import ALL_BODIES_BYTES, MAX_BODY_BYTES
+from mt_core.gateway.http.bodies import ALL_BODIES_BYTES, MAX_BODY_BYTES
 from tests.scenario import lone_gateway
 
 MIB = 2**20

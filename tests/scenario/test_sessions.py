@@ -8,7 +8,7 @@ import pytest
 
 from mt_core.errors import PortInUse
 from mt_core.gateway.application import build_app
-from mt_core.gateway.server import listen, serve
+from mt_core.gateway.http.server import listen, serve
 from tests.scenario.running_gateway import Gateway, root_cause
 
 

@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-from mt_core.gateway.routing import VersionRoutes
+from mt_core.gateway.http.routing import VersionRoutes
 
 
 def _route(path: str, name: str, method: str = "GET") -> Route:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import types as spark
 
 from mt_core.errors import Unsupported
-from mt_core.gateway.answers import JsonAnswer
+from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.rowset import STRING_LENGTH, Column, LogicalType
 from mt_core.spark.results.json_text import json_rows, writer
 from mt_core.spark.results.json_values import casts_for_arrow, casts_for_json, encoder

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from mt_core.access import ALL, REFRESH, SQL, WORKERS, Role, Token, find_token, is_loopback
-from mt_core.gateway.errors import CODE_HEADER
+from mt_core.gateway.http.errors import CODE_HEADER
 
 MESSAGE = (
     "Unauthorized: this gateway asks for a token. Send the header `Authorization: Bearer <token>` with one of "

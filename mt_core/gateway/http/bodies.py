@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 from mt_core.errors import GatewayBusy, RequestInvalid
-from mt_core.gateway.errors import CODE_HEADER
+from mt_core.gateway.http.errors import CODE_HEADER
 
 MAX_BODY_BYTES = 104_857_600
 ALL_BODIES_BYTES = 268_435_456

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mt_core.errors import GatewayBusy, MtError, RequestInvalid
-from mt_core.gateway.answers import JsonAnswer
+from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.secrets import without_passwords
 
 log = logging.getLogger(__name__)

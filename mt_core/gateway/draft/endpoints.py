@@ -14,13 +14,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request
 
 from mt_core.errors import IllegalStatus, MtError, OperationNotFound, RequestInvalid, Unsupported
-from mt_core.gateway.answers import JsonAnswer
-from mt_core.gateway.draft_results import PAGE_ROWS, Draft, affected, all_rows, job_page, job_row, shown
-from mt_core.gateway.errors import error_answer
-from mt_core.gateway.holding import Holds
-from mt_core.gateway.requests import Body, JsonBody, SessionHandle
-from mt_core.gateway.results import HOLD_S
-from mt_core.gateway.schemas import (
+from mt_core.gateway.draft.results import PAGE_ROWS, Draft, affected, all_rows, job_page, job_row, shown
+from mt_core.gateway.http.answers import JsonAnswer
+from mt_core.gateway.http.blocking import Holds
+from mt_core.gateway.http.errors import error_answer
+from mt_core.gateway.http.requests import Body, JsonBody, SessionHandle
+from mt_core.gateway.http.schemas import (
     DRAFT_BEGUN,
     DRAFT_DONE,
     DRAFT_JOB_STATUS,
@@ -31,7 +30,8 @@ from mt_core.gateway.schemas import (
     OPERATION_CANCELED,
     described,
 )
-from mt_core.gateway.security import Caller
+from mt_core.gateway.http.security import Caller
+from mt_core.gateway.results import HOLD_S
 from mt_core.gateway.services import GatewayServices
 from mt_core.sessions.operations.jobs import Job, JobStatus
 from mt_core.sessions.operations.operation import Operation, OperationStatus

@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from mt_core.errors import ConfigError, PortInUse
-from mt_core.gateway.connections import Connection
+from mt_core.gateway.http.connections import Connection
 
 START_TIMEOUT_S = 30.0
 POLL_S = 0.01

@@ -8,8 +8,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
 
-from mt_core.gateway.bodies import KEPT
-from mt_core.gateway.security import Guard
+from mt_core.gateway.http.bodies import KEPT
+from mt_core.gateway.http.security import Guard
 
 _FOUND = "freshtable.route"
 

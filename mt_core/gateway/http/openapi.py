@@ -9,8 +9,8 @@ from fastapi import APIRouter
 from fastapi.openapi.utils import get_openapi
 from starlette.routing import BaseRoute
 
-from mt_core.gateway.answers import JsonAnswer
-from mt_core.gateway.versions import ApiVersion
+from mt_core.gateway.http.answers import JsonAnswer
+from mt_core.gateway.http.versions import ApiVersion
 
 TITLE = "Freshtable SQL gateway"
 DESCRIPTION = (

@@ -10,7 +10,7 @@ import orjson
 from fastapi import Depends, Path, Request
 
 from mt_core.errors import RequestInvalid
-from mt_core.gateway.bodies import KEPT, KeptBody
+from mt_core.gateway.http.bodies import KEPT, KeptBody
 
 MAX_INTEGER = 2**63 - 1
 # Long texts cost many times their length: a statement is cut into tokens, a session keeps its properties.

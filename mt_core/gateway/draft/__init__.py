@@ -1,0 +1,1 @@
+"""The draft of FLIP-91 on /v1."""

@@ -1,0 +1,1 @@
+"""HTTP: the server, requests, answers, errors and the OpenAPI documents, for every endpoint."""

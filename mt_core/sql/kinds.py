@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from mt_core.sql import catalog_reader as catalogs
-from mt_core.sql import flink_changes as changes
-from mt_core.sql import property_reader as properties
-from mt_core.sql import table_reader as tables
 from mt_core.sql.catalog import CatalogStatement, Shown
-from mt_core.sql.catalog_reader import NO_MODULES, NO_REMOVAL
-from mt_core.sql.connector_table import read_connector_table
 from mt_core.sql.cursor import Cursor
+from mt_core.sql.flink import changes as changes
+from mt_core.sql.flink.connector_table import read_connector_table
+from mt_core.sql.readers import catalog_statements as catalogs
+from mt_core.sql.readers import properties as properties
+from mt_core.sql.readers import table_statements as tables
+from mt_core.sql.readers.catalog_statements import NO_MODULES, NO_REMOVAL
 from mt_core.sql.statements import Statement
 
 Reader = Callable[[Cursor, str], Statement | CatalogStatement | None]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from mt_core.errors import DefinitionInvalid, IllegalStatus, MtError, RegistryError
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.table import TableDefinition
-from mt_core.sql.catalog_options import PREFIX, catalog_settings
+from mt_core.sql.flink.catalog_options import PREFIX, catalog_settings
 from mt_core.tables.ports import Registry, Transaction
 from mt_core.tables.runs.ledger import in_transaction
 from mt_core.tokens import Token, TokenKind, significant

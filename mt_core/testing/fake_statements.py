@@ -9,7 +9,7 @@ from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
 from mt_core.model.table import Namespace
 from mt_core.rowset import INT, Column, RowSet
 from mt_core.sessions.ports import SessionContext, SessionState, StatementResult
-from mt_core.sql.catalog_options import configured_catalogs
+from mt_core.sql.flink.catalog_options import configured_catalogs
 from mt_core.tables.ports import Progress
 
 WAIT_S = 60.0

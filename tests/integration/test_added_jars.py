@@ -87,7 +87,7 @@ def test_the_class_of_an_added_jar_is_called_from_sql_by_any_thread_and_session(
 
 @pytest.mark.postgres
 def test_a_jdbc_table_and_catalog_need_no_driver(spark_driver: SparkDriver, postgres_database: str) -> None:
-    from mt_core.sql.catalog_options import catalog_settings
+    from mt_core.sql.flink.catalog_options import catalog_settings
     from mt_core.sql.parser import parse
 
     with psycopg.connect(postgres_database, autocommit=True) as connection:

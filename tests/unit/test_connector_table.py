@@ -6,9 +6,9 @@ import pytest
 
 from mt_core.errors import DefinitionInvalid, SqlSyntaxError, Unsupported
 from mt_core.sql.catalog import CreateConnectorTable
-from mt_core.sql.catalog_options import catalog_settings, configured_catalogs
 from mt_core.sql.cursor import Cursor
-from mt_core.sql.flink_types import read_type, type_text
+from mt_core.sql.flink.catalog_options import catalog_settings, configured_catalogs
+from mt_core.sql.flink.types import read_type, type_text
 from mt_core.sql.parser import parse
 
 STRING = {"type": "VARCHAR", "length": 2147483647}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mt_core.sql.spark_types import in_flink
+from mt_core.sql.flink.spark_types import in_flink
 
 
 @pytest.mark.parametrize(

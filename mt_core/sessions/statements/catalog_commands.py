@@ -15,8 +15,8 @@ from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.statements.answers import DONE, content
 from mt_core.sessions.statements.listings import Asking, names_only, sql_name
 from mt_core.sql import catalog as sql
-from mt_core.sql.catalog_options import catalog_settings
-from mt_core.sql.connectors import literal
+from mt_core.sql.flink.catalog_options import catalog_settings
+from mt_core.sql.flink.connectors import literal
 from mt_core.tables.created_catalogs import SharedCatalogs, already_there
 
 _INFO = (Column(name="info name"), Column(name="info value"))

@@ -15,7 +15,7 @@ from mt_core.sessions.statements.catalog_commands import CatalogCommands
 from mt_core.sessions.statements.listings import Asking, Listings, described_job, names_only, sql_name
 from mt_core.sessions.statements.statement_sets import members_of
 from mt_core.sql import catalog as sql
-from mt_core.sql.flink_types import type_text
+from mt_core.sql.flink.types import type_text
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statements import DescribeTable, Name
 from mt_core.tables.created_catalogs import SharedCatalogs

@@ -16,7 +16,7 @@ from mt_core.sessions.ports import ResultRows, SessionContext, StatementEngine
 from mt_core.sessions.properties.property_values import ZONE_KEY, session_zone
 from mt_core.sessions.session import Session
 from mt_core.sql.catalog import Shown, ShowObjects, ShowPartitions
-from mt_core.sql.connectors import literal
+from mt_core.sql.flink.connectors import literal
 from mt_core.sql.statements import Name, qualify
 
 MOST = 1_000_000

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from mt_core.secrets import SECRET_KEYS, masked
-from mt_core.sql.catalog_options import configured_catalogs
+from mt_core.sql.flink.catalog_options import configured_catalogs
 
 CATALOG = "lake"
 SESSION_CATALOG = "spark_catalog"

@@ -11,7 +11,7 @@ from mt_core.model.table import Namespace, quoted
 from mt_core.spark.catalogs.created_catalogs import SharedCatalogs
 from mt_core.spark.catalogs.lookup import active
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.sql.catalog_options import configured_catalogs
+from mt_core.sql.flink.catalog_options import configured_catalogs
 from mt_core.tables.ports import Query
 
 CAPACITY = 32

@@ -21,7 +21,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.relations import base_relations, each
 from mt_core.spark.results.types import result_columns
 from mt_core.spark.statements.sessions import SPARK_ZONE_KEY, SparkSessions
-from mt_core.sql.catalog_options import configured_catalogs
+from mt_core.sql.flink.catalog_options import configured_catalogs
 
 JSON_MODE = "json"
 # Spark's own opens no connection before it is asked for something.

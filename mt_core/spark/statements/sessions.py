@@ -13,7 +13,7 @@ from mt_core.sessions.ports import SessionContext
 from mt_core.spark.catalogs.created_catalogs import SharedCatalogs
 from mt_core.spark.driver.conf import LARGE_VALUES
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.sql.catalog_options import configured_catalogs
+from mt_core.sql.flink.catalog_options import configured_catalogs
 
 ZONE_KEY = "table.local-time-zone"
 SPARK_ZONE_KEY = "spark.sql.session.timeZone"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mt_core.model.table import Column, MaterializedTable, quoted
 from mt_core.secrets import masked
-from mt_core.sql.connectors import literal
+from mt_core.sql.flink.connectors import literal
 
 
 def show_create(table: MaterializedTable, *, or_alter: bool) -> str:

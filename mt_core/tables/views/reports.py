@@ -13,7 +13,7 @@ from mt_core.model.run import DONE, RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, Namespace, TableIdentifier, display_name
 from mt_core.rowset import BOOLEAN, Column, RowSet
 from mt_core.secrets import masked
-from mt_core.sql.spark_types import in_flink
+from mt_core.sql.flink.spark_types import in_flink
 from mt_core.sql.statements import ShowMaterializedTables
 from mt_core.tables.intents import found
 from mt_core.tables.pages import on_each_page

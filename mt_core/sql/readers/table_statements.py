@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from mt_core.errors import SqlSyntaxError, Unsupported
 from mt_core.model.run import RunStatus
 from mt_core.sql.catalog import CatalogStatement
-from mt_core.sql.catalog_reader import read_explain
-from mt_core.sql.create import read_create, read_interval
 from mt_core.sql.cursor import Cursor
+from mt_core.sql.readers.catalog_statements import read_explain
+from mt_core.sql.readers.create import read_create, read_interval
 from mt_core.sql.statements import (
     AlterQuery,
     DescribeTable,

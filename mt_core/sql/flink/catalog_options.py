@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from mt_core.errors import DefinitionInvalid, Unsupported
-from mt_core.sql.connectors import with_driver
+from mt_core.sql.flink.connectors import with_driver
 
 SUPPORTED = ("iceberg", "jdbc")
 PREFIX = "spark.sql.catalog."

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from mt_core.errors import Unsupported
 from mt_core.model.table import display_name, quoted
 from mt_core.sql.catalog import CatalogStatement, DropTemporaryView, SparkStatement
-from mt_core.sql.connectors import literal
 from mt_core.sql.cursor import Cursor
-from mt_core.sql.flink_types import read_type
+from mt_core.sql.flink.connectors import literal
+from mt_core.sql.flink.types import read_type
 from mt_core.sql.statements import Name
 
 _SPARKS_ADD = {"COLUMN", "COLUMNS", "PARTITION", "CHECK", "FOREIGN", "IF"}

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.model.table import quoted
 from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable
-from mt_core.sql.connectors import Source, literal, source_of
 from mt_core.sql.cursor import Cursor
-from mt_core.sql.flink_changes import not_enforced, read_key
-from mt_core.sql.flink_types import read_type
+from mt_core.sql.flink.changes import not_enforced, read_key
+from mt_core.sql.flink.connectors import Source, literal, source_of
+from mt_core.sql.flink.types import read_type
 from mt_core.sql.statements import Name
 from mt_core.tokens import TokenKind
 

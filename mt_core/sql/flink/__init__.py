@@ -1,0 +1,1 @@
+"""Flink's SQL in Spark's words: tables, types, connectors and catalogs."""

@@ -1,0 +1,1 @@
+"""Readers: the tokens of one kind of statement as its fact."""

@@ -58,9 +58,9 @@ def sql(
     from rich.markup import escape
 
     from mt_core.client.http import GatewayClient
-    from mt_core.client.prompt import Prompt
-    from mt_core.client.script import run_script
-    from mt_core.client.table import Format
+    from mt_core.client.terminal.prompt import Prompt
+    from mt_core.client.terminal.script import run_script
+    from mt_core.client.terminal.table import Format
     from mt_core.errors import MtError
 
     messages = Console(stderr=True, highlight=False)

@@ -66,8 +66,8 @@ app({arguments!r})
     [
         "mt_core.client.http",
         "mt_core.client.dbapi",
-        "mt_core.client.script",
-        "mt_core.client.table",
+        "mt_core.client.terminal.script",
+        "mt_core.client.terminal.table",
         "mt_core.workflow.loader",
         "mt_core.tables.manager",
         "mt_core.sql.parser",

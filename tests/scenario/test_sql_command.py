@@ -9,8 +9,8 @@ from typer.testing import CliRunner, Result
 
 from mt_core.cli import app
 from mt_core.client.http import GatewayClient
-from mt_core.client.prompt import CONTINUATION, PROMPT, Prompt
-from mt_core.client.table import Format
+from mt_core.client.terminal.prompt import CONTINUATION, PROMPT, Prompt
+from mt_core.client.terminal.table import Format
 from mt_core.sql.statements import SuspendTable
 from mt_core.tables.table_commands import CommandOutcome
 from tests.scenario.running_gateway import Gateway

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mt_core.client.http import ResultPage
-from mt_core.client.table import Format, print_result
+from mt_core.client.terminal.table import Format, print_result
 from mt_core.rowset import INT, STRING_MAP, Column, LogicalType
 
 COLUMNS = (Column(name="n", type=INT), Column(name="na,me"), Column(name="[m]", type=STRING_MAP))

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as ProgressBar
 
 from mt_core.client.http import GatewayClient, Progress, ResultPage
-from mt_core.client.table import Format, print_result
+from mt_core.client.terminal.table import Format, print_result
 from mt_core.errors import GatewayError
 from mt_core.tokens import split_statements
 

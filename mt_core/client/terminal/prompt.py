@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from mt_core.client.http import GatewayClient
-from mt_core.client.script import run_statement
-from mt_core.client.table import Format
+from mt_core.client.terminal.script import run_statement
+from mt_core.client.terminal.table import Format
 from mt_core.errors import MtError, SqlSyntaxError
 from mt_core.tokens import Statement, split_statements
 

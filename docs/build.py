@@ -24,7 +24,7 @@ from mt_core.errors import MtError  # noqa: E402
 from mt_core.gateway.application import documents  # noqa: E402
 from mt_core.gateway.services import GatewayServices, ProductInfo  # noqa: E402
 from mt_core.model import run, table  # noqa: E402
-from mt_core.sessions import operation  # noqa: E402
+from mt_core.sessions.operations import operation  # noqa: E402
 
 NOTICE = "<!-- Written by docs/build.py from the code; change the code and run `make docs`. -->\n"
 BUNDLED_SCHEDULERS = ("memory", "airflow")

@@ -10,6 +10,9 @@ AIRFLOW_CONSTRAINTS := deploy/airflow/constraints.txt
 # Compiled modules are kept: to compile them anew costs every process of the tests a second.
 unexport PYTHONDONTWRITEBYTECODE
 
+# $(call timed,NAME,COMMAND) runs a part of a target and prints how long it took.
+timed = @start=$$(date +%s); $(2); status=$$?; echo "$(1) took $$(($$(date +%s) - start)) s"; exit $$status
+
 .PHONY: help setup airflow demo check format test test-slow test-deep bench docs clean
 help:            ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -38,11 +41,11 @@ demo: setup      ## Run the main job on real data; KEEP=1 leaves the gateway run
 check: setup     ## Format, lint, types, import layers, fast tests (under a minute)
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
-	$(BIN)/mypy
+	$(call timed,mypy,$(BIN)/mypy)
 	PYTHONPATH=dags $(BIN)/lint-imports --cache-dir .import_linter_cache
 	$(BIN)/deptry mt_core scheduler_plugins
 	cd dags && ../$(BIN)/deptry freshtable_airflow
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not spark and not postgres and not flink and not airflow and not slow'
+	$(call timed,fast tests,$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not spark and not postgres and not flink and not airflow and not slow')
 
 format: setup    ## Rewrite the sources in our format
 	$(BIN)/ruff format --quiet .
@@ -50,13 +53,14 @@ format: setup    ## Rewrite the sources in our format
 
 test: setup airflow ## All tests but the slow ones, with a real Spark, a real PostgreSQL and a real Airflow
 	$(BIN)/python -m tests.integration.flink_client.jars
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow and not airflow'
-	$(BIN)/python -m pytest -q -m 'airflow and not slow'
-	$(AIRFLOW_VENV)/bin/python -m pytest -q dags/tests
+	$(call timed,tests without Airflow,$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow and not airflow')
+	$(call timed,tests with Airflow,$(BIN)/python -m pytest -q -m 'airflow and not slow')
+	$(call timed,tests of dags/,$(AIRFLOW_VENV)/bin/python -m pytest -q dags/tests)
 	$(BIN)/mypy --python-executable $(AIRFLOW_VENV)/bin/python --allow-untyped-calls dags/freshtable_airflow
 
 test-slow: setup airflow ## The tests that take minutes: kill -9, many readers, many examples
-	$(BIN)/python -m pytest -q -m slow --timeout 900
+	$(call timed,slow tests without Airflow,$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'slow and not airflow' --timeout 900 --durations 20)
+	$(call timed,slow tests with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' --timeout 900 --durations 20)
 
 test-deep: setup ## The long random tests, ten times as deep as `make test-slow` runs them: hours
 	FRESHTABLE_TEST_DEPTH=10 $(BIN)/python -m pytest -q -m 'slow and not airflow' -k 'random or generated'

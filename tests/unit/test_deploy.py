@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -108,6 +109,21 @@ def test_the_image_starts_without_a_file_of_ones_own() -> None:
 
     assert "COPY deploy/gateway/freshtable.yaml /etc/freshtable.yaml" in dockerfile
     assert '"--config", "/etc/freshtable.yaml"]' in dockerfile
+
+
+def test_the_images_are_built_by_a_docker_without_buildkit() -> None:
+    dockerfiles = [(DEPLOY / image / "Dockerfile").read_text() for image in ("gateway", "airflow")]
+
+    assert not [text for text in dockerfiles if "--chmod" in text or "--mount" in text or "<<" in text]
+    assert os.access(DEPLOY / "gateway" / "healthy.sh", os.X_OK)
+
+
+def test_sql_in_the_container_of_the_image_finds_the_generated_token() -> None:
+    dockerfile = (DEPLOY / "gateway" / "Dockerfile").read_text()
+
+    home = re.findall('"--home", "([^"]*)"', dockerfile)
+
+    assert re.findall("^ENV FRESHTABLE_HOME=(.*)$", dockerfile, re.MULTILINE) == home
 
 
 @pytest.mark.parametrize("tokens", ["s3cret", "admin:admin:s3cret,airflow:refresh:other", "admin:admin:s3:c:ret"])

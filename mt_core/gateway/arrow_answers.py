@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -30,9 +30,15 @@ class ArrowAnswer(Response):
 
     media_type = ARROW_TYPE
 
-    def __init__(self, stream: bytes | memoryview, result_type: str, next_uri: str | None) -> None:
-        told = {RESULT_TYPE_HEADER: result_type} | ({NEXT_URI_HEADER: next_uri} if next_uri is not None else {})
-        super().__init__(stream, headers={**HEADERS, **told})
+    def __init__(
+        self,
+        stream: bytes | memoryview,
+        result_type: str,
+        next_uri: str | None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        page = {RESULT_TYPE_HEADER: result_type} | ({NEXT_URI_HEADER: next_uri} if next_uri is not None else {})
+        super().__init__(stream, headers={**HEADERS, **page, **(headers or {})})
 
 
 def accepts_arrow(request: Request) -> bool:

@@ -151,8 +151,8 @@ def _arrow_page(fetch: Fetch) -> Answer:
     if stream is None:
         stream = stream_of(result.rows.columns, page.rows)
     if page.last:
-        return ArrowAnswer(stream, "EOS", None)
-    return ArrowAnswer(stream, "PAYLOAD", fetch.uri(fetch.token + 1))
+        return ArrowAnswer(stream, "EOS", None, _affected(result))
+    return ArrowAnswer(stream, "PAYLOAD", fetch.uri(fetch.token + 1), _affected(result))
 
 
 def _page(fetch: Fetch) -> JsonAnswer:

@@ -90,6 +90,17 @@ def test_affected_rows_are_in_a_header_since_flinks_clients_refuse_unknown_membe
     assert page.json().keys() == {"resultType", "isQueryResult", "jobID", "resultKind", "results", "nextResultUri"}
 
 
+def test_affected_rows_are_in_the_header_of_arrow_pages_too(gateway: Gateway) -> None:
+    gateway.engine.answers["INSERT INTO t SELECT 1"] = StatementResult(is_query=False, rows=None, affected_rows=7)
+    operation = gateway.begin(gateway.open(), "INSERT INTO t SELECT 1")
+    gateway.result(operation)
+
+    page = gateway.http.get(f"{operation}/result/0", headers={"Accept": "application/vnd.apache.arrow.stream"})
+
+    assert page.headers["content-type"] == "application/vnd.apache.arrow.stream"
+    assert page.headers["freshtable-affected-rows"] == "7"
+
+
 def test_another_thread_cancels_a_statement(gateway: Gateway) -> None:
     hold = gateway.engine.hold("SELECT slow")
     gateway.engine.answers["SELECT slow"] = answer([[1]], a=INT)

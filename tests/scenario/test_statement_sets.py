@@ -41,6 +41,22 @@ def test_a_set_can_be_one_statement(gateway: Gateway, session: str) -> None:
     assert body["results"]["data"][0]["fields"] == [body["jobID"]]
 
 
+@pytest.mark.parametrize(("counts", "affected"), [((2, 5), "7"), ((2, None), None)])
+def test_a_set_has_written_the_rows_of_its_members_if_all_of_them_are_counted(
+    gateway: Gateway, session: str, counts: tuple[int | None, ...], affected: str | None
+) -> None:
+    gateway.engine.answers |= {
+        sql: StatementResult(is_query=False, rows=None, affected_rows=count)
+        for sql, count in zip((A, B), counts, strict=True)
+    }
+
+    answer = gateway.run(session, f"EXECUTE STATEMENT SET BEGIN {A}; {B}; END")
+
+    assert answer.headers.get("freshtable-affected-rows") == affected
+    [job] = gateway.rows(session, f"DESCRIBE JOB '{answer.json()['jobID']}'")
+    assert job[-1] == (None if affected is None else int(affected))
+
+
 def test_an_empty_set_is_ok_and_runs_nothing(gateway: Gateway, session: str) -> None:
     gateway.run(session, "BEGIN STATEMENT SET")
 

@@ -65,16 +65,22 @@ class SparkWork:
 
     def _run_set(self, task: Task, statements: Sequence[Sequence[str]]) -> StatementResult:
         """Run the statements of a set; raises QueryFailed naming the one that failed. Closing the session does not end it."""
-        operation = task.operation
+        operation, counts = task.operation, list[int | None]()
         for number, texts in enumerate(statements, 1):
             if operation.status in (OperationStatus.CANCELED, OperationStatus.TIMEOUT):
                 raise Canceled(f"Operation {operation.handle} is {operation.status}.")
             operation.tell(f"running statement {number} of {len(statements)}")
             try:
-                self._run_one(task, texts)
+                counts.append(self._run_one(task, texts).affected_rows)
             except QueryFailed as cause:
                 raise QueryFailed(
                     f"Statement {number} of {len(statements)} of the statement set failed, those before it are done: {cause}",
                     error_class=cause.error_class,
                 ) from cause
-        return StatementResult(is_query=False, rows=None)
+        return StatementResult(is_query=False, rows=None, affected_rows=_sum(counts))
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    """Return the sum of *counts*, None if one of them is not known."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None

@@ -18,7 +18,8 @@ _RECENT = 5
 def readers_of(services: TableServices, identifier: TableIdentifier) -> list[TableIdentifier]:
     """Return the other materialized tables that read *identifier*, ordered by name.
 
-    The sources of a table are those that its latest refresh read; one that was never refreshed is analysed.
+    The sources of a table are those that its latest refresh read; one that was not refreshed since it was created or altered
+    is analysed. Without Spark they are those that its definition had.
     """
     found = on_each_page(services.registry, partial(_with_sources, identifier=identifier))
     name = str(identifier)
@@ -37,6 +38,8 @@ def _with_sources(
 
 
 def _read_by(table: MaterializedTable, runs: Sequence[RefreshRun]) -> set[str] | None:
+    if table.rebuild_due is not None:
+        return None
     vector = next((run.vector for run in runs if run.vector), None)
     return None if vector is None else {str(source["name"]) for source in vector}
 
@@ -45,5 +48,4 @@ def _analysed(services: TableServices, table: MaterializedTable) -> set[str]:
     try:
         return {source.name for source in services.engine.read_vector(query_of(table.definition)).sources}
     except MtError:
-        # A query that cannot be read any more keeps nobody from dropping what it once named.
-        return set()
+        return set(table.definition.sources)

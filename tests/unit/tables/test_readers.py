@@ -66,6 +66,26 @@ def test_cascade_drops_all_that_read_the_table_even_through_others(chain: Manage
     assert tables(chain) == ["other"]
 
 
+def test_restrict_keeps_a_table_whose_readers_cannot_be_analysed_while_spark_is_away(world: ManagerWorld) -> None:
+    before = world.state()
+    world.engine.away = True
+
+    text = world.refused(lambda: world.sql("DROP MATERIALIZED TABLE base RESTRICT"), TableBusy)
+
+    world.engine.away = False
+    assert text.startswith("lake.default.base is read by lake.default.middle;")
+    assert world.state() == before
+
+
+def test_an_altered_table_reads_what_its_query_says_now(world: ManagerWorld) -> None:
+    world.work()
+    world.sql("ALTER MATERIALIZED TABLE other AS SELECT ds, amount FROM lake.default.base")
+
+    text = world.refused(lambda: world.sql("DROP MATERIALIZED TABLE base RESTRICT"), TableBusy)
+
+    assert text.startswith("lake.default.base is read by lake.default.middle, lake.default.other;")
+
+
 def test_a_reader_whose_query_cannot_be_read_any_more_keeps_nobody_from_dropping(world: ManagerWorld) -> None:
     del world.engine.sources["lake.default.base"]
 

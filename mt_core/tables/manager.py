@@ -75,10 +75,11 @@ class TableManager:
             case sql.SuspendTable(name=name):
                 return suspend(self._services, self._known(name, context), by=context.by)
             case sql.ResumeTable(name=name, options=options):
-                return resume(self._services, self._known(name, context), options, by=context.by)
+                identifier = self._known(name, context)
+                return resume(self._services, identifier, options, by=context.by, requested_by=context.requested_by)
             case sql.RefreshTable(name=name, partitions=partitions):
                 run = self.requests.request_manual(
-                    self._known(name, context), partitions, {}, requested_by=context.caller or None
+                    self._known(name, context), partitions, {}, requested_by=context.requested_by
                 )
                 return CommandOutcome(wait_for=run.run_id)
             case sql.SetFreshness(name=name, freshness=freshness):

@@ -41,9 +41,18 @@ class TableServices:
     sightings: Sightings = field(default_factory=Sightings)
     names: NameLocks = field(default_factory=NameLocks)
 
-    def whole_run(self, table: MaterializedTable, kind: RunKind, now: datetime) -> RefreshRun:
-        """Return a new run over the whole table."""
-        return RefreshRun(run_id=self.new_id(), table_id=table.table_id, kind=kind, scope=WHOLE, requested_at=now)
+    def whole_run(
+        self, table: MaterializedTable, kind: RunKind, now: datetime, *, requested_by: str | None
+    ) -> RefreshRun:
+        """Return a new run over the whole table; *requested_by* is the name of a token, None without one."""
+        return RefreshRun(
+            run_id=self.new_id(),
+            table_id=table.table_id,
+            kind=kind,
+            scope=WHOLE,
+            requested_at=now,
+            requested_by=requested_by,
+        )
 
 
 def storage_spec(table: MaterializedTable) -> StorageSpec:

@@ -53,7 +53,8 @@ def alter_query(
         query_types=recorded_types(stored, analysed),
         sources=analysed.sources,
     )
-    return _redefine(services, table, new, appended, _zone_warnings(services, table, context))
+    warnings = _zone_warnings(services, table, context)
+    return _redefine(services, table, new, appended, warnings, context.requested_by)
 
 
 def create_or_alter(
@@ -74,7 +75,7 @@ def create_or_alter(
     types = {name.lower(): type_ for name, type_ in new.query_types.items()}
     query_types = {column.name: types[column.name.lower()] for column in stored}
     new = replace(new, columns=stored, query_types=query_types, zone=table.definition.zone)
-    return _redefine(services, table, new, appended, warnings)
+    return _redefine(services, table, new, appended, warnings, context.requested_by)
 
 
 def _zone_warnings(services: TableServices, table: MaterializedTable, context: CommandContext) -> tuple[str, ...]:
@@ -92,6 +93,7 @@ def _redefine(
     new: TableDefinition,
     appended: Sequence[Column],
     warnings: tuple[str, ...],
+    requested_by: str | None,
 ) -> CommandOutcome:
     refuse_circle(services, seen.identifier, new.sources)
     detail = {"reschedules": new.freshness != seen.definition.freshness}
@@ -113,7 +115,7 @@ def _redefine(
         if due == fingerprint_of(now.definition):
             return replace(now, definition=new, intent=None)
         if now.status is RefreshStatus.ACTIVATED:
-            run = services.whole_run(now, RunKind.REBUILD, tx.now())
+            run = services.whole_run(now, RunKind.REBUILD, tx.now(), requested_by=requested_by)
             run_id.append(services.ledger.request_in(tx, now, run).run_id)
         return replace(now, definition=new, rebuild_due=due, intent=None)
 

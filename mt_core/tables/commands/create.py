@@ -37,7 +37,7 @@ def create(
             services.engine.create_storage(storage_spec(table))
         table = services.intents.step(table, "workflow")
         handler = services.scheduler.create_refresh_workflow(workflow_of(table, paused=False))
-        run_id = _activate(services, table, handler)
+        run_id = _activate(services, table, handler, context.requested_by)
     except MtError as error:
         run_id = _undone_unless_active(services, table, error)
     services.signal.set()
@@ -113,14 +113,16 @@ def _announce(
     return table
 
 
-def _activate(services: TableServices, table: MaterializedTable, handler: RefreshHandler) -> str | None:
+def _activate(
+    services: TableServices, table: MaterializedTable, handler: RefreshHandler, requested_by: str | None
+) -> str | None:
     """The last transaction: handler, status, first run; the intent is cleared."""
     run_id: list[str] = []
 
     def last(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
         run_id.clear()
         if services.settings.initial_refresh is InitialRefresh.ON_CREATE:
-            run = services.whole_run(now, RunKind.INITIAL, tx.now())
+            run = services.whole_run(now, RunKind.INITIAL, tx.now(), requested_by=requested_by)
             tx.insert_run(run)
             run_id.append(run.run_id)
         active = now.advance(RefreshStatus.ACTIVATED, by=now.status_by, at=tx.now())

@@ -59,9 +59,17 @@ def _pause_workflow(services: TableServices, table: MaterializedTable) -> None:
 
 
 def resume(
-    services: TableServices, identifier: TableIdentifier, options: Mapping[str, str], *, by: str
+    services: TableServices,
+    identifier: TableIdentifier,
+    options: Mapping[str, str],
+    *,
+    by: str,
+    requested_by: str | None = None,
 ) -> CommandOutcome:
-    """Refresh periodically again; repairs storage or a workflow that was removed behind our back."""
+    """Refresh periodically again; repairs storage or a workflow that was removed behind our back.
+
+    *requested_by* is the name of the token that a rebuild, if one is due, is asked for with.
+    """
     given = dict(options)
     catch_up = given.pop(CATCH_UP, "all")
     if catch_up not in ("all", "none"):
@@ -82,7 +90,7 @@ def resume(
     forget = catch_up == "none"
 
     def last(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
-        return _with_rebuild(services, tx, _resumed(tx, now, given, forget=forget, by=by))
+        return _with_rebuild(services, tx, _resumed(tx, now, given, forget=forget, by=by), requested_by)
 
     services.intents.change(table, last)
     services.signal.set()
@@ -125,11 +133,14 @@ def _resumed(
     return replace(active, intent=None)
 
 
-def _with_rebuild(services: TableServices, tx: Transaction, table: MaterializedTable) -> MaterializedTable:
+def _with_rebuild(
+    services: TableServices, tx: Transaction, table: MaterializedTable, requested_by: str | None
+) -> MaterializedTable:
     """Queue the rebuild that is due, if one is, for what the table is now."""
     if table.rebuild_due is None:
         return table
-    services.ledger.request_in(tx, table, services.whole_run(table, RunKind.REBUILD, tx.now()))
+    run = services.whole_run(table, RunKind.REBUILD, tx.now(), requested_by=requested_by)
+    services.ledger.request_in(tx, table, run)
     return replace(table, rebuild_due=fingerprint_of(table.definition))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -106,3 +107,21 @@ def test_none_refreshes_only_the_partitions_that_schedule_times_name() -> None:
 
     assert [run.scope.whole for run in world.runs()] == [False, False]
     assert world.rows() == []
+
+
+def test_runs_of_whole_tables_have_the_token_of_the_statement_that_asked_for_them() -> None:
+    world = ManagerWorld()
+    world.engine.create_source("lake.default.returns", [{"ds": "2026-03-01", "amount": 1}])
+    world.context = replace(world.context, caller="anna")
+    world.sql(DAILY)
+    world.context = replace(world.context, caller="ben")
+    world.sql("ALTER MATERIALIZED TABLE daily AS SELECT ds, amount FROM lake.default.returns")
+    world.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
+    world.work()
+    del world.engine.storages[world.table().identifier]
+    world.context = replace(world.context, caller="cleo")
+    world.sql("ALTER MATERIALIZED TABLE daily RESUME")
+
+    asked = {(run.kind, run.requested_by) for run in world.runs()}
+
+    assert asked == {(RunKind.INITIAL, "anna"), (RunKind.REBUILD, "ben"), (RunKind.REBUILD, "cleo")}

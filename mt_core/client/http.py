@@ -79,7 +79,10 @@ class ResultPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refresh:
-    """A call of the refresh endpoint; `request_key` makes repeating it harmless, `table_id` is the table's uuid."""
+    """A call of the refresh endpoint; `request_key` makes repeating it harmless, `table_id` is the table's uuid.
+
+    With `force` a periodic refresh runs even if no source has changed.
+    """
 
     identifier: str
     is_periodic: bool = False
@@ -90,6 +93,7 @@ class Refresh:
     request_key: str | None = None
     table_id: str | None = None
     attempt: int | None = None
+    force: bool = False
 
     def body(self) -> dict[str, Any]:
         return {
@@ -105,6 +109,7 @@ class Refresh:
             "Idempotency-Key": self.request_key,
             "Freshtable-Table": self.table_id,
             "Freshtable-Attempt": None if self.attempt is None else str(self.attempt),
+            "Freshtable-Force": "true" if self.force else None,
         }
         return {name: value for name, value in named.items() if value is not None}
 

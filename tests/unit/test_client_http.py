@@ -72,7 +72,7 @@ def test_pages_are_fetched_until_the_end_of_the_stream_telling_progress() -> Non
 
 def test_a_refresh_carries_its_headers_and_its_name_in_the_path() -> None:
     server = Server({"operationHandle": "o"})
-    refresh = Refresh(identifier="lake.`a/b`.t", is_periodic=True, request_key="k", table_id="u", attempt=2)
+    refresh = Refresh(identifier="lake.`a/b`.t", is_periodic=True, request_key="k", table_id="u", attempt=2, force=True)
 
     handle = client_of(server, "secret").refresh(refresh)
 
@@ -81,12 +81,13 @@ def test_a_refresh_carries_its_headers_and_its_name_in_the_path() -> None:
     assert request.url.raw_path == f"/v3/sessions/{SESSION}/materialized-tables/lake.%60a%2Fb%60.t/refresh".encode()
     assert {
         name: request.headers[name]
-        for name in ("authorization", "idempotency-key", "freshtable-table", "freshtable-attempt")
+        for name in ("authorization", "idempotency-key", "freshtable-table", "freshtable-attempt", "freshtable-force")
     } == {
         "authorization": "Bearer secret",
         "idempotency-key": "k",
         "freshtable-table": "u",
         "freshtable-attempt": "2",
+        "freshtable-force": "true",
     }
 
 

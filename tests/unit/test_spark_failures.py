@@ -86,3 +86,12 @@ def test_a_connection_that_broke_means_that_spark_is_away_and_our_errors_pass() 
 
     assert isinstance(translate(ConnectionRefusedError()), EngineUnavailable)
     assert translate(ours) is ours
+
+
+def test_a_function_that_the_catalog_cannot_keep_is_refused_with_the_ways_out() -> None:
+    error = told([thrown("[X] Catalog lake.", "MISSING_CATALOG_ABILITY.CREATE_FUNCTION", ANALYSIS)])
+
+    assert isinstance(error, QueryFailed)
+    assert "Use CREATE TEMPORARY FUNCTION" in error.message
+    assert "a view, which all sessions and materialized tables can read" in error.message
+    assert "reflect('class', 'method', …)" in error.message

@@ -31,11 +31,17 @@ _TAIL = re.compile(
     re.S,
 )
 _CLASS_PREFIX = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
-# Spark without Hive knows no functions that are classes, but for its own kind of aggregates.
-_NO_CLASS_FUNCTIONS = frozenset({"NO_HANDLER_FOR_UDAF", "MISSING_CATALOG_ABILITY.CREATE_FUNCTION"})
 _CALL_A_METHOD = (
     " Functions of classes are not supported: ADD JAR, and call a static method with reflect('class', 'method', …)."
 )
+_WAYS_OUT = {
+    # Spark without Hive knows no functions that are classes, but for its own kind of aggregates.
+    "NO_HANDLER_FOR_UDAF": _CALL_A_METHOD,
+    "MISSING_CATALOG_ABILITY.CREATE_FUNCTION": (
+        " Use CREATE TEMPORARY FUNCTION, whose function the session has, or write the expression in a view, which all "
+        "sessions and materialized tables can read." + _CALL_A_METHOD
+    ),
+}
 _QUERY_CLASSES = (
     "org.apache.spark.",
     "java.lang.IllegalArgumentException",
@@ -84,8 +90,7 @@ def told(chain: Sequence[Thrown]) -> MtError:
     index = named[-1] if named else 0
     reason = chain[index]
     message = _with_cause(plain_message(reason.message), chain[index + 1 :])
-    if reason.condition in _NO_CLASS_FUNCTIONS:
-        message += _CALL_A_METHOD
+    message += _WAYS_OUT.get(reason.condition or "", "")
     if not _is_of_query(reason):
         return EngineError(f"{reason.java_class.rsplit('.', 1)[-1]}: {message}")
     position = next((found for found in (position_in(thrown.message) for thrown in chain[: index + 1]) if found), None)

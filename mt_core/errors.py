@@ -173,7 +173,7 @@ class TableProtected(MtError):
     http_status = 409
 
     def __init__(self, message: str, *, table: str) -> None:
-        super().__init__(message)
+        super().__init__(message, table=table)
         self.table = table
 
 

@@ -128,7 +128,9 @@ class RefreshOperation:
     def _run(self) -> RefreshRun:
         run = self._runs.run(self.handle)
         if run is None:
-            raise OperationNotFound(f"Operation {self.handle} is not known; it was closed or never existed.")
+            raise OperationNotFound(
+                f"Operation {self.handle} is not known; it was closed or never existed.", operation=self.handle
+            )
         return run
 
 

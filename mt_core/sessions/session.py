@@ -94,7 +94,7 @@ class Session:
         """Take in a new operation; raises SessionNotFound when the session was closed meanwhile."""
         with self._lock:
             if self._closed:
-                raise SessionNotFound(f"Session {self.handle} was closed; open a new one.")
+                raise SessionNotFound(f"Session {self.handle} was closed; open a new one.", session=self.handle)
             self._operations[operation.handle] = operation
 
     def known_operation(self, handle: str) -> Operation | None:
@@ -107,7 +107,8 @@ class Session:
         found = self.known_operation(handle)
         if found is None:
             raise OperationNotFound(
-                f"Operation {handle} is not known in session {self.handle}; it was closed or never existed."
+                f"Operation {handle} is not known in session {self.handle}; it was closed or never existed.",
+                operation=handle,
             )
         return found
 

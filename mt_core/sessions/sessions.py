@@ -60,7 +60,7 @@ class SessionManager:
         with self._lock:
             session = self._sessions.get(handle)
         if session is None:
-            raise SessionNotFound(_missing(handle))
+            raise SessionNotFound(_missing(handle), session=handle)
         session.touch()
         return session
 
@@ -69,7 +69,7 @@ class SessionManager:
         with self._lock:
             session = self._sessions.pop(handle, None)
         if session is None:
-            raise SessionNotFound(_missing(handle))
+            raise SessionNotFound(_missing(handle), session=handle)
         try:
             session.close()
         finally:

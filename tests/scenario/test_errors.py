@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mt_core.errors import CatalogUnsupported, DefinitionInvalid, GatewayError
+from mt_core.errors import CatalogUnsupported, DefinitionInvalid, GatewayError, TableProtected
 from mt_core.model.table import Column
 from tests.scenario.whole_gateway import DAILY, NOTHING, WholeGateway, root_cause
 from tests.scenario.whole_gateway import whole_gateway as whole_gateway
@@ -335,6 +335,26 @@ def test_an_error_is_answered_as_code_message_and_facts_too(refusing: WholeGatew
     assert (unknown.value.code, unknown.value.facts) == ("TABLE_NOT_FOUND", {"table": "lake.default.nope"})
     assert (unreadable.value.code, unreadable.value.facts["line"]) == ("SQL_SYNTAX", 2)
     assert (key.value.code, key.value.facts) == ("REQUEST_INVALID", {"key": "table.local-time-zone"})
+
+
+def test_an_error_about_something_that_is_not_there_names_it_in_its_facts(refusing: WholeGateway) -> None:
+    wanted = {"Freshtable-Errors": "json"}
+    session, other = refusing.client.session, "20ee2ba8-3037-491e-a2ee-180d05966542"
+
+    no_session = refusing.http.get(f"/v3/sessions/{other}", headers=wanted)
+    no_operation = refusing.http.get(f"/v3/sessions/{session}/operations/{other}/status", headers=wanted)
+    with pytest.raises(GatewayError) as no_job:
+        refusing.sql(f"DESCRIBE JOB '{'ab' * 16}'")
+
+    assert no_session.json()["error"]["facts"] == {"session": other}
+    assert no_operation.json()["error"]["facts"] == {"operation": other}
+    assert no_job.value.facts == {"job": "ab" * 16}
+
+
+def test_a_protected_table_is_a_fact_of_the_refusal() -> None:
+    error = TableProtected("lake.default.daily is a materialized table.", table="lake.default.daily")
+
+    assert (error.table, error.facts) == ("lake.default.daily", {"table": "lake.default.daily"})
 
 
 @pytest.mark.parametrize("prefix", ["/v1", "/v2", "/v3", "/v4", ""])

@@ -255,7 +255,8 @@ def _fetch_without_operation(job: Job, token: int, base: str) -> dict[str, Any]:
     """Return page *token* of a refresh, or of a change whose operation was closed; raises OperationNotFound for a query."""
     if job.is_query:
         raise OperationNotFound(
-            f"The operation of job {job.job_id} was closed, and its rows went with it; run it again."
+            f"The operation of job {job.job_id} was closed, and its rows went with it; run it again.",
+            job=job.job_id,
         )
     if job.status in {JobStatus.RUNNING, JobStatus.RESTARTING}:
         return _not_yet(token, base)

@@ -173,7 +173,7 @@ class Jobs:
     def _refresh(self, job_id: str) -> RefreshJob:
         found = self._runs.job(job_id)
         if found is None:
-            raise OperationNotFound(f"Job {job_id} is not known; SHOW JOBS lists those there are.")
+            raise OperationNotFound(f"Job {job_id} is not known; SHOW JOBS lists those there are.", job=job_id)
         return found
 
 

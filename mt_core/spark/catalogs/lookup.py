@@ -127,7 +127,9 @@ class Catalogs:
         """Return Spark's catalog plug-in; raises DefinitionInvalid listing the known catalogs."""
         manager = state_of(self.session).catalogManager()
         if not manager.isCatalogRegistered(name):
-            raise DefinitionInvalid(f"There is no catalog {name}; known catalogs: {', '.join(self.known())}.")
+            raise DefinitionInvalid(
+                f"There is no catalog {name}; known catalogs: {', '.join(self.known())}.", catalog=name
+            )
         return manager.catalog(name)
 
     def iceberg(self, name: str) -> Any:
@@ -139,7 +141,7 @@ class Catalogs:
             kind = str(core.getClass().getName())
             if kind == _COMPARE_AND_SET:
                 return core
-        raise CatalogUnsupported(_refusal(name, kind))
+        raise CatalogUnsupported(_refusal(name, kind), catalog=name)
 
     def core_name(self, identifier: TableIdentifier) -> Any:
         """Return Iceberg's TableIdentifier."""
@@ -152,7 +154,8 @@ class Catalogs:
 
         def missing() -> MtError:
             return StorageMissing(
-                f"There is no storage table {identifier}; ALTER MATERIALIZED TABLE … RESUME makes it again."
+                f"There is no storage table {identifier}; ALTER MATERIALIZED TABLE … RESUME makes it again.",
+                table=str(identifier),
             )
 
         with telling({NO_SUCH_TABLE: missing}):

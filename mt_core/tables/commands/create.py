@@ -158,13 +158,16 @@ def _undone(services: TableServices, table: MaterializedTable, error: MtError) -
         return _not_removed(table, error, left)
     if isinstance(error, TableExists):
         return error
-    return TableNotCreated(f"Materialized table {table.identifier} was not created, nothing was kept: {error}")
+    return TableNotCreated(
+        f"Materialized table {table.identifier} was not created, nothing was kept: {error}", table=str(table.identifier)
+    )
 
 
 def _not_removed(table: MaterializedTable, error: MtError, left: MtError) -> MtError:
     return TableNotCreated(
         f"Materialized table {table.identifier} was not created: {error} What it left could not be removed yet "
-        f"({left}); DROP MATERIALIZED TABLE {table.identifier} removes it."
+        f"({left}); DROP MATERIALIZED TABLE {table.identifier} removes it.",
+        table=str(table.identifier),
     )
 
 

@@ -27,7 +27,10 @@ def drop_with_readers(services: TableServices, identifier: TableIdentifier, stat
     readers = readers_of(services, identifier)
     named = ", ".join(str(each) for each in readers)
     if readers and statement.behavior is DropBehavior.RESTRICT:
-        raise TableBusy(f"{identifier} is read by {named}; DROP them first, or use CASCADE, which drops them too.")
+        raise TableBusy(
+            f"{identifier} is read by {named}; DROP them first, or use CASCADE, which drops them too.",
+            table=str(identifier),
+        )
     cascades = statement.behavior is DropBehavior.CASCADE
     dependents = _dependents(services, identifier) if cascades else []
     outcomes = [drop(services, each, if_exists=True) for each in dependents]

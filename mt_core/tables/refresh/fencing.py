@@ -29,7 +29,8 @@ def claim_exclusively(services: TableServices, table: MaterializedTable, *, wait
 
     if not services.signal.wait(claimed, wait_s):
         raise TableBusy(
-            f"A refresh of {table.identifier} is still running after {wait_s:.0f} s; wait for it or cancel it, then try again."
+            f"A refresh of {table.identifier} is still running after {wait_s:.0f} s; wait for it or cancel it, then try again.",
+            table=str(table.identifier),
         )
     fence(services, table, claims[-1])
 
@@ -40,7 +41,8 @@ def fence(services: TableServices, table: MaterializedTable, claim: int) -> None
         metadata = services.engine.load(table.identifier)
         if metadata.epoch > claim:
             raise TableBusy(
-                f"Another command took over materialized table {table.identifier}; look at it and try again."
+                f"Another command took over materialized table {table.identifier}; look at it and try again.",
+                table=str(table.identifier),
             )
         branches = tuple(name for name in metadata.branches if name.startswith(BRANCH_PREFIX))
         try:

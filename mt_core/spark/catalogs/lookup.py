@@ -28,6 +28,8 @@ _SESSIONS = "org.apache.spark.sql.classic.SparkSession"
 ICEBERGS_OWN = frozenset({"default_iceberg", "default_cache_iceberg", "default_rewrite_catalog"})
 _CATALOG_KEY = re.compile(r"spark\.sql\.catalog\.([^.]+)")
 
+# A session has one state, of which it makes one when first asked.
+_states: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
 # Static members by their path, for each JVM.
 _statics: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
@@ -85,7 +87,10 @@ def java_items(collection: Any) -> list[Any]:
 
 def state_of(session: SparkSession) -> Any:
     """Return the session's state in the JVM: parser, catalog manager, session catalog."""
-    return session._jsparkSession.sessionState()
+    found = _states.get(session)
+    if found is None:
+        found = _states[session] = session._jsparkSession.sessionState()
+    return found
 
 
 def java_strings(session: SparkSession, parts: Sequence[str]) -> Any:

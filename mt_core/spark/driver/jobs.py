@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark import SparkContext
 
@@ -13,7 +16,8 @@ from mt_core.errors import Canceled
 from mt_core.tables.ports import Progress
 
 REMEMBERED = 10_000
-_POOL = "spark.scheduler.pool"
+# Of each SparkContext.
+_handles: WeakKeyDictionary[SparkContext, _Handle] = WeakKeyDictionary()
 
 
 class JobCancels:
@@ -64,25 +68,26 @@ class JobCancels:
 @contextmanager
 def tagged(context: SparkContext, job_id: str, pool: str, description: str) -> Iterator[None]:
     """Run what this thread starts on Spark as job *job_id*: a tag for progress, a group to cancel its future too."""
-    context.addJobTag(job_id)
-    # A cancel interrupts tasks: one that waits for a database or a store would keep its core for as long as that takes.
-    context.setJobGroup(job_id, description, interruptOnCancel=True)
-    context.setLocalProperty(_POOL, pool)
+    handle = _handle(context)
+    before = handle.spark.getLocalProperties()
+    # All at once: to set them one by one, and to clear them again, takes twice the calls.
+    own = handle.reader.readValue(json.dumps(_properties(job_id, pool, description)))
+    handle.spark.setLocalProperties(own)
     try:
         yield
     finally:
-        _untag(context, job_id)
+        handle.spark.setLocalProperties(before)
 
 
 def cancel(context: SparkContext, job_id: str) -> None:
     """End the running Spark jobs of *job_id*, and those which it starts later."""
     context.cancelJobsWithTag(job_id)
-    _scala_context(context).cancelJobGroupAndFutureJobs(job_id)
+    scala_context(context).cancelJobGroupAndFutureJobs(job_id)
 
 
 def progress(context: SparkContext, job_id: str) -> Progress | None:
     """Return the tasks of all stages the job has had so far; None when it has had none."""
-    tracker = _scala_context(context).statusTracker()
+    tracker = scala_context(context).statusTracker()
     stages: dict[int, Progress] = {}
     for spark_job_id in tracker.getJobIdsForTag(job_id):
         job = tracker.getJobInfo(spark_job_id)
@@ -97,12 +102,35 @@ def progress(context: SparkContext, job_id: str) -> Progress | None:
     )
 
 
-def _untag(context: SparkContext, job_id: str) -> None:
-    context.removeJobTag(job_id)
-    # Each cleared by itself: a property that stays would colour the next job of this thread.
-    for name in (_POOL, "spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
-        context._jsc.setLocalProperty(name, None)
+def _properties(job_id: str, pool: str, description: str) -> dict[str, str]:
+    return {
+        "spark.scheduler.pool": pool,
+        "spark.job.tags": job_id,
+        "spark.jobGroup.id": job_id,
+        "spark.job.description": description,
+        # A cancel interrupts tasks: one that waits for a database or a store would keep its core for as long as that takes.
+        "spark.job.interruptOnCancel": "true",
+    }
 
 
-def _scala_context(context: SparkContext) -> Any:
-    return context._jsc.sc()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Handle:
+    """Spark's own context, and what reads JSON as Java properties."""
+
+    spark: Any
+    reader: Any
+
+
+def _handle(context: SparkContext) -> _Handle:
+    found = _handles.get(context)
+    if found is None:
+        jvm: Any = context._jvm
+        properties = getattr(jvm, "java.util.Properties")._java_lang_class
+        reader = getattr(jvm, "com.fasterxml.jackson.databind.ObjectMapper")().readerFor(properties)
+        found = _handles[context] = _Handle(spark=context._jsc.sc(), reader=reader)
+    return found
+
+
+def scala_context(context: SparkContext) -> Any:
+    """Return Spark's own context behind PySpark's."""
+    return _handle(context).spark

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -13,6 +12,8 @@ from pyspark.sql import DataFrame
 from pyspark.util import _create_local_socket
 
 from mt_core.errors import EngineError
+from mt_core.spark.catalogs.lookup import state_of, static
+from mt_core.spark.driver.jobs import scala_context
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.results.limit import Window, limited_rows
 
@@ -79,12 +80,12 @@ class _Waves:
         """Run the next wave; the first one as part of the job that its caller has begun."""
         job, context = self._job, self._frame.sparkSession.sparkContext
         if self._partitions is None:
-            with _sql_settings(context, self._session_settings()):
-                found, self.window = limited_rows(self._frame)
-                self._partitions, self._count = found.toJavaRDD(), found.getNumPartitions()
-                return self._run(context)
-        tagged = self._driver.run_tagged(job.job_id, job.pool, job.description)
-        with tagged, _sql_settings(context, self._session_settings()):
+            self._give_settings(context)
+            found, self.window = limited_rows(self._frame)
+            self._partitions, self._count = found.toJavaRDD(), found.getNumPartitions()
+            return self._run(context)
+        with self._driver.run_tagged(job.job_id, job.pool, job.description):
+            self._give_settings(context)
             return self._run(context)
 
     def _run(self, context: Any) -> _Stream:
@@ -102,20 +103,20 @@ class _Waves:
             return _Stream(served)
 
     def _serve(self, context: Any, size: int) -> Any:
-        jvm: Any = context._jvm
-        numbers = getattr(jvm, "java.util.ArrayList")()
-        for number in range(self._done, self._done + size):
-            numbers.add(number)
-        return jvm.PythonRDD.runJob(context._jsc.sc(), self._partitions, numbers)
+        run_job = static(self._frame.sparkSession, "org.apache.spark.api.python.PythonRDD.runJob")
+        return run_job(scala_context(context), self._partitions, list(range(self._done, self._done + size)))
 
-    def _session_settings(self) -> Any:
-        """Return the settings of the session as they were at the first wave: it may SET others meanwhile."""
+    def _give_settings(self, context: Any) -> None:
+        """Give the session's settings to the tasks of the job that was begun, as Spark does for its own actions.
+
+        They are those of the first wave: the session may SET others meanwhile. They end with the job.
+        """
         if self._settings is None:
-            session: Any = self._frame.sparkSession
-            converters = getattr(session._jvm, "scala.jdk.javaapi.CollectionConverters")
+            session = self._frame.sparkSession
+            as_java = static(session, "scala.jdk.javaapi.CollectionConverters.asJava")
             # What getAllConfs returns does not change any more.
-            self._settings = converters.asJava(session._jsparkSession.sessionState().conf().getAllConfs())
-        return self._settings
+            self._settings = as_java(state_of(session).conf().getAllConfs())
+        scala_context(context).getLocalProperties().putAll(self._settings)
 
     def _next_size(self, context: Any) -> int:
         if self._count <= 1:
@@ -153,18 +154,3 @@ class _Stream:
     def close(self) -> None:
         """Hang up; the JVM lets go what it has not sent."""
         self._file.close()
-
-
-@contextmanager
-def _sql_settings(context: Any, settings: Any) -> Iterator[None]:
-    """Give the settings of the session to the tasks that the block's jobs run, as Spark does for its own actions."""
-    spark = context._jsc.sc()
-    before = spark.getLocalProperties()
-    properties = getattr(context._jvm, "java.util.Properties")()
-    properties.putAll(before)
-    properties.putAll(settings)
-    spark.setLocalProperties(properties)
-    try:
-        yield
-    finally:
-        spark.setLocalProperties(before)

@@ -16,7 +16,7 @@ from mt_core.spark.driver.conf import INTERACTIVE_POOL
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.results.arrow import ResultForm
 from mt_core.spark.results.batches import QueryJob
-from mt_core.spark.results.local_rows import COMMAND_RESULT, local_batches
+from mt_core.spark.results.local_rows import COMMAND_RESULT, command_rows, row_batches
 from mt_core.spark.results.row_stream import fetch
 from mt_core.spark.results.spool import Spools
 from mt_core.spark.statements.protection import NoTables, TableDirectory, run_protected
@@ -61,10 +61,10 @@ class SparkStatements(StatementEngine):
             frame = run_protected(session, sql, self._tables)
             if not frame.schema.fields:
                 return StatementResult(is_query=False, rows=None, affected_rows=_affected_rows(frame))
-            is_query = _is_query(frame)
-            if not is_query and _is_simple(frame):
-                return StatementResult(is_query=False, rows=_shown(frame))
-            return StatementResult(is_query=is_query, rows=fetch(self._driver, frame, job, self._spools))
+            found = command_rows(frame)
+            if found is not None and _is_simple(frame):
+                return StatementResult(is_query=False, rows=_shown(frame, found))
+            return StatementResult(is_query=found is None, rows=fetch(self._driver, frame, job, self._spools))
 
     def current_catalog(self, context: SessionContext) -> str:
         return self._catalogs.current(context)[0]
@@ -103,11 +103,6 @@ class SparkStatements(StatementEngine):
         return self._driver.progress(job_id)
 
 
-def _is_query(frame: DataFrame) -> bool:
-    execution: Any = frame._jdf.queryExecution()
-    return str(execution.commandExecuted().nodeName()) != COMMAND_RESULT
-
-
 def _affected_rows(frame: DataFrame) -> int | None:
     """Return how many rows an INSERT has written, as Spark counted them; None for any other statement."""
     execution: Any = frame._jdf.queryExecution()
@@ -122,9 +117,9 @@ def _is_simple(frame: DataFrame) -> bool:
     return all(type(field.dataType) in _SIMPLE for field in frame.schema.fields)
 
 
-def _shown(frame: DataFrame) -> ResultRows:
+def _shown(frame: DataFrame, found: Any) -> ResultRows:
     """Return the rows of a command, which are there already: Arrow would start a job for many of them."""
     form = ResultForm(frame.schema)
-    local = local_batches(frame, form.schema)
+    local = row_batches(frame, found, form.schema)
     rows = [list(row) for row in frame.collect()] if local is None else form.rows(list(local))
     return RowSet(columns=form.columns, rows=rows)

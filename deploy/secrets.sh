@@ -3,7 +3,7 @@
 set -eu
 file="$(dirname "$0")/.env"
 if [ -e "$file" ]; then
-    echo "$file is there already; remove it, and the volumes of Docker, to begin anew."
+    echo "$file is there already; remove it, and the volumes of Docker, to start over."
     exit 0
 fi
 random() { head -c "$1" /dev/urandom | od -An -v -tx1 | tr -d ' \n'; }

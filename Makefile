@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # $(call timed,NAME,COMMAND) runs a part of a target and prints how long it took.
 timed = @start=$$(date +%s); $(2); status=$$?; echo "$(1) took $$(($$(date +%s) - start)) s"; exit $$status
 
-.PHONY: help setup airflow demo check format test test-slow test-deep bench docs clean
+.PHONY: help setup airflow demo check format test test-slow test-deep bench picture docs clean
 help:            ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
@@ -68,6 +68,9 @@ test-deep: setup ## The long random tests, ten times as deep as `make test-slow`
 bench: setup airflow ## Measure, and print the tables of benchmarks/
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python -m benchmarks
+
+picture: setup   ## Run the demo, and draw docs/images/demo.svg from what it shows
+	$(BIN)/python docs/picture.py
 
 docs: setup      ## Write the generated reference pages again
 	$(BIN)/python docs/build.py

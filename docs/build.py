@@ -169,9 +169,17 @@ def errors_page() -> str:
     rows = "".join(_error_row(cls) for cls in error_classes())
     return f"""{NOTICE}# Errors
 
-Every error has a code, which answers of the gateway carry in the header `Freshtable-Error`. Its message says what is wrong,
-on which object, and the way out. *HTTP status* is what the refresh endpoint answers; the other endpoints answer as Flink's
-gateway does: 400 for a parameter that cannot be used, else 500, with the error as text in `errors` (see [REST](rest.md)).
+On the command line an error is a message on stderr, with exit code 1. It says what is wrong, on which object, and the way out:
+
+```
+$ freshtable sql -e "SHOW MATERIALIZED TABLES IN nowhere"
+Error: Statement 1 (SHOW MATERIALIZED TABLES IN nowhere) failed: Namespace lake.nowhere does not exist;
+SHOW DATABASES IN lake lists those there are.
+```
+
+Programs read its code: answers of the gateway carry it in the header `Freshtable-Error`. *HTTP status* is what the refresh endpoint
+answers; the other endpoints answer as Flink's gateway does: 400 for a parameter that cannot be used, else 500, with the
+error as text in `errors` (see [REST](rest.md)).
 
 | code | HTTP status | meaning | way out |
 |---|---|---|---|
@@ -181,8 +189,6 @@ role of the token does not allow it, or the request comes from a web page of ano
 machine's), `NOT_FOUND` (404: no such endpoint) and `REQUEST_TIMEOUT` (408: the body stopped arriving).
 `COMMIT_CONFLICT`, `COMMIT_UNKNOWN`, `SOURCES_CHANGED` and `REVISION_CONFLICT` are signals inside the gateway,
 which reads again and decides again; only the log shows them.
-
-On the command line an error is one line on stderr, with exit code 1.
 """
 
 

@@ -227,7 +227,7 @@ class RequestKeyReused(MtError):
 
 
 class RefreshFailed(MtError):
-    """A refresh run that somebody waits for ended FAILED or CANCELED."""
+    """A refresh run that a caller waits for ended FAILED or CANCELED."""
 
     code = "REFRESH_FAILED"
 

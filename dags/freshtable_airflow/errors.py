@@ -3,7 +3,7 @@
 FreshtableError
 ├── GatewayUnavailable     no answer, or one that says to come again: retry
 ├── GatewayRefused         the gateway will not do this, however often it is asked
-│   └── TableDropped       the table was dropped or made anew since
+│   └── TableDropped       the table was dropped or re-created since
 ├── RefreshFailed          the gateway ran the refresh, and it failed
 │   └── RefreshHopeless    another try would fail in the same way
 └── DefinitionBroken       a workflow definition cannot become a DAG
@@ -29,7 +29,7 @@ class GatewayRefused(FreshtableError):
 
 
 class TableDropped(GatewayRefused):
-    """The materialized table was dropped, or made anew, since the DAG was written."""
+    """The materialized table was dropped, or re-created, since the DAG was written."""
 
 
 class RefreshFailed(FreshtableError):

@@ -35,7 +35,7 @@ class Refusal:
         """Return the refusal of *what* as the error that it means for a task."""
         if self.status == GONE:
             return TableDropped(
-                f"{what}: the table was dropped, or made anew, since this DAG was written, and the DAG goes with the next look "
+                f"{what}: the table was dropped, or re-created, since this DAG was written, and the DAG goes with the next look "
                 f"at the gateway; there is nothing left to refresh. The gateway says: {self.text}",
                 code=self.code,
             )

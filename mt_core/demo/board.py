@@ -12,6 +12,7 @@ from mt_core.client.http import GatewayClient
 from mt_core.demo.story import ARRIVING_DAYS, DAILY, DAYS_AT_START, NAMESPACE, TABLES, day
 
 Row = Mapping[str, Any]
+TITLE = "Materialized tables, kept fresh"
 _ENDED = ("SUCCEEDED", "SKIPPED", "FAILED", "CANCELED")
 
 
@@ -33,7 +34,7 @@ class Board:
 
     def draw(self, caption: str) -> Table:
         """Return the table as it is now."""
-        table = Table(title="Materialized tables, kept fresh", caption=caption, expand=True)
+        table = Table(title=TITLE, caption=caption, expand=True)
         for column in ("table", "mode", "freshness", "schedule time", "stale for", "rows"):
             table.add_column(column, no_wrap=True)
         table.add_column("last refresh", overflow="fold", min_width=21, ratio=1)
@@ -53,7 +54,7 @@ class Board:
         return (
             name,
             state["refresh mode"],
-            str(state["freshness"]).removeprefix("INTERVAL ").replace("'", "").lower(),
+            _spoken(str(state["freshness"])),
             periodic or "-",
             str(state["stale for"] or "-").partition(" (")[0],
             str(self._rows(name, runs)),
@@ -68,6 +69,12 @@ class Board:
             count = ask(self._client, f"SELECT count(*) AS n FROM {NAMESPACE}.{name}")[0]["n"]
             known = self._counts[name] = (published, count)
         return known[1]
+
+
+def _spoken(interval: str) -> str:
+    """Return INTERVAL '10' SECOND as 10 seconds."""
+    _, number, unit = interval.replace("'", "").lower().split()
+    return f"{number} {unit}" if number == "1" else f"{number} {unit}s"
 
 
 def _did(run: Row | None) -> Text:

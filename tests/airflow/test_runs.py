@@ -205,4 +205,4 @@ def test_a_table_dropped_meanwhile_fails_the_task_at_once(airflow: AirflowStack,
 
     airflow.rest.wait(lambda: airflow.rest.run(dag_id, run_id)["state"] == "failed", SOON_S)
     assert airflow.rest.task(dag_id, run_id)["try_number"] == 1
-    assert "the table was dropped, or made anew" in airflow.rest.task_log(dag_id, run_id)
+    assert "the table was dropped, or re-created" in airflow.rest.task_log(dag_id, run_id)

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.gateway.http.blocking import Holds
+from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.requests import JsonBody, SessionHandle
 from mt_core.gateway.http.schemas import CANDIDATES, COMPLETE, CONFIGURE, NOTHING, described
 from mt_core.gateway.http.security import Caller
@@ -14,7 +15,7 @@ from mt_core.gateway.services import GatewayServices
 
 def configuring_router(services: GatewayServices, holds: Holds) -> APIRouter:
     """Return configure-session and complete-statement."""
-    router = APIRouter(prefix="/sessions/{session_handle}")
+    router = direct_router("/sessions/{session_handle}")
 
     @router.post("/configure-session", **described("Set a session up", NOTHING, body=CONFIGURE))
     async def configure_session(session: SessionHandle, body: JsonBody, caller: Caller) -> JsonAnswer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from mt_core.gateway.http.answers import JsonAnswer
+from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.schemas import DRAFT_INFO, INFO, VERSIONS, described
 from mt_core.gateway.http.versions import ApiVersion
 from mt_core.gateway.services import GatewayServices
@@ -15,7 +16,7 @@ READY = "READY"
 
 def info_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
     """Return the endpoint that names the product; a header says whether Spark takes work, or why it does not."""
-    router = APIRouter()
+    router = direct_router()
     info = {"productName": services.info.product_name, "version": services.info.version}
     if version.draft:
         info["product_name"] = services.info.product_name
@@ -32,7 +33,7 @@ def info_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
 
 def versions_router(services: GatewayServices) -> APIRouter:
     """Return the endpoint by which clients negotiate the API version."""
-    router = APIRouter()
+    router = direct_router()
 
     @router.get("/api_versions", **described("API versions", VERSIONS))
     async def get_api_versions() -> JsonAnswer:

@@ -13,6 +13,7 @@ from mt_core.errors import Canceled, IllegalStatus, MtError, RequestInvalid
 from mt_core.gateway.arrow_answers import PAGE_ROWS, ArrowAnswer, accepts_arrow, stream_of
 from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.gateway.http.blocking import Holds, at_hand
+from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.errors import error_answer
 from mt_core.gateway.http.requests import OperationHandle, SessionHandle
 from mt_core.gateway.http.schemas import AFFECTED_ROWS_HEADER, Schema, described, or_arrow
@@ -61,7 +62,7 @@ class Fetch:
 
 def results_router(services: GatewayServices, version: ApiVersion, holds: Holds) -> APIRouter:
     """Return the endpoint of results; with extras there are Arrow, page sizes, progress, warnings and the refresh run."""
-    router = APIRouter()
+    router = direct_router()
     path = f"{OPERATION_PATH}/result/{{token}}"
     route, pages = described("A page of a result", _schema(version)), _Pages(services, version, holds)
     if version.extras:

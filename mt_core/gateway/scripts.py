@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from mt_core.errors import RequestInvalid, Unsupported
 from mt_core.gateway.http.answers import JsonAnswer
+from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.errors import error_answer
 from mt_core.gateway.http.requests import JsonBody, SessionHandle
 from mt_core.gateway.http.schemas import DEPLOYED, SCRIPT, described
@@ -14,7 +15,7 @@ from mt_core.gateway.services import GatewayServices
 
 def scripts_router(services: GatewayServices) -> APIRouter:
     """Return the endpoint of scripts."""
-    router = APIRouter()
+    router = direct_router()
 
     @router.post("/sessions/{session_handle}/scripts", **described("Deploy a script", DEPLOYED, body=SCRIPT))
     def deploy_script(session: SessionHandle, body: JsonBody) -> JsonAnswer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from mt_core.gateway.http.answers import JsonAnswer
+from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.requests import JsonBody, SessionHandle
 from mt_core.gateway.http.schemas import NOTHING, OPEN_SESSION, SESSION, SESSION_CLOSED, SESSION_OPENED, described
 from mt_core.gateway.http.versions import ApiVersion
@@ -14,7 +15,7 @@ from mt_core.secrets import masked
 
 def sessions_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
     """Return the endpoints of sessions; where the draft is answered too, it opens them."""
-    router = APIRouter(prefix="/sessions")
+    router = direct_router("/sessions")
 
     @router.get("/{session_handle}", **described("Properties of a session", SESSION))
     async def get_session(session: SessionHandle) -> JsonAnswer:

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Header
 
 from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.gateway.http.blocking import Holds, at_hand
+from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.requests import JsonBody, OperationHandle, SessionHandle
 from mt_core.gateway.http.schemas import (
     ATTEMPT_CANCELED,
@@ -29,7 +30,7 @@ OPERATION_PATH = "/sessions/{session_handle}/operations/{operation_handle}"
 
 def statements_router(services: GatewayServices) -> APIRouter:
     """Return the endpoint that begins statements."""
-    router = APIRouter()
+    router = direct_router()
 
     @router.post("/sessions/{session_handle}/statements", **described("Begin a statement", OPERATION, body=STATEMENT))
     def execute_statement(session: SessionHandle, body: JsonBody, caller: Caller) -> JsonAnswer:
@@ -47,7 +48,7 @@ def statements_router(services: GatewayServices) -> APIRouter:
 
 def operations_router(services: GatewayServices, version: ApiVersion, holds: Holds) -> APIRouter:
     """Return the endpoints of operations; with extras the status tells how far the work is."""
-    router = APIRouter()
+    router = direct_router()
 
     @router.get(f"{OPERATION_PATH}/status", **described("Status of an operation", OPERATION_STATUS))
     async def get_status(session: SessionHandle, operation: OperationHandle) -> JsonAnswer:

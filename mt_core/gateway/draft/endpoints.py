@@ -17,6 +17,7 @@ from mt_core.errors import IllegalStatus, MtError, OperationNotFound, RequestInv
 from mt_core.gateway.draft.results import PAGE_ROWS, Draft, affected, all_rows, job_page, job_row, shown
 from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.gateway.http.blocking import Holds
+from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.errors import error_answer
 from mt_core.gateway.http.requests import Body, JsonBody, SessionHandle
 from mt_core.gateway.http.schemas import (
@@ -62,7 +63,7 @@ JOB_STATUS = {
 
 def draft_router(services: GatewayServices, holds: Holds) -> APIRouter:
     """Return the endpoints of the draft, and those by which released clients of v1 open sessions and begin statements."""
-    router = APIRouter()
+    router = direct_router()
     draft = DraftSessions(services)
     _add_beginnings(router, draft, holds)
     _add_jobs(router, draft, holds)

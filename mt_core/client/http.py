@@ -138,7 +138,9 @@ class GatewayClient:
             base_url=self.url, headers=headers, timeout=TIMEOUT_S, transport=transport, verify=verify
         )
         self._session: str | None = None
-        self._opening, self._changes = Opening(), list[str]()
+        self._opening = Opening()
+        # By session what statements changed, and by statement its session: answers may be late, when another is open.
+        self._changes, self._statements = dict[str, list[str]](), dict[str, str]()
         self._notice: str | None = None
         self._heartbeat = Heartbeat(self._beat, heartbeat_s)
         self._opening_lock = threading.RLock()
@@ -175,9 +177,8 @@ class GatewayClient:
         it is not the same any more: then nothing is run, and SessionLost names them.
         """
         handle = self._resumed(lambda: self._begin(statement, timeout_s))
-        change = session_change(statement)
-        if change is not None:
-            self._changes.append(change)
+        if (change := session_change(statement)) is not None:
+            self._changes.setdefault(self._statements[handle], []).append(change)
         return handle
 
     def refresh(self, refresh: Refresh) -> str:
@@ -249,18 +250,21 @@ class GatewayClient:
 
     def close_operation(self, operation: str) -> None:
         """Forget the operation; harmless when it is closed already, also with its session."""
-        if self._session is None:
+        session = self._statements.pop(operation, self._session)
+        if session is None:
             return
-        response = self._send("DELETE", self._operation(operation, "/close"))
+        response = self._send("DELETE", f"/sessions/{session}/operations/{operation}/close")
         # That the session is lost, the next statement says, which this one is only tidying up for.
         if response.headers.get(ERROR_CODE_HEADER) != SessionNotFound.code:
             self._answer(response)
 
     def close_session(self) -> None:
         """Close the session, if there is one."""
-        if self._session is not None:
-            path, self._session = self._path(), None
-            self._call("DELETE", path)
+        with self._opening_lock:
+            session, self._session = self._session, None
+        if session is not None:
+            self._changes.pop(session, None)
+            self._call("DELETE", f"/sessions/{session}")
 
     def close(self) -> None:
         """Close the session and the connection; a gateway that is away has closed them already."""
@@ -277,7 +281,6 @@ class GatewayClient:
         body = {"sessionName": opening.name, "properties": dict(opening.properties)}
         handle: str = self._call("POST", "/sessions", body)["sessionHandle"]
         self._session = handle
-        self._changes.clear()
         self._heartbeat.start()
         try:
             self._set_up(opening.setup)
@@ -299,7 +302,9 @@ class GatewayClient:
         body: dict[str, Any] = {"statement": statement}
         if timeout_s is not None:
             body["executionTimeout"] = max(1, round(timeout_s * 1000))
-        handle: str = self._call("POST", self._path("/statements"), body)["operationHandle"]
+        session = self.session
+        handle: str = self._call("POST", f"/sessions/{session}/statements", body)["operationHandle"]
+        self._statements[handle] = session
         return handle
 
     def _resumed(self, begin: Callable[[], T]) -> T:
@@ -321,8 +326,9 @@ class GatewayClient:
 
     def _lost(self, path: str) -> SessionLost:
         with self._opening_lock:
-            changes = tuple(self._changes)
-            if self._session is not None and self._session in path:
+            session = path.removeprefix(VERSION).split("/")[2]
+            changes = tuple(self._changes.get(session, ()))
+            if self._session == session:
                 self._session = None
         lost = f" What it had is lost: {'; '.join(changes)}. Run that again first." if changes else ""
         return SessionLost(
@@ -335,7 +341,7 @@ class GatewayClient:
         return f"/sessions/{self.session}{rest}"
 
     def _operation(self, operation: str, rest: str) -> str:
-        return self._path(f"/operations/{operation}{rest}")
+        return f"/sessions/{self._statements.get(operation) or self.session}/operations/{operation}{rest}"
 
     @staticmethod
     def _next(uri: str | None) -> str | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 import httpx
@@ -32,6 +33,36 @@ class Beats(httpx.HTTPTransport):
         response = super().handle_request(request)
         if request.url.path.endswith("/heartbeat"):
             self.beat.set()
+        return response
+
+
+class Together(httpx.HTTPTransport):
+    """Gives no answer to a statement `SELECT 1` before *many* of them have been answered by the gateway."""
+
+    def __init__(self, many: int) -> None:
+        super().__init__()
+        self._answered = threading.Barrier(many)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        response = super().handle_request(request)
+        response.read()
+        if b"SELECT 1" in request.content and response.status_code != 200:
+            self._answered.wait(30)
+        return response
+
+
+class Late(httpx.HTTPTransport):
+    """Gives the first answer that is an error only when `release` is set; `held` tells that there is one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held, self.release = threading.Event(), threading.Event()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        response = super().handle_request(request)
+        if response.status_code != 200 and not self.held.is_set():
+            self.held.set()
+            assert self.release.wait(30)
         return response
 
 
@@ -124,6 +155,66 @@ def test_rows_that_were_not_read_yet_are_lost_with_the_session(gateway: Gateway)
             cursor.fetchall()
 
     assert isinstance(lost.value.__cause__, SessionLost)
+
+
+def test_threads_that_lose_a_session_together_open_one_other(gateway: Gateway) -> None:
+    with (
+        GatewayClient(url_of(gateway), transport=Together(4)) as client,
+        ThreadPoolExecutor(4) as threads,
+    ):
+        client.execute("SELECT 1")
+        end_sessions(gateway)
+
+        operations = list(threads.map(client.execute, ["SELECT 1"] * 4))
+
+        assert len(gateway.sessions) == 1
+        assert [page.rows for operation in operations for page in client.pages(operation) if page.rows] == [[[1]]] * 4
+
+
+@pytest.mark.parametrize("changed", ["before", "after"])
+def test_a_late_answer_tells_of_what_its_own_session_had(gateway: Gateway, changed: str) -> None:
+    transport = Late()
+    with GatewayClient(url_of(gateway), transport=transport) as client, ThreadPoolExecutor(1) as threads:
+        client.execute("USE lake.other" if changed == "before" else "SELECT 1")
+        end_sessions(gateway)
+        late = threads.submit(client.execute, "SELECT 1")
+        assert transport.held.wait(30)
+        with suppress(SessionLost):
+            client.execute("SELECT 1")
+        client.execute("SELECT 1")
+        if changed == "after":
+            client.execute("USE lake.other")
+
+        transport.release.set()
+
+        if changed == "before":
+            with pytest.raises(SessionLost, match=r"What it had is lost: USE lake\.other\."):
+                late.result()
+        else:
+            assert [page.rows for page in client.pages(late.result()) if page.rows] == [[[1]]]
+        assert len(gateway.sessions) == 1
+
+
+@pytest.mark.parametrize(
+    "ask", [GatewayClient.cancel, GatewayClient.status, lambda client, operation: list(client.pages(operation))]
+)
+@pytest.mark.parametrize("opened", [False, True])
+def test_an_operation_of_a_lost_session_is_lost_with_it_and_needs_no_other_session(
+    gateway: Gateway, ask: Callable[[GatewayClient, str], object], opened: bool
+) -> None:
+    with GatewayClient(url_of(gateway)) as client:
+        operation = client.execute("SELECT 1")
+        end_sessions(gateway)
+        with suppress(SessionLost):
+            client.properties()
+        if opened:
+            client.execute("SELECT 1")
+
+        with pytest.raises(SessionLost, match="has ended, with the results of its statements"):
+            ask(client, operation)
+        client.close_operation(operation)
+
+        assert len(gateway.sessions) == opened
 
 
 def test_the_command_says_that_the_session_was_opened_again(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from mt_core.client.http import GatewayClient, Progress, Refresh, ResultPage, read_error, root_cause
+from mt_core.client.error_body import read_error, root_cause
+from mt_core.client.http import GatewayClient, Progress, Refresh, ResultPage
 from mt_core.errors import GatewayError
 from mt_core.rowset import INT, Column
 

@@ -25,7 +25,7 @@ from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import GatewayServer, listen
 from mt_core.registry.store import SqlRegistry
 from mt_core.sessions.sessions import SessionManager
-from mt_core.tables.created_catalogs import SharedCatalogs
+from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.ports import Write
 from mt_core.tables.services import storage_spec
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
@@ -76,7 +76,7 @@ class FakeSparkGateway:
                 engine=self._engine,
                 statements=statements,
                 scheduler=self._scheduler,
-                catalogs=SharedCatalogs(self._registry),
+                catalogs=CreatedCatalogs(self._registry),
                 sessions=SessionManager(engine=statements, clock=self._clock),
                 settings=ManagerSettings(
                     owner=str(uuid.uuid4()), scheduler_type=setup.scheduler, initial_refresh=InitialRefresh.NONE

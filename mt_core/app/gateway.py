@@ -37,7 +37,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.spark.java import check_java
 from mt_core.spark.statements.spark_statements import SparkStatements
-from mt_core.tables.created_catalogs import SharedCatalogs
+from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.services import TableServices
 from mt_core.tables.upkeep.maintenance import maintain
 from mt_core.tables.upkeep.reconcile import reconcile
@@ -75,7 +75,7 @@ class Gateway:
         self._registry = SqlRegistry.open(config.registry_url.reveal())
         self._driver = SparkDriver(driver_settings(config, home.paths.logs, environ))
         self._driver.on_launch(lambda pid: self._home.note(url=self.url, jvm_pid=pid))
-        self._catalogs = SharedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
+        self._catalogs = CreatedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
         self._engine = SparkEngine(self._driver, self._catalogs.settings)
         self._statements = SparkStatements(
             self._driver,

@@ -14,7 +14,7 @@ from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
 from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
 from mt_core.tables.changes import Signal
-from mt_core.tables.created_catalogs import SharedCatalogs
+from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.intents import Intents
 from mt_core.tables.manager import TableManager
 from mt_core.tables.ports import RefreshEngine, Registry
@@ -36,7 +36,7 @@ class Parts:
     engine: RefreshEngine
     statements: StatementEngine
     scheduler: WorkflowScheduler
-    catalogs: SharedCatalogs
+    catalogs: CreatedCatalogs
     sessions: SessionManager
     settings: ManagerSettings
     clock: Clock

@@ -60,12 +60,17 @@ class TableIdentifier:
     @property
     def sql(self) -> str:
         """The name with every part in back quotes."""
-        return ".".join(quoted(part) for part in self.parts)
+        return sql_name(self.parts)
 
 
 def quoted(part: str) -> str:
     """Return *part* in back quotes."""
     return "`" + part.replace("`", "``") + "`"
+
+
+def sql_name(parts: Sequence[str]) -> str:
+    """Return a qualified name with every part in back quotes."""
+    return ".".join(quoted(part) for part in parts)
 
 
 def display_name(parts: Sequence[str]) -> str:

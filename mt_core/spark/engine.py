@@ -8,10 +8,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from mt_core.model.table import Column, Namespace, TableIdentifier
+from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, no_catalogs
 from mt_core.spark.catalogs.columns import check_assignable, stored_type
-from mt_core.spark.catalogs.created_catalogs import CatalogSource, SharedCatalogs, no_catalogs
-from mt_core.spark.catalogs.lookup import Catalogs, active
+from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.jvm_objects import active_session
 from mt_core.spark.queries.analysis import QueryAnalysis
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.source_versions import SourceVersions
@@ -39,9 +40,9 @@ class SparkEngine(RefreshEngine):
     """Queries and storage on one Spark driver. Every method may be called from any thread."""
 
     def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:
-        self._driver, shared = driver, SharedCatalogs(catalogs)
-        self._catalogs = Catalogs(driver, shared.tell)
-        contexts = QueryContexts(driver, shared)
+        self._driver, sync = driver, CatalogSync(catalogs)
+        self._catalogs = Catalogs(driver, sync)
+        contexts = QueryContexts(driver, sync)
         self._analysis = QueryAnalysis(driver, contexts)
         self._versions = SourceVersions(driver, contexts)
         self._metadata = MetadataStore(self._catalogs)
@@ -51,7 +52,7 @@ class SparkEngine(RefreshEngine):
 
     @contextmanager
     def _working(self) -> Iterator[None]:
-        with self._driver.translating(), active(self._driver.session):
+        with self._driver.translating(), active_session(self._driver.session):
             yield
 
     def ready(self) -> bool:
@@ -59,7 +60,7 @@ class SparkEngine(RefreshEngine):
 
     def check_catalog(self, identifier: TableIdentifier) -> None:
         with self._working():
-            self._catalogs.iceberg(identifier.catalog)
+            self._catalogs.iceberg_catalog(identifier.catalog)
 
     def analyse(self, query: Query) -> AnalysedQuery:
         return self._analysis.analyse(query)

@@ -29,7 +29,7 @@ class _Known:
     settings: CatalogSettings
 
 
-class SharedCatalogs:
+class CreatedCatalogs:
     """Reads the registry once and writes through: a registry has one gateway. Safe from any thread.
 
     `reserved` are the names of the configuration: it wins over the registry, and no statement changes them.

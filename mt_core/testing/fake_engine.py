@@ -304,7 +304,7 @@ class FakeEngine:
 
     def _storage(self, identifier: TableIdentifier) -> FakeStorage:
         if identifier not in self.storages:
-            raise StorageMissing(f"The storage of {identifier} is missing; ALTER … RESUME makes it again.")
+            raise StorageMissing(f"The storage of {identifier} is missing; ALTER … RESUME recreates it.")
         return self.storages[identifier]
 
     # ------------------------------------------------------------------------------------------------------------- work

@@ -13,7 +13,7 @@ from mt_core.gateway.http.server import GatewayServer, listen
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.sessions.sessions import SessionManager
 from mt_core.sql.parser import parse
-from mt_core.tables.created_catalogs import SharedCatalogs
+from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
 from mt_core.tables.upkeep.reconcile import reconcile
@@ -42,7 +42,7 @@ class LiveGateway:
                 engine=self.engine,
                 statements=statements,
                 scheduler=self.scheduler,
-                catalogs=SharedCatalogs(self.registry),
+                catalogs=CreatedCatalogs(self.registry),
                 sessions=SessionManager(engine=statements, clock=self.clock),
                 settings=settings,
                 clock=self.clock,

@@ -22,7 +22,7 @@ from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.sql.catalog import CatalogStatement, SparkStatement
 from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
-from mt_core.tables.created_catalogs import SharedCatalogs
+from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.ports import Query
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_commands import FakeRuns
@@ -39,7 +39,7 @@ class Client:
 
     def __init__(self, driver: SparkDriver) -> None:
         clock = FakeClock(NOW)
-        self.catalogs = SharedCatalogs(MemoryRegistry(clock), reserved=catalog_names(driver.settings))
+        self.catalogs = CreatedCatalogs(MemoryRegistry(clock), reserved=catalog_names(driver.settings))
         self.engine = SparkStatements(driver, catalogs=self.catalogs.settings)
         self.refreshes = SparkEngine(driver, self.catalogs.settings)
         jobs = Jobs(JobLedger(clock), FakeRuns(clock))

@@ -15,7 +15,7 @@ from mt_core.sessions.statements.executor import StatementExecutor, StatementPor
 from mt_core.spark.driver.conf import catalog_names
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
-from mt_core.tables.created_catalogs import SharedCatalogs
+from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.upkeep.registered import RegisteredTables
 from mt_core.tokens import split_statements
 from tests.conftest import START_TIMEOUT_S
@@ -32,7 +32,7 @@ class Scripts:
 
     def __init__(self, driver: SparkDriver, folder: Path) -> None:
         world = RefreshWorld(driver, folder, initial_refresh=False)
-        catalogs = SharedCatalogs(world.registry, reserved=catalog_names(driver.settings))
+        catalogs = CreatedCatalogs(world.registry, reserved=catalog_names(driver.settings))
         engine = SparkStatements(driver, catalogs=catalogs.settings, tables=RegisteredTables(world.registry))
         self.executor = StatementExecutor(
             StatementPorts(

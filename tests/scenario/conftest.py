@@ -15,7 +15,7 @@ from mt_core.gateway.services import GatewayServices, ProductInfo
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
 from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
-from mt_core.tables.created_catalogs import SharedCatalogs
+from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_commands import FakeRuns, FakeTableCommands
 from mt_core.testing.fake_statements import FakeStatementEngine
@@ -65,7 +65,7 @@ def roomy_gateway(switch: Switch, http: httpx.Client) -> Iterator[Gateway]:
 def _gateway(http: httpx.Client, *, max_sessions: int) -> Iterator[Gateway]:
     clock, engine, commands = FakeClock(NOW), FakeStatementEngine(), FakeTableCommands()
     runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock, max_sessions=max_sessions)
-    catalogs = SharedCatalogs(MemoryRegistry(clock), reserved=("lake", "spark_catalog"))
+    catalogs = CreatedCatalogs(MemoryRegistry(clock), reserved=("lake", "spark_catalog"))
     engine.shared_catalogs = catalogs.settings
     ports = StatementPorts(
         engine=engine, commands=commands, runs=runs, clock=clock, cluster_info=lambda: CLUSTER, catalogs=catalogs

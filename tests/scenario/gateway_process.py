@@ -14,7 +14,7 @@ from mt_core.registry.store import SqlRegistry
 from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import SessionContext, StatementResult
 from mt_core.sessions.sessions import SessionManager
-from mt_core.tables.created_catalogs import SharedCatalogs
+from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.runs.ledger import Claimed
 from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.upkeep.reconcile import reconcile
@@ -73,7 +73,7 @@ class Process:
         settings = ManagerSettings(owner=str(uuid4()), warehouse="memory:/warehouse", intent_wait_s=INTENT_WAIT_S)
         self.registry, self.scheduler = SqlRegistry.open(registry_url, clock), scheduler
         statements = TableStatements(engine)
-        catalogs = SharedCatalogs(self.registry, reserved=("lake", "spark_catalog"))
+        catalogs = CreatedCatalogs(self.registry, reserved=("lake", "spark_catalog"))
         statements.shared_catalogs = catalogs.settings
         parts = Parts(
             registry=self.registry,

@@ -11,7 +11,7 @@ from mt_core.gateway.services import GatewayServices, ProductInfo
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
 from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
-from mt_core.tables.created_catalogs import SharedCatalogs
+from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.testing.fake_commands import FakeRuns, FakeTableCommands
 from mt_core.testing.fake_statements import FakeStatementEngine
 from mt_core.testing.memory_registry import MemoryRegistry
@@ -28,7 +28,7 @@ def main() -> None:
         runs=runs,
         clock=clock,
         cluster_info=lambda: CLUSTER,
-        catalogs=SharedCatalogs(MemoryRegistry(clock)),
+        catalogs=CreatedCatalogs(MemoryRegistry(clock)),
     )
     services = GatewayServices(
         sessions=sessions,

@@ -16,7 +16,7 @@ from mt_core.sessions.statements.listings import Asking
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
-from mt_core.tables.created_catalogs import SharedCatalogs
+from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.fake_commands import FakeRuns
 from mt_core.testing.fake_statements import FakeStatementEngine
@@ -33,7 +33,7 @@ class World:
         self.clock, self.engine = FakeClock(NOW), FakeStatementEngine()
         self.jobs, self.runs = JobLedger(self.clock, remembered=3), FakeRuns(self.clock)
         self.registry = MemoryRegistry(self.clock)
-        self.catalogs = SharedCatalogs(self.registry, reserved=("lake", "spark_catalog"))
+        self.catalogs = CreatedCatalogs(self.registry, reserved=("lake", "spark_catalog"))
         self.engine.shared_catalogs = self.catalogs.settings
         defaults = {"table.local-time-zone": "Europe/Berlin"}
         self.session = Session("s", name=None, defaults=defaults, properties={}, clock=self.clock)

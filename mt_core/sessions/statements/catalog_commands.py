@@ -17,7 +17,7 @@ from mt_core.sessions.statements.listings import Asking, names_only, sql_name
 from mt_core.sql import catalog as sql
 from mt_core.sql.flink.catalog_options import catalog_settings
 from mt_core.sql.flink.connectors import literal
-from mt_core.tables.created_catalogs import SharedCatalogs, already_there
+from mt_core.tables.created_catalogs import CreatedCatalogs, already_there
 
 _INFO = (Column(name="info name"), Column(name="info value"))
 
@@ -25,7 +25,7 @@ _INFO = (Column(name="info name"), Column(name="info value"))
 class CatalogCommands:
     """Performs commands on catalogs; those that statements create are shared with all sessions and kept."""
 
-    def __init__(self, engine: StatementEngine, shared: SharedCatalogs) -> None:
+    def __init__(self, engine: StatementEngine, shared: CreatedCatalogs) -> None:
         self._engine, self._shared = engine, shared
 
     def execute(self, statement: sql.CatalogCommand, asking: Asking) -> OperationResult:

@@ -18,7 +18,7 @@ from mt_core.sql import catalog as sql
 from mt_core.sql.flink.types import type_text
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statements import DescribeTable, Name
-from mt_core.tables.created_catalogs import SharedCatalogs
+from mt_core.tables.created_catalogs import CreatedCatalogs
 
 _INFO = (Column(name="info name"), Column(name="info value"))
 _DESCRIBED = (
@@ -36,7 +36,7 @@ _ICEBERG = "org.apache.iceberg.spark.SparkCatalog"
 class CatalogStatements:
     """Performs statements about catalogs, tables, jobs and jars in the session that asks."""
 
-    def __init__(self, engine: StatementEngine, jobs: Jobs, shared: SharedCatalogs) -> None:
+    def __init__(self, engine: StatementEngine, jobs: Jobs, shared: CreatedCatalogs) -> None:
         self._engine, self._jobs = engine, jobs
         self._listings, self._commands = Listings(engine, jobs), CatalogCommands(engine, shared)
 

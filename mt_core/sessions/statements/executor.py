@@ -42,7 +42,7 @@ from mt_core.sql.catalog import CatalogStatement, SparkStatement
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statements import DescribeTable, ResetProperty, SetProperty, Statement, qualify
-from mt_core.tables.created_catalogs import SharedCatalogs
+from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.table_commands import CommandContext, Runs, TableCommands
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class StatementPorts:
     runs: Runs
     clock: Clock
     cluster_info: ClusterInfo
-    catalogs: SharedCatalogs
+    catalogs: CreatedCatalogs
 
 
 class StatementExecutor:

@@ -11,8 +11,8 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.table import Column, quoted
-from mt_core.spark.catalogs.lookup import jvm_of
 from mt_core.spark.driver.failures import SPARK_ERRORS
+from mt_core.spark.jvm_objects import jvm_of
 
 
 def spelled(data_type: DataType) -> str:

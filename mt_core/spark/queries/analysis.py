@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pyspark.sql import SparkSession
 
 from mt_core.errors import DefinitionInvalid, QueryFailed, Unsupported
-from mt_core.model.table import Column, display_name
+from mt_core.model.table import Column, display_name, sql_name
 from mt_core.spark.catalogs.columns import columns_of
-from mt_core.spark.catalogs.lookup import active, sql_name
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.jvm_objects import active_session
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.relations import ParsedQuery, base_relations, parse
 from mt_core.spark.queries.stars import StarWriter
@@ -37,7 +37,7 @@ class QueryAnalysis:
         try:
             with self._driver.translating():
                 session = self._contexts.session(query)
-                with active(session):
+                with active_session(session):
                     return _analysed(session, query)
         except QueryFailed as cause:
             if cause.error_class not in _SESSION_BOUND:

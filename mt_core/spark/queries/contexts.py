@@ -8,9 +8,9 @@ from collections import OrderedDict
 from pyspark.sql import SparkSession
 
 from mt_core.model.table import Namespace, quoted
-from mt_core.spark.catalogs.created_catalogs import SharedCatalogs
-from mt_core.spark.catalogs.lookup import active
+from mt_core.spark.catalogs.catalog_sync import CatalogSync
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.jvm_objects import active_session
 from mt_core.sql.flink.catalog_options import configured_catalogs
 from mt_core.tables.ports import Query
 
@@ -21,7 +21,7 @@ _Key = tuple[int, str, Namespace, str, tuple[tuple[str, str], ...]]
 class QueryContexts:
     """One session for each catalog, namespace, zone and settings; the least recently used ones are let go. Any thread."""
 
-    def __init__(self, driver: SparkDriver, catalogs: SharedCatalogs) -> None:
+    def __init__(self, driver: SparkDriver, catalogs: CatalogSync) -> None:
         self._driver, self._catalogs = driver, catalogs
         self._lock = threading.Lock()
         self._sessions: OrderedDict[_Key, SparkSession] = OrderedDict()
@@ -46,7 +46,7 @@ class QueryContexts:
 
     def _told(self, session: SparkSession, query: Query) -> SparkSession:
         # A table of an earlier release has catalogs of its own among its frozen settings.
-        return self._catalogs.tell(session, except_for=configured_catalogs(query.settings))
+        return self._catalogs.apply(session, except_for=configured_catalogs(query.settings))
 
     def _opened(self, query: Query) -> SparkSession:
         session = self._told(self._driver.new_session(), query)
@@ -55,7 +55,7 @@ class QueryContexts:
                 session.conf.set(key, value)
         session.conf.set("spark.sql.session.timeZone", query.zone)
         if query.catalog:
-            with active(session):
+            with active_session(session):
                 session.catalog.setCurrentCatalog(query.catalog)
         if query.namespace:
             # With its catalog in front: the first level may have the name of another catalog.

@@ -10,9 +10,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.errors import Unsupported
-from mt_core.model.table import display_name, quoted
+from mt_core.model.table import display_name, quoted, sql_name
 from mt_core.spark.catalogs.columns import columns_of
-from mt_core.spark.catalogs.lookup import sql_name
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.queries.determinism import unstable_literal, unstable_reason
 from mt_core.spark.queries.relations import BaseRelation, ParsedQuery, RelationName, base_relations, parse

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.errors import DefinitionInvalid
-from mt_core.spark.catalogs.lookup import jvm_of, state_of
+from mt_core.spark.jvm_objects import jvm_of, scala_items, session_state
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 _COMMAND = f"{_LOGICAL}.Command"
@@ -97,14 +97,14 @@ class _Walk:
 
     def _with(self, plan: Any, scope: frozenset[str]) -> None:
         recursive = plan.allowRecursion()
-        for entry in each(plan.cteRelations()):
+        for entry in scala_items(plan.cteRelations()):
             name = frozenset({str(entry._1()).lower()})
             self.root(entry._2(), scope | name if recursive else scope)
             scope |= name
         self.plan(plan.child(), scope)
 
     def _relation(self, plan: Any, scope: frozenset[str], *, aliased: bool, travel: str | None = None) -> None:
-        parts, origin = tuple(str(part) for part in each(plan.multipartIdentifier())), plan.origin()
+        parts, origin = tuple(str(part) for part in scala_items(plan.multipartIdentifier())), plan.origin()
         start = int(origin.startIndex().get())
         word = TABLE_WORD.search(self.text[:start])
         self.relations.append(
@@ -121,10 +121,10 @@ class _Walk:
         )
 
     def _inner(self, plan: Any, scope: frozenset[str], *, aliased: bool) -> None:
-        for child in each(plan.children()):
+        for child in scala_items(plan.children()):
             self.plan(child, scope, aliased=aliased)
         if plan.containsPattern(self._has_subquery):
-            for expression in each(plan.expressions()):
+            for expression in scala_items(plan.expressions()):
                 self._expression(expression, scope)
 
     def _expression(self, expression: Any, scope: frozenset[str]) -> None:
@@ -132,14 +132,14 @@ class _Walk:
             return
         if self._subquery.isInstance(expression):
             self.plan(expression.plan(), scope)
-        for child in each(expression.children()):
+        for child in scala_items(expression.children()):
             self._expression(child, scope)
 
 
 def parse(session: SparkSession, text: str) -> ParsedQuery:
     """Return the relations of a query with their positions; raises DefinitionInvalid if the text is a command."""
     walk = _Walk(text=text, jvm=jvm_of(session))
-    walk.root(state_of(session).sqlParser().parsePlan(text), frozenset())
+    walk.root(session_state(session).sqlParser().parsePlan(text), frozenset())
     return ParsedQuery(
         text=text,
         relations=tuple(sorted(walk.relations, key=lambda relation: relation.start)),
@@ -158,8 +158,8 @@ class BaseRelation:
 
 def base_relations(analysed: Any) -> tuple[BaseRelation, ...]:
     """Return what an analysed plan reads, below views, WITH queries and subqueries."""
-    plans = [analysed, *each(analysed.subqueriesAll())]
-    leaves = [leaf for plan in plans for leaf in each(plan.collectLeaves())]
+    plans = [analysed, *scala_items(analysed.subqueriesAll())]
+    leaves = [leaf for plan in plans for leaf in scala_items(plan.collectLeaves())]
     return tuple(base for base in map(_base, leaves) if base is not None)
 
 
@@ -202,10 +202,6 @@ def _first_version(table: Any) -> tuple[str, ...]:
 def _travel(plan: Any) -> str:
     version = plan.version()
     return str(version.get()) if version.isDefined() else "timestamp"
-
-
-def each(sequence: Any) -> Iterator[Any]:
-    return (sequence.apply(index) for index in range(sequence.size()))
 
 
 def _nodes(body: Any) -> Iterator[dict[str, Any]]:

@@ -9,9 +9,9 @@ from typing import Any
 
 from mt_core.errors import EngineError, SourcesChanged
 from mt_core.model.table import Namespace, display_name
-from mt_core.spark.catalogs.lookup import active, jvm_of
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.jvm_objects import active_session, jvm_of
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.lineage import Lineage, LineageReader, Shape, Source, shape_of
 from mt_core.spark.queries.views import Names
@@ -90,7 +90,7 @@ class SourceVersions:
                 self._lineages.move_to_end(key)
                 return found
         session = self._contexts.session(query)
-        with active(session):
+        with active_session(session):
             lineage = LineageReader(session).read(query)
         with self._lock:
             self._lineages[key] = lineage
@@ -152,7 +152,7 @@ class SourceVersions:
         if not lineage.views and not lineage.functions:
             return []
         session = self._contexts.session(query)
-        with active(session):
+        with active_session(session):
             names = Names(session)
             for known in lineage.views:
                 now = names.view(known.parts)

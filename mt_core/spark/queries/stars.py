@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.table import quoted
-from mt_core.spark.catalogs.lookup import jvm_of, state_of
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.queries.relations import TABLE_WORD, each
+from mt_core.spark.jvm_objects import jvm_of, scala_items, session_state
+from mt_core.spark.queries.relations import TABLE_WORD
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _STAR = "org.apache.spark.sql.catalyst.analysis.Star"
@@ -26,7 +26,7 @@ class StarWriter:
 
     def __init__(self, session: SparkSession, text: str) -> None:
         self._session, self._text, self._jvm = session, text, jvm_of(session)
-        self._resolver = state_of(session).conf().resolver()
+        self._resolver = session_state(session).conf().resolver()
         classes = self._jvm.java.lang.Class
         self._star = classes.forName(_STAR)
         self._subquery = classes.forName(f"{_EXPRESSIONS}.SubqueryExpression")
@@ -34,7 +34,7 @@ class StarWriter:
 
     def written_out(self) -> str:
         """Return the text without stars; raises DefinitionInvalid for one that no list of columns can replace exactly."""
-        self._plan(state_of(self._session).sqlParser().parsePlan(self._text), ())
+        self._plan(session_state(self._session).sqlParser().parsePlan(self._text), ())
         text = self._text
         for start, stop, columns in sorted(set(self._edits), reverse=True):
             text = f"{text[:start]}{columns}{text[stop:]}"
@@ -52,11 +52,11 @@ class StarWriter:
             case kind:
                 # Whether EXISTS finds a row does not depend on the columns of its rows.
                 self._selected(plan, scope, counts=not (exists and kind == "Project"))
-        for child in each(plan.children()):
+        for child in scala_items(plan.children()):
             self._plan(child, scope)
 
     def _with(self, plan: Any, scope: Scope) -> None:
-        entries, recursive = list(each(plan.cteRelations())), bool(plan.allowRecursion())
+        entries, recursive = list(scala_items(plan.cteRelations())), bool(plan.allowRecursion())
         for index, entry in enumerate(entries):
             self._plan(entry._2(), (*scope, (plan, index + 1 if recursive else index)))
         self._plan(plan.child(), (*scope, (plan, len(entries))))
@@ -65,7 +65,7 @@ class StarWriter:
         """Look into the subqueries of an expression."""
         if self._subquery.isInstance(expression):
             self._plan(expression.plan(), scope, exists=str(expression.getClass().getSimpleName()) == "Exists")
-        for child in each(expression.children()):
+        for child in scala_items(expression.children()):
             self._below(child, scope)
 
     def _whole_table(self, relation: Any, scope: Scope) -> None:
@@ -84,11 +84,11 @@ class StarWriter:
     def _selected(self, plan: Any, scope: Scope, *, counts: bool) -> None:
         if not {"*", "("} & set(self._text):
             return
-        expressions = list(each(plan.expressions()))
+        expressions = list(scala_items(plan.expressions()))
         for expression in expressions:
             self._below(expression, scope)
         stars = [star for expression in expressions for star in self._stars(expression)] if counts else []
-        children = list(each(plan.children()))
+        children = list(scala_items(plan.children()))
         for star in stars:
             start, stop = _span(star)
             if "*" not in self._text[start:stop] or len(children) != 1:
@@ -98,17 +98,17 @@ class StarWriter:
     def _stars(self, expression: Any) -> Iterator[Any]:
         if self._star.isInstance(expression):
             yield expression
-        for child in each(expression.children()):
+        for child in scala_items(expression.children()):
             yield from self._stars(child)
 
     def _columns_of(self, relation: Any, scope: Scope) -> str:
         analysed = self._analysed(relation, scope, relation)
-        return self._named(list(each(analysed.output())), analysed, relation, ())
+        return self._named(list(scala_items(analysed.output())), analysed, relation, ())
 
     def _expanded(self, star: Any, below: Any) -> str:
         target = star.target()
-        prefix = tuple(str(part) for part in each(target.get())) if target.isDefined() else ()
-        return self._named(list(each(star.expand(below, self._resolver))), below, star, prefix)
+        prefix = tuple(str(part) for part in scala_items(target.get())) if target.isDefined() else ()
+        return self._named(list(scala_items(star.expand(below, self._resolver))), below, star, prefix)
 
     def _named(self, columns: Sequence[Any], below: Any, origin: Any, prefix: tuple[str, ...]) -> str:
         names = [self._name(column, below, prefix) for column in columns]
@@ -118,7 +118,7 @@ class StarWriter:
 
     def _name(self, column: Any, below: Any, prefix: tuple[str, ...]) -> str | None:
         """Return a name that means exactly *column* above *below*; None if there is none."""
-        name, qualifier = str(column.name()), [str(part) for part in each(column.qualifier())]
+        name, qualifier = str(column.name()), [str(part) for part in scala_items(column.qualifier())]
         # With the table in front: a column that goes away must not be looked for in the query around.
         candidates = [[*qualifier[-1:], name], [*qualifier, name], [*prefix, name], [name]]
         return next((_sql(parts) for parts in candidates if self._means(parts, column, below)), None)

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
-from mt_core.spark.catalogs.lookup import java_strings, jvm_of, spark_identifier, state_of
 from mt_core.spark.driver.conf import SESSION_CATALOG
+from mt_core.spark.jvm_objects import java_strings, jvm_of, session_state, spark_identifier
 
 _VIEW_CATALOG = "org.apache.spark.sql.connector.catalog.ViewCatalog"
 _GLOBAL_TEMP = "global_temp"
@@ -49,7 +49,7 @@ class Names:
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
-        self._manager = state_of(session).catalogManager()
+        self._manager = session_state(session).catalogManager()
 
     def current(self) -> tuple[str, tuple[str, ...]]:
         """Return the current catalog and namespace."""
@@ -114,20 +114,20 @@ class Names:
 
     def _function_text(self, parts: tuple[str, ...]) -> str:
         if parts[0] == SESSION_CATALOG and len(parts) == 3:
-            catalog = state_of(self._session).catalog().externalCatalog()
+            catalog = session_state(self._session).catalog().externalCatalog()
             if catalog.functionExists(parts[1], parts[2]):
                 return str(catalog.getFunction(parts[1], parts[2]).toString())
         return ".".join(parts)
 
     def _is_built_in(self, name: str) -> bool:
-        catalog = state_of(self._session).catalog()
+        catalog = session_state(self._session).catalog()
         return bool(
             catalog.lookupBuiltinOrTempFunction(name).isDefined()
             or catalog.lookupBuiltinOrTempTableFunction(name).isDefined()
         )
 
     def _session_view(self, parts: tuple[str, ...]) -> View | None:
-        catalog, jvm = state_of(self._session).catalog(), jvm_of(self._session)
+        catalog, jvm = session_state(self._session).catalog(), jvm_of(self._session)
         identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(parts[2], jvm.scala.Option.apply(parts[1]))
         if not catalog.tableExists(identifier):
             return None

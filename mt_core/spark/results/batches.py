@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame
 from pyspark.util import _create_local_socket
 
 from mt_core.errors import EngineError
-from mt_core.spark.catalogs.lookup import state_of, static
 from mt_core.spark.driver.jobs import scala_context
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.jvm_objects import session_state, static_member
 from mt_core.spark.results.limit import Window, limited_rows
 
 # What a wave should bring, so that neither the JVM nor a reader who is slow has more in hand.
@@ -103,7 +103,7 @@ class _Waves:
             return _Stream(served)
 
     def _serve(self, context: Any, size: int) -> Any:
-        run_job = static(self._frame.sparkSession, "org.apache.spark.api.python.PythonRDD.runJob")
+        run_job = static_member(self._frame.sparkSession, "org.apache.spark.api.python.PythonRDD.runJob")
         return run_job(scala_context(context), self._partitions, list(range(self._done, self._done + size)))
 
     def _give_settings(self, context: Any) -> None:
@@ -113,9 +113,9 @@ class _Waves:
         """
         if self._settings is None:
             session = self._frame.sparkSession
-            as_java = static(session, "scala.jdk.javaapi.CollectionConverters.asJava")
+            as_java = static_member(session, "scala.jdk.javaapi.CollectionConverters.asJava")
             # What getAllConfs returns does not change any more.
-            self._settings = as_java(state_of(session).conf().getAllConfs())
+            self._settings = as_java(session_state(session).conf().getAllConfs())
         scala_context(context).getLocalProperties().putAll(self._settings)
 
     def _next_size(self, context: Any) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from mt_core.spark.catalogs.lookup import active
+from mt_core.spark.jvm_objects import active_session
 
 _LOGICAL = frozenset({"GlobalLimit", "LocalLimit", "Offset"})
 _PHYSICAL = "CollectLimit"
@@ -60,7 +60,7 @@ def limited_rows(frame: DataFrame) -> tuple[Any, Window]:
     if name != _PHYSICAL or plan.limit() < 0:
         return jdf.toArrowBatchRdd(), Window()
     jvm: Any = frame.sparkSession._jvm
-    with active(frame.sparkSession):
+    with active_session(frame.sparkSession):
         firsts = jvm.org.apache.spark.sql.execution.LocalLimitExec(plan.limit(), plan.child())
         return jdf.toArrowBatchRdd(firsts), Window(skip=plan.offset(), left=plan.limit() - plan.offset())
 

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from mt_core.spark.catalogs.lookup import jvm_of, static
+from mt_core.spark.jvm_objects import jvm_of, static_member
 
 # More would take longer through a call than through a job.
 MOST = 1000
@@ -59,8 +59,8 @@ def _row_of_constants(session: SparkSession, project: Any) -> Any:
     """Return the row of a SELECT without FROM, which Spark's optimiser leaves to a job."""
     if project.child().nodeName() != "OneRowRelation" or not project.deterministic():
         return None
-    constant = static(session, f"{_PLANS}.Project")(project.projectList(), _one_row(session))
-    found = static(session, _TO_LOCAL).apply(constant)
+    constant = static_member(session, f"{_PLANS}.Project")(project.projectList(), _one_row(session))
+    found = static_member(session, _TO_LOCAL).apply(constant)
     return found.data() if found.nodeName() == "LocalRelation" else None
 
 
@@ -77,7 +77,7 @@ def _one_row(session: SparkSession) -> Any:
 def _batches(frame: DataFrame, rows: Any, schema: pa.Schema) -> Generator[pa.RecordBatch | None]:
     if rows is None:
         return
-    converters = static(frame.sparkSession, _CONVERTERS)
+    converters = static_member(frame.sparkSession, _CONVERTERS)
     # The zone is part of the schema only, of which Spark's messages say nothing.
     found = converters.toBatchIterator(rows.iterator(), frame._jdf.schema(), MOST, "UTC", True, False, None)
     yield pa.ipc.read_record_batch(pa.py_buffer(found.next()), schema)

@@ -10,9 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.errors import MtError, SqlSyntaxError, TableProtected, Unsupported
 from mt_core.model.table import Namespace, TableIdentifier, display_name
-from mt_core.spark.catalogs.lookup import active, jvm_of, state_of, static
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.queries.relations import each
+from mt_core.spark.jvm_objects import active_session, jvm_of, scala_items, session_state, static_member
 from mt_core.spark.queries.views import Names
 from mt_core.spark.statements.protected_statements import (
     HARMLESS,
@@ -60,14 +59,14 @@ def run_protected(session: SparkSession, text: str, tables: TableDirectory) -> D
     if words and words[0] in _READS and words[:2] != ["SHOW", "CREATE"]:
         # What PySpark does for a text without arguments, in one call in place of five.
         return DataFrame(session._jsparkSession.sql(text), session)
-    with active(session):
-        parser = state_of(session).sqlParser()
+    with active_session(session):
+        parser = session_state(session).sqlParser()
         plan = parser.parsePlan(text)
         _Check(session, parser, tables, " ".join(words)).plan(plan)
         if str(plan.productPrefix()) == "CompoundBody":
             return session.sql(text)
         frame: DataFrame = DataFrame(
-            static(session, "org.apache.spark.sql.classic.Dataset.ofRows")(session._jsparkSession, plan), session
+            static_member(session, "org.apache.spark.sql.classic.Dataset.ofRows")(session._jsparkSession, plan), session
         )
         return frame
 
@@ -115,14 +114,14 @@ class _Check:
 
     def _union(self, plan: Any) -> None:
         """FROM … INSERT … INSERT is a union of its inserts, one level deep; that of queries may be deep and changes nothing."""
-        for child in each(plan.children()):
+        for child in scala_items(plan.children()):
             if str(child.productPrefix()) != "Union":
                 self.plan(child)
 
     def _script(self, plan: Any) -> None:
         """BEGIN … END: each statement in it is looked at before the first one runs."""
         self._in_script = True
-        for node in (*each(plan.children()), *(handler.body() for handler in each(plan.handlers()))):
+        for node in (*scala_items(plan.children()), *(handler.body() for handler in scala_items(plan.handlers()))):
             self._in_a_script(node)
 
     def _in_a_script(self, node: Any) -> None:
@@ -132,7 +131,7 @@ class _Check:
             case "CompoundBody":
                 self._script(node)
             case _:
-                for child in each(node.children()):
+                for child in scala_items(node.children()):
                     self._in_a_script(child)
 
     def _use(self, plan: Any) -> None:
@@ -247,7 +246,7 @@ class _Check:
         return self._tables.first_of(found) if found else None
 
     def _is_temporary(self, parts: Sequence[str]) -> bool:
-        return len(parts) == 1 and bool(state_of(self._session).catalog().getTempView(parts[0]).isDefined())
+        return len(parts) == 1 and bool(session_state(self._session).catalog().getTempView(parts[0]).isDefined())
 
     def _parsed(self, text: str) -> tuple[str, ...]:
         return _parts(self._parser.parseMultipartIdentifier(text))
@@ -262,7 +261,7 @@ class _Check:
 
     def _arguments(self, plan: Any) -> Iterator[tuple[str, ...]]:
         """Yield the names that the arguments of a procedure may be."""
-        for argument in each(plan.args()):
+        for argument in scala_items(plan.args()):
             value = argument.value() if str(argument.productPrefix()) == "NamedArgumentExpression" else argument
             yield self._maybe_parsed(self._value(value, "CALL"))
 

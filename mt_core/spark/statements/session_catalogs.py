@@ -11,14 +11,15 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import SparkSession
 
 from mt_core.errors import DefinitionInvalid, Unsupported
-from mt_core.model.table import Namespace
+from mt_core.model.table import Namespace, sql_name
 from mt_core.rowset import Column
 from mt_core.sessions.ports import SessionContext, SessionState
-from mt_core.spark.catalogs.created_catalogs import SharedCatalogs
-from mt_core.spark.catalogs.lookup import ICEBERGS_OWN, active, java_items, jvm_of, sql_name, state_of
+from mt_core.spark.catalogs.catalog_sync import CatalogSync
+from mt_core.spark.catalogs.lookup import ICEBERG_INTERNAL
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.queries.relations import base_relations, each
+from mt_core.spark.jvm_objects import active_session, java_items, jvm_of, scala_items, session_state
+from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.results.types import result_columns
 from mt_core.spark.statements.sessions import SPARK_ZONE_KEY, SparkSessions
 from mt_core.sql.flink.catalog_options import configured_catalogs
@@ -32,7 +33,7 @@ _IN_MEMORY = {"type": "in-memory"}
 class SessionCatalogs:
     """Answers what needs a session and its catalogs, but no job. Raises EngineUnavailable; safe from any thread."""
 
-    def __init__(self, driver: SparkDriver, sessions: SparkSessions, shared: SharedCatalogs) -> None:
+    def __init__(self, driver: SparkDriver, sessions: SparkSessions, shared: CatalogSync) -> None:
         self._driver, self._sessions, self._shared = driver, sessions, shared
         self._lock = threading.Lock()
         self._configured: tuple[int, Mapping[str, Mapping[str, str]]] = (0, {})
@@ -45,19 +46,19 @@ class SessionCatalogs:
     def current(self, context: SessionContext) -> tuple[str, Namespace]:
         """Return the current catalog and namespace."""
         with self._in(context) as session:
-            manager = state_of(session).catalogManager()
+            manager = session_state(session).catalogManager()
             namespace = tuple(str(level) for level in manager.currentNamespace())
             return str(manager.currentCatalog().name()), namespace
 
     def state(self, context: SessionContext) -> SessionState:
         """Return the zone of the session's queries, and its temporary views and functions."""
         with self._in(context) as session:
-            catalog = state_of(session).catalog()
+            catalog = session_state(session).catalog()
             functions = catalog.listTemporaryFunctions()
             return SessionState(
                 zone=str(session.conf.get(SPARK_ZONE_KEY)),
-                relations=frozenset(str(name).lower() for name in each(catalog.getTempViewNames())),
-                functions=frozenset(str(name.funcName()).lower() for name in each(functions)),
+                relations=frozenset(str(name).lower() for name in scala_items(catalog.getTempViewNames())),
+                functions=frozenset(str(name.funcName()).lower() for name in scala_items(functions)),
             )
 
     def columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[Column]:
@@ -83,7 +84,7 @@ class SessionCatalogs:
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
         """Return the plan of a statement without running it; raises QueryFailed with line and position."""
         with self._in(context) as session:
-            state, execution = state_of(session), jvm_of(session).org.apache.spark.sql.execution
+            state, execution = session_state(session), jvm_of(session).org.apache.spark.sql.execution
             parsed = state.sqlParser().parsePlan(sql)
             if str(parsed.productPrefix()) == "UnresolvedExecuteImmediate":
                 # Spark would run its text in order to analyse it.
@@ -104,17 +105,17 @@ class SessionCatalogs:
     def open(self, name: str, settings: Mapping[str, str]) -> None:
         """Open a catalog in a session of its own; raises QueryFailed or EngineError if that is not possible."""
         session = self._driver.new_session()
-        with self._driver.translating(), active(session):
+        with self._driver.translating(), active_session(session):
             for key, value in settings.items():
                 session.conf.set(key, value)
-            plugin = state_of(session).catalogManager().catalog(name)
+            plugin = session_state(session).catalogManager().catalog(name)
             if str(plugin.getClass().getName()) == _ASKS_LATE:
                 plugin.listNamespaces()
 
     @contextmanager
     def _in(self, context: SessionContext) -> Iterator[SparkSession]:
         session = self._sessions.session(context)
-        with self._driver.translating(), active(session):
+        with self._driver.translating(), active_session(session):
             self._driver.added_jars.lend(session)
             yield session
 
@@ -125,7 +126,7 @@ class SessionCatalogs:
                 generation = self._driver.generation
                 # The configuration of Spark, not of its first session, which knows the shared catalogs too.
                 known = configured_catalogs(dict(self._driver.session.sparkContext.getConf().getAll()))
-                found = {name: options for name, options in known.items() if name not in ICEBERGS_OWN}
+                found = {name: options for name, options in known.items() if name not in ICEBERG_INTERNAL}
                 self._configured = generation, found
         return found
 

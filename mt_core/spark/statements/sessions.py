@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import QueryFailed
 from mt_core.sessions.ports import SessionContext
-from mt_core.spark.catalogs.created_catalogs import SharedCatalogs
+from mt_core.spark.catalogs.catalog_sync import CatalogSync
 from mt_core.spark.driver.conf import LARGE_VALUES
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.sql.flink.catalog_options import configured_catalogs
@@ -33,7 +33,7 @@ class _Entry:
 class SparkSessions:
     """Finds the Spark session of a gateway session, made when it is first needed and again after a lost JVM."""
 
-    def __init__(self, driver: SparkDriver, catalogs: SharedCatalogs) -> None:
+    def __init__(self, driver: SparkDriver, catalogs: CatalogSync) -> None:
         self._driver, self._catalogs = driver, catalogs
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
@@ -46,7 +46,7 @@ class SparkSessions:
         entry = self._entry(context.session_id)
         with entry.lock:
             with self._driver.translating():
-                self._catalogs.tell(entry.session, except_for=configured_catalogs(context.properties))
+                self._catalogs.apply(entry.session, except_for=configured_catalogs(context.properties))
             _apply(self._driver, entry, spark_settings(context.properties))
         return entry.session
 

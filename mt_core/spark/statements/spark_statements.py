@@ -11,7 +11,7 @@ from pyspark.sql import types as spark
 from mt_core.model.table import Namespace
 from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import ResultRows, SessionContext, SessionState, StatementEngine, StatementResult
-from mt_core.spark.catalogs.created_catalogs import CatalogSource, SharedCatalogs, no_catalogs
+from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, no_catalogs
 from mt_core.spark.driver.conf import INTERACTIVE_POOL
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.results.arrow import ResultForm
@@ -43,7 +43,7 @@ class SparkStatements(StatementEngine):
         tables: TableDirectory | None = None,
     ) -> None:
         self._tables = tables or NoTables()
-        self._driver, self._spools, shared = driver, spools or Spools(), SharedCatalogs(catalogs)
+        self._driver, self._spools, shared = driver, spools or Spools(), CatalogSync(catalogs)
         self._sessions = SparkSessions(driver, shared)
         self._catalogs = SessionCatalogs(driver, self._sessions, shared)
 

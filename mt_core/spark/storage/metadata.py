@@ -10,8 +10,9 @@ from uuid import uuid4
 from mt_core.errors import CommitConflict, CommitUnknown, EngineError
 from mt_core.model.partition import Scope
 from mt_core.model.table import TableIdentifier
-from mt_core.spark.catalogs.lookup import Catalogs, java_items, jvm_of, static
+from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
+from mt_core.spark.jvm_objects import java_items, jvm_of, static_member
 from mt_core.tables.ports import MetadataChange, Snapshot, StorageMetadata
 
 MAIN = "main"
@@ -38,7 +39,7 @@ class MetadataStore:
     def load(self, identifier: TableIdentifier) -> StorageMetadata:
         """Read the metadata; raises StorageMissing."""
         # A table object of its own for every reading: another reader's refresh must not move the base of this one.
-        operations = self._catalogs.load(identifier).operations()
+        operations = self._catalogs.load_table(identifier).operations()
         base = operations.current()
         properties, refs, main = base.properties(), base.refs(), base.currentSnapshot()
         branches = [str(name) for name in java_items(refs.keySet()) if str(name).startswith(BRANCH_PREFIX)]
@@ -104,7 +105,7 @@ class MetadataStore:
         return properties
 
     def _column_names(self, base: Any) -> tuple[str, ...]:
-        schema = static(self._catalogs.session, "org.apache.iceberg.SchemaParser.toJson")(base.schema())
+        schema = static_member(self._catalogs.session, "org.apache.iceberg.SchemaParser.toJson")(base.schema())
         return tuple(field["name"] for field in json.loads(schema)["fields"])
 
 

@@ -10,9 +10,10 @@ from typing import Any
 from mt_core.errors import CommitConflict, DefinitionInvalid, MtError, StorageMissing, TableExists
 from mt_core.model.table import Column, TableIdentifier, display_name
 from mt_core.spark.catalogs.columns import iceberg_schema, iceberg_type
-from mt_core.spark.catalogs.lookup import ALREADY_EXISTS, Catalogs, java_strings, jvm_of, telling
+from mt_core.spark.catalogs.lookup import ALREADY_EXISTS, Catalogs, translating
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
 from mt_core.spark.driver.file_systems import delete_folder
+from mt_core.spark.jvm_objects import java_strings, jvm_of
 from mt_core.spark.storage.metadata import CREATED, EPOCH, TABLE_ID
 from mt_core.tables.ports import StorageSpec
 
@@ -39,8 +40,8 @@ class StorageTables:
 
     def create(self, spec: StorageSpec) -> None:
         """Create the table; harmless if it is there with our id, TableExists if the name is somebody else's."""
-        core = self._catalogs.iceberg(spec.identifier.catalog)
-        name = self._catalogs.core_name(spec.identifier)
+        core = self._catalogs.iceberg_catalog(spec.identifier.catalog)
+        name = self._catalogs.iceberg_identifier(spec.identifier)
         if core.viewExists(name):
             raise TableExists(f"{spec.identifier} is a view; choose another name.")
         if not core.tableExists(name):
@@ -57,18 +58,20 @@ class StorageTables:
         """Remove the table if it is ours, and our files; harmless if they are gone."""
         folders = {location} if location else set()
         try:
-            table = self._catalogs.load(identifier)
+            table = self._catalogs.load_table(identifier)
         except StorageMissing:
             table = None
         if table is not None and table.properties().get(TABLE_ID) == table_id:
             folders.add(str(table.location()))
-            self._catalogs.iceberg(identifier.catalog).dropTable(self._catalogs.core_name(identifier), False)
+            self._catalogs.iceberg_catalog(identifier.catalog).dropTable(
+                self._catalogs.iceberg_identifier(identifier), False
+            )
         for folder in sorted(folders):
             self._delete_folder(identifier, table_id, folder)
 
     def add_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> None:
         """Append nullable columns; those that are there already stay. Raises CommitConflict."""
-        table = self._catalogs.load(identifier)
+        table = self._catalogs.load_table(identifier)
         schema, session = table.schema(), self._catalogs.session
         update, changed = table.updateSchema(), False
         for column in columns:
@@ -76,20 +79,20 @@ class StorageTables:
                 update.addColumn(column.name, iceberg_type(session, column), column.comment)
                 changed = True
         if changed:
-            with telling({_COMMIT_FAILED: lambda: _changed_meanwhile(identifier)}):
+            with translating({_COMMIT_FAILED: lambda: _changed_meanwhile(identifier)}):
                 update.commit()
 
     def set_properties(self, spec: StorageSpec, forgotten: Collection[str]) -> None:
         """Make the properties and the comment those of *spec*; raises CommitConflict, DefinitionInvalid for a lower format."""
         wanted = {key: value for key, value in _properties(spec).items() if key not in (TABLE_ID, EPOCH)}
-        update = self._catalogs.load(spec.identifier).updateProperties()
+        update = self._catalogs.load_table(spec.identifier).updateProperties()
         for key in {*forgotten, *([] if spec.comment else ["comment"])} - wanted.keys():
             update.remove(key)
         # The format is raised, never lowered: one that is not asked for stays as it is.
         for key, value in wanted.items():
             if key != _FORMAT or key in spec.properties:
                 update.set(key, value)
-        with telling({_COMMIT_FAILED: lambda: _changed_meanwhile(spec.identifier)}):
+        with translating({_COMMIT_FAILED: lambda: _changed_meanwhile(spec.identifier)}):
             update.commit()
 
     def _build(self, core: Any, name: Any, spec: StorageSpec) -> None:
@@ -110,13 +113,13 @@ class StorageTables:
         transaction.commitTransaction()
 
     def _adopt(self, spec: StorageSpec) -> None:
-        table = self._catalogs.load(spec.identifier)
+        table = self._catalogs.load_table(spec.identifier)
         owner = table.properties().get(TABLE_ID)
         if owner != spec.table_id:
             whose = "a table that is not a materialized table" if owner is None else "another materialized table"
             raise TableExists(f"The name {spec.identifier} is taken by {whose}; choose another one, or drop it.")
         if table.currentSnapshot() is None:
-            with telling({_COMMIT_FAILED: lambda: _changed_meanwhile(spec.identifier)}):
+            with translating({_COMMIT_FAILED: lambda: _changed_meanwhile(spec.identifier)}):
                 table.newAppend().set(CREATED, spec.table_id).commit()
 
     def _partitioning(self, schema: Any, spec: StorageSpec) -> Any:

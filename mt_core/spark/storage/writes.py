@@ -17,9 +17,10 @@ from mt_core.errors import EngineError, QueryFailed, RequestInvalid, SourcesChan
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.table import Column, TableIdentifier, quoted
 from mt_core.spark.catalogs.columns import spelled
-from mt_core.spark.catalogs.lookup import Catalogs, active
+from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.jvm_objects import active_session
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.source_versions import SourceVersions
 from mt_core.spark.storage.metadata import RUN_ID
@@ -59,7 +60,7 @@ class StagedWrites:
     def partition_values(self, query: Query, table: TableIdentifier, column: str) -> frozenset[str | None]:
         """Return the values of a partition column that the query gives now, and those that the table has."""
         session = self._contexts.session(query)
-        with self._driver.run_tagged(uuid4().hex, REFRESH_POOL, f"partitions of {table}"), active(session):
+        with self._driver.run_tagged(uuid4().hex, REFRESH_POOL, f"partitions of {table}"), active_session(session):
             name = quoted(column)
             given = session.sql(query.text).select(name).union(session.table(table.sql).select(name)).distinct()
             return frozenset(row[0] for row in given.collect())
@@ -68,7 +69,7 @@ class StagedWrites:
         # The settings of one refresh hold where it runs, not where its query is understood.
         settings = {**write.query.settings, **execution_settings(write.options)}
         session = self._contexts.session(replace(write.query, settings=settings))
-        with active(session):
+        with active_session(session):
             self._require_branch(write)
             self._overwrite(session, write)
             return self._found(write)
@@ -84,13 +85,13 @@ class StagedWrites:
         writer.overwrite(lit(True) if scope is None else scope)
 
     def _require_branch(self, write: Write) -> None:
-        if self._catalogs.load(write.table).refs().get(write.branch) is None:
+        if self._catalogs.load_table(write.table).refs().get(write.branch) is None:
             raise EngineError(
                 f"{write.table} has no branch {write.branch} any more: another owner took the table over."
             )
 
     def _found(self, write: Write) -> Staged:
-        table = self._catalogs.load(write.table)
+        table = self._catalogs.load_table(write.table)
         reference = table.refs().get(write.branch)
         snapshot = None if reference is None else table.snapshot(reference.snapshotId())
         summary = {} if snapshot is None else snapshot.summary()

@@ -9,7 +9,7 @@ import pytest
 from mt_core.errors import DefinitionInvalid, IllegalStatus
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.table import MaterializedTable, TableIdentifier
-from mt_core.tables.created_catalogs import SharedCatalogs
+from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.memory_registry import MemoryRegistry
 from mt_core.testing.registry_facts import a_table
@@ -24,8 +24,8 @@ def registry() -> MemoryRegistry:
 
 
 @pytest.fixture
-def catalogs(registry: MemoryRegistry) -> SharedCatalogs:
-    return SharedCatalogs(registry, reserved=("lake",))
+def catalogs(registry: MemoryRegistry) -> CreatedCatalogs:
+    return CreatedCatalogs(registry, reserved=("lake",))
 
 
 def reading(query: str, **changes: Any) -> MaterializedTable:
@@ -34,7 +34,7 @@ def reading(query: str, **changes: Any) -> MaterializedTable:
 
 
 def test_a_created_catalog_is_there_for_the_next_process_too(
-    registry: MemoryRegistry, catalogs: SharedCatalogs
+    registry: MemoryRegistry, catalogs: CreatedCatalogs
 ) -> None:
     before = catalogs.settings()
 
@@ -43,10 +43,10 @@ def test_a_created_catalog_is_there_for_the_next_process_too(
     assert (before, catalogs.get("archive"), catalogs.get("nobody")) == ({}, ARCHIVE, None)
     assert catalogs.settings()["archive"]["spark.sql.catalog.archive.token"] == "t"
     assert catalogs.settings() is catalogs.settings()
-    assert SharedCatalogs(registry).settings() == catalogs.settings()
+    assert CreatedCatalogs(registry).settings() == catalogs.settings()
 
 
-def test_a_name_can_be_taken_once_and_none_of_the_configuration(catalogs: SharedCatalogs) -> None:
+def test_a_name_can_be_taken_once_and_none_of_the_configuration(catalogs: CreatedCatalogs) -> None:
     catalogs.create(ARCHIVE)
 
     with pytest.raises(DefinitionInvalid, match="Catalog archive exists already"):
@@ -59,7 +59,7 @@ def test_a_name_can_be_taken_once_and_none_of_the_configuration(catalogs: Shared
     assert catalogs.get("archive") == ARCHIVE
 
 
-def test_a_catalog_is_altered_unless_somebody_else_did(catalogs: SharedCatalogs) -> None:
+def test_a_catalog_is_altered_unless_somebody_else_did(catalogs: CreatedCatalogs) -> None:
     catalogs.create(ARCHIVE)
     altered = replace(ARCHIVE, comment="old")
 
@@ -71,12 +71,12 @@ def test_a_catalog_is_altered_unless_somebody_else_did(catalogs: SharedCatalogs)
 
 
 def test_the_configuration_hides_a_catalog_of_its_name_and_leaves_it_in_the_registry(registry: MemoryRegistry) -> None:
-    SharedCatalogs(registry).create(ARCHIVE)
+    CreatedCatalogs(registry).create(ARCHIVE)
 
-    hiding = SharedCatalogs(registry, reserved=("archive",))
+    hiding = CreatedCatalogs(registry, reserved=("archive",))
 
     assert (hiding.get("archive"), hiding.settings()) == (None, {})
-    assert SharedCatalogs(registry).get("archive") == ARCHIVE
+    assert CreatedCatalogs(registry).get("archive") == ARCHIVE
 
 
 def test_a_catalog_that_this_release_does_not_understand_leaves_the_others_alone(registry: MemoryRegistry) -> None:
@@ -84,7 +84,7 @@ def test_a_catalog_that_this_release_does_not_understand_leaves_the_others_alone
         transaction.put_catalog(ARCHIVE)
         transaction.put_catalog(CreatedCatalog(name="later", options={"type": "quantum"}))
 
-    catalogs = SharedCatalogs(registry)
+    catalogs = CreatedCatalogs(registry)
 
     assert list(catalogs.settings()) == ["archive"]
     assert catalogs.get("later") is not None
@@ -100,7 +100,7 @@ def test_a_catalog_that_this_release_does_not_understand_leaves_the_others_alone
     ],
 )
 def test_a_catalog_that_a_materialized_table_needs_is_not_dropped(
-    registry: MemoryRegistry, catalogs: SharedCatalogs, table: MaterializedTable, use: str
+    registry: MemoryRegistry, catalogs: CreatedCatalogs, table: MaterializedTable, use: str
 ) -> None:
     catalogs.create(ARCHIVE)
     insert_tables(registry, table)
@@ -119,7 +119,7 @@ def test_a_catalog_that_a_materialized_table_needs_is_not_dropped(
     ],
 )
 def test_a_catalog_is_dropped_when_no_table_needs_it(
-    registry: MemoryRegistry, catalogs: SharedCatalogs, table: MaterializedTable
+    registry: MemoryRegistry, catalogs: CreatedCatalogs, table: MaterializedTable
 ) -> None:
     catalogs.create(ARCHIVE)
     insert_tables(registry, table)

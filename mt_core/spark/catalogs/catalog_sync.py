@@ -1,0 +1,71 @@
+"""Catalog sync: gives each Spark session the catalogs that statements created, and each later change of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import SparkSession
+
+from mt_core.spark.driver.conf import CATALOG
+from mt_core.spark.jvm_objects import active_session, session_state
+
+Settings = Mapping[str, Mapping[str, str]]
+CatalogSource = Callable[[], Settings]
+"""Returns Spark's settings of each created catalog by its name: the same object until one changes. Safe from any thread."""
+
+_NONE: Settings = {}
+
+
+def no_catalogs() -> Settings:
+    """A source without catalogs."""
+    return _NONE
+
+
+class CatalogSync:
+    """Applies the catalogs of a source to sessions. Raises Spark's own errors; safe from any thread."""
+
+    def __init__(self, source: CatalogSource) -> None:
+        self._source = source
+        self._lock = threading.Lock()
+        # By session: the session that follows a lost JVM is another one, without any of these catalogs.
+        self._applied: WeakKeyDictionary[SparkSession, Settings] = WeakKeyDictionary()
+
+    def settings(self) -> dict[str, str]:
+        """Return the settings of all created catalogs together."""
+        return {key: value for settings in self._source().values() for key, value in settings.items()}
+
+    def apply(self, session: SparkSession, *, except_for: Collection[str] = ()) -> SparkSession:
+        """Return *session* with the created catalogs, except those of names that the session sets itself."""
+        wanted = self._source()
+        if self._applied.get(session, _NONE) is wanted:
+            return session
+        with self._lock:
+            if any(name in wanted for name in except_for):
+                wanted = {name: settings for name, settings in wanted.items() if name not in except_for}
+            applied = self._applied.get(session, _NONE)
+            for name in {**applied, **wanted}:
+                if applied.get(name) == wanted.get(name):
+                    continue
+                if name in applied:
+                    _remove(session, name, applied[name])
+                for key, value in wanted.get(name, {}).items():
+                    session.conf.set(key, value)
+            self._applied[session] = wanted
+        return session
+
+
+def _remove(session: SparkSession, name: str, settings: Mapping[str, str]) -> None:
+    with active_session(session):
+        manager: Any = session_state(session).catalogManager()
+        # Spark caches each catalog plug-in at first use and has no call that removes one.
+        field = manager.getClass().getDeclaredField("catalogs")
+        field.setAccessible(True)
+        plugins = field.get(manager)
+        if plugins.contains(name) and manager.currentCatalog().name() == name:
+            manager.setCurrentCatalog(CATALOG)
+        plugins.remove(name)
+        for key in settings:
+            session.conf.unset(key)

@@ -9,7 +9,10 @@ from typing import Any
 from airflow.timetables.base import Timetable
 
 from freshtable_airflow.errors import DefinitionBroken
-from freshtable_airflow.timetable import CronTimetable, GridTimetable
+from freshtable_airflow.grid import FIRST_MONDAY
+from freshtable_airflow.timetable import GridTimetable
+
+SCHEDULE_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -57,14 +60,23 @@ class Workflow:
 
 
 def _timetable(body: Mapping[str, Any]) -> Timetable:
+    """Return the timetable of the served grid; gateways of the release before had none in `schedule`, but in `freshness`."""
     schedule = body["schedule"]
-    zone, since = _text(body, "zone"), _text(body, "since")
-    if schedule["kind"] == "cron":
-        return CronTimetable(schedule["cron"], timezone=zone, since=since)
-    if schedule["kind"] == "grid":
-        return GridTimetable(schedule["amount"], schedule["unit"], timezone=zone, since=since)
-    raise DefinitionBroken(
-        f"schedule: the kind '{schedule['kind']}' is not known; a newer freshtable-airflow may know it."
+    version = schedule.get("version", 1)
+    if version not in (1, SCHEDULE_VERSION):
+        raise DefinitionBroken(
+            f"schedule: version {version} is not known; a newer freshtable-airflow reads it: upgrade the package in Airflow "
+            "and restart its components."
+        )
+    if version == SCHEDULE_VERSION and schedule["anchor"] != FIRST_MONDAY.isoformat():
+        raise DefinitionBroken(f"schedule: the anchor {schedule['anchor']} is not {FIRST_MONDAY}.")
+    grid = body["freshness"] if version == 1 else schedule
+    return GridTimetable(
+        grid["amount"],
+        grid["unit"],
+        timezone=_text(body if version == 1 else schedule, "zone"),
+        since=_text(body, "since"),
+        cron=str(schedule.get("cron") or ""),
     )
 
 

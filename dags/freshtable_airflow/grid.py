@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, timezone
@@ -23,14 +22,6 @@ FIRST_INSTANT = seconds_of(datetime(1970, 1, 5, tzinfo=timezone.utc))
 DAY_S = 86_400
 LONGEST_S = 36_500 * DAY_S
 UNIT_SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3_600, "DAY": DAY_S, "WEEK": 7 * DAY_S}
-
-# The crons that say an interval, with the unit of it; in all others nobody promised a grid.
-_CRONS = (
-    (re.compile(r"\*(?:/(\d+))? \* \* \* \*"), 60),
-    (re.compile(r"0 \*(?:/(\d+))? \* \* \*"), 3_600),
-    (re.compile(r"0 0 \* \* \*()"), DAY_S),
-    (re.compile(r"0 0 \* \* 1()"), 7 * DAY_S),
-)
 
 
 class Grid(ABC):
@@ -53,26 +44,10 @@ def grid_of(amount: int, unit: str, zone: str) -> Grid:
         raise ValueError(
             f"An interval of {amount!r} {unit} has no grid; use a whole number from 1 second to 36500 days."
         )
-    return _grid_of_seconds(amount * UNIT_SECONDS[unit], zone)
-
-
-def grid_of_cron(cron: str, zone: str) -> Grid | None:
-    """Return the grid of the interval that *cron* says, or None for a cron that says no interval."""
-    for pattern, unit_s in _CRONS:
-        found = pattern.fullmatch(cron.strip())
-        step_s = int(found[1] or 1) * unit_s if found else 0
-        if step_s and (step_s >= DAY_S or _cron_can_say(step_s)):
-            return _grid_of_seconds(step_s, zone)
-    return None
-
-
-def _grid_of_seconds(seconds: int, zone: str) -> Grid:
-    named = zone_named(zone)
+    seconds, named = amount * UNIT_SECONDS[unit], zone_named(zone)
     if seconds % DAY_S == 0:
         return _CalendarGrid(seconds // DAY_S, named)
-    if _cron_can_say(seconds):
-        return _WallClockGrid(seconds, named)
-    return _ElapsedGrid(seconds)
+    return _WallClockGrid(seconds, named) if _cron_can_say(seconds) else _ElapsedGrid(seconds)
 
 
 def _cron_can_say(seconds: int) -> bool:

@@ -65,16 +65,31 @@ def refusal_with_facts(status: int, code: str, text: str) -> Answer:
     )
 
 
-def definition(identifier: str, **changes: Any) -> dict[str, Any]:
-    """Return a workflow definition as the gateway serves it."""
+def definition(
+    identifier: str,
+    *,
+    every: tuple[int, str] = (1, "DAY"),
+    cron: str = "0 0 * * *",
+    zone: str = "Europe/Berlin",
+    **changes: Any,
+) -> dict[str, Any]:
+    """Return a workflow definition as the gateway serves it; *cron* "" is an interval that cron cannot say."""
+    amount, unit = every
     return {
         "name": f"mt__{identifier}",
         "workflow_id": str(uuid.uuid5(uuid.NAMESPACE_DNS, identifier)),
         "identifier": identifier,
         "description": f"Refreshes {identifier}.",
-        "schedule": {"kind": "cron", "cron": "0 0 * * *"},
-        "freshness": {"amount": 1, "unit": "DAY"},
-        "zone": "Europe/Berlin",
+        "schedule": {
+            "version": 2,
+            "amount": amount,
+            "unit": unit,
+            "anchor": "1970-01-05",
+            "zone": zone,
+            **({"kind": "cron", "cron": cron} if cron else {"kind": "grid"}),
+        },
+        "freshness": {"amount": amount, "unit": unit},
+        "zone": zone,
         "since": "2026-11-01T12:00:00+00:00",
         "paused": False,
         "init_config": {"table.local-time-zone": "Europe/Berlin"},

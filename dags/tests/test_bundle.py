@@ -92,7 +92,7 @@ def test_a_change_touches_the_file_of_its_shard_only(stub: StubGateway) -> None:
     found = bundle(gateway=stub.url)
     found.initialize()
     before = times(found)
-    stub.definitions[0] = definition("lake.a", schedule={"kind": "grid", "amount": 90, "unit": "MINUTE"})
+    stub.definitions[0] = definition("lake.a", every=(90, "MINUTE"), cron="")
 
     found.refresh()
 

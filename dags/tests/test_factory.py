@@ -19,11 +19,14 @@ from freshtable_airflow.operator import RefreshMaterializedTableOperator
 from freshtable_airflow.shard import Shard
 
 SETTINGS = DagSettings()
+SCHEDULE = definition("lake.sales.daily")["schedule"]
+GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 BROKEN = [
     definition("lake.bad.zone", zone="Europe/Atlantis"),
-    definition("lake.bad.grid", schedule={"kind": "grid", "amount": 0, "unit": "MINUTE"}),
-    definition("lake.bad.cron", schedule={"kind": "cron", "cron": "no cron"}),
-    definition("lake.bad.kind", schedule={"kind": "sundial"}),
+    definition("lake.bad.grid", every=(0, "MINUTE"), cron=""),
+    definition("lake.bad.unit", every=(1, "FORTNIGHT")),
+    definition("lake.bad.version", schedule=SCHEDULE | {"version": 3}),
+    definition("lake.bad.anchor", schedule=SCHEDULE | {"anchor": "1970-01-01"}),
     definition("lake.bad.since", since="yesterday"),
     definition("lake.bad.name", name="mt__lake bad name"),
     {key: value for key, value in definition("lake.bad.nothing").items() if key != "schedule"},
@@ -81,11 +84,22 @@ def test_a_statement_cannot_end_the_block_in_which_it_is_shown() -> None:
 
 
 def test_a_dag_is_the_same_at_every_parse() -> None:
-    served = definition("lake.sales.daily", schedule={"kind": "grid", "amount": 90, "unit": "MINUTE"})
+    served = definition("lake.sales.daily", every=(90, "MINUTE"), cron="")
 
     first, second = (DagSerialization.to_dict(dag_of(served, SETTINGS)) for _ in range(2))
 
     assert first == second
+
+
+def test_a_gateway_of_the_release_before_serves_the_same_dags() -> None:
+    former, present = (
+        json.loads((GOLDEN / f"shard_schedules_v{version}.json").read_text())["workflows"] for version in (1, 2)
+    )
+
+    dags = [DagSerialization.to_dict(dag_of(body, SETTINGS)) for body in former]
+
+    assert dags == [DagSerialization.to_dict(dag_of(body, SETTINGS)) for body in present]
+    assert len(dags) == 5
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda body: body["identifier"])

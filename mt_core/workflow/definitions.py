@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -19,36 +19,19 @@ SHARDS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkflowDefinition:
-    """A workflow as its scheduler has to run it. `token` is that of the last operation that changed it, and `name` is what the
-    scheduler calls it, where that is not the workflow id."""
+class WorkflowDefinition(CreatePeriodicRefreshWorkflow):
+    """A workflow as its scheduler has to run it: the one that was to be created, changed by every operation since.
 
-    workflow_id: str
-    identifier: str
-    description: str
-    schedule: Schedule
-    paused: bool = False
-    init_config: Mapping[str, str] = field(default_factory=dict)
-    execution_config: Mapping[str, str] = field(default_factory=dict)
-    dynamic_options: Mapping[str, str] = field(default_factory=dict)
-    token: int = 0
+    `token` is that of the last operation, and `name` is what the scheduler calls the workflow where that is not its id.
+    """
+
     name: str = ""
 
     @classmethod
     def of(cls, workflow: CreatePeriodicRefreshWorkflow, *, name: str = "") -> WorkflowDefinition:
         """Return the definition of a workflow that is to be created; *name* is what the scheduler calls it."""
-        return cls(
-            workflow_id=workflow.workflow_id,
-            identifier=workflow.identifier,
-            description=workflow.description,
-            schedule=workflow.schedule,
-            paused=workflow.paused,
-            init_config=workflow.init_config,
-            execution_config=workflow.execution_config,
-            dynamic_options=workflow.dynamic_options,
-            token=workflow.token,
-            name=name,
-        )
+        facts = {each.name: getattr(workflow, each.name) for each in fields(CreatePeriodicRefreshWorkflow)}
+        return cls(**facts, name=name)
 
     def check_token(self, token: int, verb: str) -> None:
         """Raise WorkflowError for an operation, said as "cannot be *verb*", that is older than the last change."""

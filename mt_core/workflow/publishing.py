@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from mt_core.model.freshness import cron_of
+from mt_core.model.freshness import FIRST_MONDAY, cron_of
 from mt_core.secrets import is_secret
 from mt_core.workflow.definitions import SHARDS, WorkflowDefinition
 from mt_core.workflow.operations import Schedule
 
 PUBLISHED_VERSION = 1
+SCHEDULE_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +26,20 @@ class PublishedShard:
 
 
 def schedule_json(schedule: Schedule) -> dict[str, Any]:
-    """Return *schedule* as cron where cron can say it, else as a grid of so many units."""
-    cron = cron_of(schedule.freshness)
-    if cron is not None:
-        return {"kind": "cron", "cron": cron}
-    return {"kind": "grid", "amount": schedule.freshness.amount, "unit": str(schedule.freshness.unit)}
+    """Return the grid of *schedule*, with its cron, which is a label for people, where the interval has one.
+
+    Packages that read schedules of version 1, which had no `version`, find what they read there: the `kind`, and by it either
+    the `cron` or `amount` and `unit`.
+    """
+    freshness, cron = schedule.freshness, cron_of(schedule.freshness)
+    return {
+        "version": SCHEDULE_VERSION,
+        "amount": freshness.amount,
+        "unit": str(freshness.unit),
+        "anchor": FIRST_MONDAY.isoformat(),
+        "zone": schedule.zone,
+        **({"kind": "cron", "cron": cron} if cron is not None else {"kind": "grid"}),
+    }
 
 
 def workflow_json(definition: WorkflowDefinition, *, text: str = "", details_url: str = "") -> dict[str, Any]:

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from mt_core.clock import Clock
 from mt_core.errors import WorkflowError
+from mt_core.model.freshness import cron_of
 from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition, shard_of
-from mt_core.workflow.publishing import schedule_json
 from scheduler_plugins.airflow.dags import Dag, Dags
 from scheduler_plugins.airflow.names import anchor_of
 from scheduler_plugins.airflow.settings import PREFIX, PUBLISH_TIMEOUT, AirflowSettings
@@ -27,7 +27,9 @@ FOLLOW_UP = timedelta(seconds=35)
 FOLLOW_UPS_AT_ONCE = 2
 FOLLOW_UPS_EVERY = timedelta(seconds=10)
 _LONGEST_DOC = 600
-# What freshtable-airflow writes into the description of an anchor; older ones do not.
+# What freshtable-airflow writes into the description of an anchor; older ones do not. Of what REST shows of a DAG only its
+# description, its tags and its timetable's text are as new as the last parse (params come with the serialized DAG, which lags
+# by up to 30 s), and a tag that changed with each table would stand in the filter of Airflow's list.
 _STATE = re.compile(r"State: (\w{16,})")
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -152,8 +154,7 @@ class Publisher:
 
 
 def is_on(dag: Dag, definition: WorkflowDefinition) -> bool:
-    """Whether *dag* has the schedule of *definition*: interval, zone, and since when it counts, which is shown in seconds."""
-    schedule = schedule_json(definition.schedule)
-    interval = schedule["cron"] if schedule["kind"] == "cron" else f"{schedule['amount']} {schedule['unit']} "
-    parts = (interval, f"({definition.schedule.zone})", f"{definition.schedule.since:%Y-%m-%dT%H:%M:%S}")
-    return all(part in dag.summary for part in parts)
+    """Whether *dag* has the schedule of *definition*, by the text that freshtable-airflow gives it: REST has no other field."""
+    schedule = definition.schedule
+    interval = cron_of(schedule.freshness) or f"every {schedule.freshness.amount} {schedule.freshness.unit}"
+    return dag.summary == f"{interval} ({schedule.zone}) since {schedule.since.isoformat(timespec='seconds')}"

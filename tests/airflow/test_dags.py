@@ -57,8 +57,7 @@ def test_a_definition_becomes_a_dag_with_its_schedule_and_documentation(
     airflow: AirflowStack, gateway: StubGateway
 ) -> None:
     since = now()
-    grid = {"kind": "grid", "amount": 90, "unit": "MINUTE"}
-    publish(airflow, gateway, definition("lake.shown", schedule=grid, zone="UTC", since=since))
+    publish(airflow, gateway, definition("lake.shown", every=(90, "MINUTE"), cron="", zone="UTC", since=since))
 
     dag = airflow.rest.wait(lambda: airflow.rest.dag("mt__lake.shown"), SOON_S)
     details = airflow.rest.get("/dags/mt__lake.shown/details")
@@ -79,7 +78,7 @@ def test_a_change_of_the_schedule_is_seen_and_a_broken_definition_hides_no_other
     since = now()
     publish(airflow, gateway, definition("lake.changed", since=since))
     airflow.rest.wait(lambda: airflow.rest.dag("mt__lake.changed"), SOON_S)
-    changed = definition("lake.changed", since=since, schedule={"kind": "cron", "cron": "0 */6 * * *"})
+    changed = definition("lake.changed", since=since, every=(6, "HOUR"), cron="0 */6 * * *")
     broken = definition("lake.broken", workflow_id=changed["workflow_id"], zone=BROKEN_ZONE)
     anchor = f"mt__shard_{shard_of(changed):02d}"
 

@@ -81,7 +81,15 @@ def test_a_shard_has_all_that_a_dag_needs(world: ManagerWorld, airflow: httpx.Cl
                 "workflow_id": table_id,
                 "identifier": "lake.default.daily",
                 "description": "Refresh materialized table lake.default.daily every 1 day",
-                "schedule": {"kind": "cron", "cron": "0 0 * * *"},
+                "schedule": {
+                    "version": 2,
+                    "amount": 1,
+                    "unit": "DAY",
+                    "anchor": "1970-01-05",
+                    "zone": "Europe/Berlin",
+                    "kind": "cron",
+                    "cron": "0 0 * * *",
+                },
                 "freshness": {"amount": 1, "unit": "DAY"},
                 "zone": "Europe/Berlin",
                 "since": "2026-03-01T00:00:00+00:00",
@@ -106,15 +114,6 @@ def test_no_secret_of_a_table_is_published(world: ManagerWorld, airflow: httpx.C
     assert "COMMENT 'from jdbc:x://u:***@h'" in answer.json()["workflows"][0]["definition"]
     assert "hunter2" not in answer.text
     assert answer.json()["workflows"][0]["dynamic_options"] == {"write.format.default": "orc"}
-
-
-def test_a_schedule_that_cron_cannot_say_is_a_grid(world: ManagerWorld, airflow: httpx.Client) -> None:
-    schedule = replace(definition(world).schedule, freshness=Freshness(90, "MINUTE"))
-    path = publish(world, schedule=schedule)
-
-    [workflow] = airflow.get(path).json()["workflows"]
-
-    assert workflow["schedule"] == {"kind": "grid", "amount": 90, "unit": "MINUTE"}
 
 
 def test_who_has_the_shard_already_is_sent_nothing_until_it_changes(world: ManagerWorld, airflow: httpx.Client) -> None:

@@ -164,7 +164,17 @@ PUBLISHED_WORKFLOW = fields(
         "workflow_id": TEXT,
         "identifier": TEXT,
         "description": TEXT,
-        "schedule": fields({"kind": one_of("cron", "grid")}, {"cron": TEXT, "amount": NUMBER, "unit": TEXT}),
+        "schedule": fields(
+            {
+                "version": NUMBER,
+                "amount": NUMBER,
+                "unit": TEXT,
+                "anchor": {"type": "string", "format": "date"},
+                "zone": TEXT,
+                "kind": one_of("cron", "grid"),
+            },
+            {"cron": TEXT},
+        ),
         "freshness": fields({"amount": NUMBER, "unit": TEXT}),
         "zone": TEXT,
         "since": {"type": "string", "format": "date-time"},

@@ -1,0 +1,62 @@
+"""The served JSON of workflows, byte for byte, and what readers of the version before still find in it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mt_core.model.freshness import Freshness
+from mt_core.workflow.definitions import WorkflowDefinition
+from mt_core.workflow.operations import Schedule
+from mt_core.workflow.publishing import published_shard, workflow_json
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+SINCE = datetime(2026, 3, 1, 12, 30, 15, 123456, tzinfo=UTC)
+
+
+def workflow(name: str, amount: int, unit: str, *, paused: bool = False) -> dict[str, Any]:
+    identifier = f"lake.sales.{name}"
+    schedule = Schedule(freshness=Freshness(amount, unit), zone="Europe/Berlin", since=SINCE)
+    definition = WorkflowDefinition(
+        workflow_id=f"00000000-0000-0000-0000-00000000000{len(name)}",
+        identifier=identifier,
+        description=schedule.description(identifier),
+        schedule=schedule,
+        name=f"mt__{identifier}",
+        init_config={"table.local-time-zone": "Europe/Berlin"},
+        dynamic_options={"write.format.default": "orc"},
+        paused=paused,
+        token=3,
+    )
+    url = f"http://gateway/v3/workflows/airflow/{definition.workflow_id}"
+    return workflow_json(definition, text=f"CREATE MATERIALIZED TABLE {identifier} AS SELECT 1", details_url=url)
+
+
+def shard() -> dict[str, Any]:
+    workflows = [
+        workflow("daily", 1, "DAY"),
+        workflow("hourly", 24, "HOUR", paused=True),
+        workflow("quarterly", 15, "MINUTE"),
+        workflow("weekly_a", 1, "WEEK"),
+        workflow("odd", 90, "MINUTE"),
+    ]
+    return published_shard("airflow", 3, workflows, state="5f0c1d2e3f4a5b6c").body
+
+
+def has_all_of(body: Any, former: Any) -> bool:
+    """Whether *body* has every field of *former*, with the same value, at any depth."""
+    if isinstance(former, dict):
+        return all(key in body and has_all_of(body[key], value) for key, value in former.items())
+    if isinstance(former, list):
+        return len(body) == len(former) and all(map(has_all_of, body, former))
+    return bool(body == former)
+
+
+def test_a_served_shard_is_golden() -> None:
+    assert shard() == json.loads((GOLDEN / "shard_schedules_v2.json").read_text())
+
+
+def test_a_reader_of_schedules_of_version_1_finds_all_that_it_found_before() -> None:
+    assert has_all_of(shard(), json.loads((GOLDEN / "shard_schedules_v1.json").read_text()))

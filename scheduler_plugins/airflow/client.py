@@ -1,4 +1,4 @@
-"""HTTP to Airflow's public REST API: login, repeats that are safe, and errors that say what to do."""
+"""HTTP to Airflow's public REST API: login, safe repeats, and errors that name the way out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONFLICT = 409
 SERVER_ERROR = 500
 INVALID_TOKEN = "Invalid JWT token"
 DATABASE_ERROR = "Database error"
-# Waits between the tries of a call, in seconds; each call may be repeated, because all we ask for is idempotent.
+# Waits between the tries of a call, in seconds; each call may be repeated, because all of ours are idempotent.
 PAUSES_S = (0.2, 0.8)
 _GATEWAY_ERRORS = frozenset({502, 503, 504})
 _LONGEST_DETAIL = 500
@@ -35,29 +35,25 @@ T = TypeVar("T")
 
 
 class AirflowAway(WorkflowError):
-    """Airflow answers, but cannot do it just now."""
+    """Airflow does not answer, or answers that it cannot do it just now; it does not refuse."""
 
 
 class AirflowClient:
     """Calls of one Airflow as one user; safe from any thread. After `close` every call fails."""
 
     def __init__(self, settings: AirflowSettings, clock: Clock) -> None:
-        self._settings, self._clock = settings, clock
+        self.endpoint, self._settings, self._clock = settings.endpoint, settings, clock
         self._login = threading.Lock()
         self._token = settings.token
         self.closed = threading.Event()
         self._http = httpx.Client(timeout=settings.request_timeout_s, verify=_tls(settings), trust_env=False)
-
-    @property
-    def endpoint(self) -> str:
-        return self._settings.endpoint
 
     def close(self) -> None:
         self.closed.set()
         self._http.close()
 
     def get(self, path: str, params: Mapping[str, Any] | None = None, *, accept: Collection[int] = (OK,)) -> Answer:
-        """Return the answer of GET, whose status is one of *accept*; raises WorkflowError for any other, and for none."""
+        """Return the answer of GET, whose status is one of *accept*; raises WorkflowError for any other status or no answer."""
         return self.call("GET", path, accept=accept, params=params)
 
     def call(self, method: str, path: str, *, accept: Collection[int], **request: Any) -> Answer:
@@ -80,14 +76,14 @@ class AirflowClient:
         raise AssertionError("the last try returns or raises")
 
     def pause(self, seconds: float) -> None:
-        """Wait a little; raises WorkflowError when the scheduler is closed meanwhile."""
+        """Wait so many seconds; raises WorkflowError if the scheduler is closed meanwhile."""
         if self._clock.wait_until(self._clock.now() + timedelta(seconds=seconds), self.closed):
             raise WorkflowError(
                 "The Airflow scheduler was closed while it waited for Airflow; start the gateway again."
             )
 
     def read(self, answer: Answer, shape: Callable[[Any], T]) -> T:
-        """Return what *shape* makes of an answer's JSON; raises WorkflowError where something else than Airflow answered."""
+        """Return what *shape* makes of an answer's JSON; raises WorkflowError for an answer that is not Airflow's."""
         try:
             body = answer.json()
         except ValueError as cause:
@@ -100,35 +96,36 @@ class AirflowClient:
     # ----------------------------------------------------------------------------------------------------------- login
 
     def _send(self, method: str, path: str, **request: Any) -> Answer:
-        """Send a request with our token, and once more with a new one when it is no longer good."""
+        """Send a request with our token, and once more with a new one if Airflow no longer accepts it."""
         token = self._token or self._new_token("")
-        answer = self._http.request(method, self.endpoint + path, headers=_bearer(token), **request)
-        if _needs_login(answer) and self._settings.user_name:
-            answer = self._http.request(
-                method, self.endpoint + path, headers=_bearer(self._new_token(token)), **request
-            )
+        for is_last in (False, True):
+            headers = {"Authorization": f"Bearer {token}"}
+            answer = self._http.request(method, self.endpoint + path, headers=headers, **request)
+            is_invalid = answer.status_code == FORBIDDEN and detail_of(answer) == INVALID_TOKEN
+            if is_last or not (is_invalid or answer.status_code == UNAUTHORIZED) or not self._settings.user_name:
+                break
+            token = self._new_token(token)
         return answer
 
     def _new_token(self, old: str) -> str:
-        """Log in, unless another thread has done so since *old* was found to be of no use."""
+        """Log in, unless another thread has replaced *old* already."""
         with self._login:
             if self._token == old:
-                self._token = self._logged_in()
+                credentials = {"username": self._settings.user_name, "password": self._settings.password}
+                answer = self._http.post(f"{self.endpoint}/auth/token", json=credentials)
+                if _is_passing(answer):
+                    message = f"the login was answered {answer.status_code}"
+                    raise httpx.TransportError(message, request=answer.request)
+                if answer.status_code != CREATED:
+                    raise self._refused(answer, "POST /auth/token")
+                self._token = self.read(answer, lambda body: str(body["access_token"]))
             return self._token
-
-    def _logged_in(self) -> str:
-        credentials = {"username": self._settings.user_name, "password": self._settings.password}
-        answer = self._http.post(f"{self.endpoint}/auth/token", json=credentials)
-        if _is_passing(answer) or answer.status_code in _GATEWAY_ERRORS:
-            raise httpx.TransportError(f"the login was answered {answer.status_code}", request=answer.request)
-        if answer.status_code != CREATED:
-            raise self._refused(answer, "POST /auth/token")
-        return self.read(answer, lambda body: str(body["access_token"]))
 
     # ---------------------------------------------------------------------------------------------------------- errors
 
     def _unreachable(self, cause: Exception) -> WorkflowError:
-        return WorkflowError(
+        kind = AirflowAway if isinstance(cause, httpx.TransportError) else WorkflowError
+        return kind(
             f"Airflow at {self.endpoint} cannot be reached ({type(cause).__name__}: {cause}); see that its api-server runs "
             f"there, or correct {PREFIX}endpoint."
         )
@@ -155,11 +152,6 @@ class AirflowClient:
         return AirflowAway(text) if _is_passing(answer) else WorkflowError(text)
 
 
-def is_away(error: WorkflowError) -> bool:
-    """Whether *error* says that there is no Airflow to talk to just now, rather than that it refuses."""
-    return isinstance(error, AirflowAway) or isinstance(error.__cause__, httpx.TransportError)
-
-
 def detail_of(answer: Answer) -> str:
     """Return what an answer says is wrong: Airflow's `detail`, which may be an object with a reason, else its text."""
     try:
@@ -171,19 +163,10 @@ def detail_of(answer: Answer) -> str:
     return str(detail)[:_LONGEST_DETAIL].rstrip(".")
 
 
-def _needs_login(answer: Answer) -> bool:
-    invalid = answer.status_code == FORBIDDEN and detail_of(answer) == INVALID_TOKEN
-    return answer.status_code == UNAUTHORIZED or invalid
-
-
 def _is_passing(answer: Answer) -> bool:
     """Whether the same call can succeed in a moment; nothing was changed by this one."""
     busy = answer.status_code == SERVER_ERROR and detail_of(answer) == DATABASE_ERROR
     return busy or answer.status_code in _GATEWAY_ERRORS
-
-
-def _bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
 
 
 def _tls(settings: AirflowSettings) -> ssl.SSLContext | bool:

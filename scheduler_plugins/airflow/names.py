@@ -1,32 +1,40 @@
-"""The ids of our DAGs: one for each table, and an anchor for each shard."""
+"""The ids of DAGs: one for each table, and an anchor for each shard."""
 
 from __future__ import annotations
 
 import re
 from hashlib import sha256
 
+from mt_core.workflow.definitions import WorkflowDefinition
+from mt_core.workflow.handlers import RefreshHandler
+
 LONGEST = 250
+# Keys of a handler's location.
+DAG_ID = "dag_id"
+TABLE = "identifier"
 _HASH_LENGTH = 20
 _OTHER = re.compile(r"[^A-Za-z0-9_.]")
 
 
 def dag_id_of(prefix: str, identifier: str) -> str:
-    """Return the DAG's id of a table; different identifiers have different ids.
+    """Return the id of a table's DAG; different identifiers have different ids.
 
-    A character that may not stand in an id is `-` and two hexadecimal digits for each of its bytes. What gets too long ends in
-    `--` and a hash, which no other id has.
+    A character that an id must not have becomes `-` and two hexadecimal digits for each of its bytes. An id that would be too
+    long ends in `--` and a hash, which no other id has.
     """
-    escaped = prefix + _OTHER.sub(_escaped, identifier)
+    escaped = prefix + _OTHER.sub(lambda match: "".join(f"-{byte:02x}" for byte in match[0].encode()), identifier)
     if len(escaped) <= LONGEST:
         return escaped
     digest = sha256(identifier.encode()).hexdigest()[:_HASH_LENGTH]
     return f"{escaped[: LONGEST - _HASH_LENGTH - 2]}--{digest}"
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return "".join(f"-{byte:02x}" for byte in found[0].encode())
+def dag_id_in(handler: RefreshHandler, stored: WorkflowDefinition | None, prefix: str) -> str:
+    """Return the DAG's id: the handler's, else the definition's, else that of the table the handler names; "" without any."""
+    dag_id = handler.location.get(DAG_ID) or (stored.name if stored is not None else "")
+    return dag_id_of(prefix, handler.location[TABLE]) if not dag_id and TABLE in handler.location else dag_id
 
 
 def anchor_of(prefix: str, shard: int) -> str:
-    """Return the id of the DAG that is there as soon as our bundle is, whatever workflows its shard has."""
+    """Return the id of the DAG that exists as soon as our bundle does, whatever workflows its shard has."""
     return f"{prefix}shard_{shard:02d}"

@@ -1,4 +1,4 @@
-"""Publishing: a definition in the store becomes a DAG that Airflow shows, or is taken back."""
+"""Publishing: a definition in the store becomes a DAG that Airflow shows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARSE_AGAIN_S = 5.0
 # Airflow's scheduler goes on with the old schedule if the DAG was written less than this before
 # ([core] min_serialized_dag_update_interval, 30 s unless it was set), so its file has to be read once more after that.
 FOLLOW_UP = timedelta(seconds=35)
-# Airflow parses one file after the other: whoever waits for a table does not wait for all files after a gateway's start.
+# Airflow parses one file after the other: after a gateway's start a statement about a table must not wait for all files.
 FOLLOW_UPS_AT_ONCE = 2
 FOLLOW_UPS_EVERY = timedelta(seconds=10)
 _LONGEST_DOC = 600
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class Publisher:
-    """Has Airflow read what the store has, shard by shard, and waits until it shows. Thread-safe."""
+    """Has Airflow parse what the store has, shard by shard, and waits until Airflow shows it. Thread-safe."""
 
     def __init__(self, dags: Dags, definitions: DefinitionStore, settings: AirflowSettings, clock: Clock) -> None:
         self._dags, self._definitions, self._settings, self._clock = dags, definitions, settings, clock
@@ -44,59 +44,63 @@ class Publisher:
         self._follow_ups: dict[int, datetime] = {}
         self._caught_up_at = clock.now() - FOLLOW_UPS_EVERY
 
+    def find_anchor(self, shard: int) -> Dag | None:
+        """Return the anchor DAG of a shard, or None if Airflow does not read the shard's file."""
+        dag = self._dags.get(anchor_of(self._settings.dag_id_prefix, shard))
+        return None if dag is None or dag.is_stale else dag
+
     def anchor(self, workflow_id: str) -> Dag:
         """Return the anchor DAG of the workflow's shard; raises WorkflowError saying what Airflow lacks without it."""
-        dag_id = self._anchor_id(shard_of(workflow_id))
-        found = self._dags.get(dag_id)
-        if found is None or found.is_stale:
+        shard = shard_of(workflow_id)
+        dag = self.find_anchor(shard)
+        if dag is None:
             raise WorkflowError(
-                f"Airflow at {self._dags.client.endpoint} has no DAG {dag_id}: its DAG processor must have freshtable-airflow "
-                "installed and our bundle in [dag_processor] dag_bundle_config_list, with the dag_id_prefix "
-                f"{self._settings.dag_id_prefix!r}."
+                f"Airflow at {self._dags.client.endpoint} has no DAG {anchor_of(self._settings.dag_id_prefix, shard)}: its DAG "
+                "processor must have freshtable-airflow installed and our bundle in [dag_processor] dag_bundle_config_list, "
+                f"with the dag_id_prefix {self._settings.dag_id_prefix!r}."
             )
-        return found
-
-    def is_installed(self, workflow_id: str) -> bool:
-        """Whether Airflow reads the shard of the workflow at all."""
-        found = self._dags.get(self._anchor_id(shard_of(workflow_id)))
-        return found is not None and not found.is_stale
+        return dag
 
     def show(self, definition: WorkflowDefinition) -> Dag:
         """Return the DAG of *definition* as soon as Airflow shows it with its schedule."""
 
-        def shown() -> Dag | None:
+        schedule = definition.schedule
+        interval = cron_of(schedule.freshness) or f"every {schedule.freshness.amount} {schedule.freshness.unit}"
+        # REST has no field of a timetable but this text, which freshtable-airflow makes of the schedule that it was served.
+        summary = f"{interval} ({schedule.zone}) since {schedule.since.isoformat(timespec='seconds')}"
+
+        def probe() -> Dag | None:
             dag = self._dags.get(definition.name)
-            return dag if dag is not None and not dag.is_stale and is_on(dag, definition) else None
+            return dag if dag is not None and not dag.is_stale and dag.summary == summary else None
 
-        def lacking() -> str:
-            return f"DAG {definition.name} ({definition.identifier}) {self._state_of(definition)}"
-
-        return self._parsed_until(self.anchor(definition.workflow_id), shown, lacking)
+        label = f"DAG {definition.name} ({definition.identifier})"
+        anchor = self.anchor(definition.workflow_id)
+        return self._parse_until(anchor, probe, lambda: f"{label} {self._state_of(definition)}")
 
     def read_again(self, workflow_id: str, *, within_s: float | None = None) -> None:
         """Return when Airflow has read the shard of the workflow as it is now; raises WorkflowError if it does not.
 
         *within_s* is how long that may take (None: as the settings say). A parse that ends now may have begun before the last
-        change: Airflow then drops our request, and the parse is told from a good one by the state that the anchor shows.
+        change, and Airflow then drops our request: the state that the anchor shows tells such a parse from a later one.
         """
         before, states = self.anchor(workflow_id), set[str]()
 
-        def read() -> bool | None:
-            # Others change the shard as well: each state that it has from now on has what the caller did in it.
+        def probe() -> bool | None:
+            # Others change the shard as well: each state that it has from now on includes the caller's change.
             states.add(self._definitions.shard(shard_of(workflow_id))[0])
             anchor = self.anchor(workflow_id)
             state = _STATE.search(anchor.description)
             return True if anchor.parsed != before.parsed and (state is None or state[1] in states) else None
 
-        self._parsed_until(before, read, lambda: f"the file of {before.dag_id} has not been read again", within_s)
+        self._parse_until(before, probe, lambda: f"the file of {before.dag_id} has not been read again", within_s)
 
     def follow_up(self, workflow_id: str) -> None:
-        """Have the shard read once more in a while, at a later call of `catch_up`."""
+        """Have the shard parsed once more in a while, by a later call of `catch_up`."""
         with self._lock:
             self._follow_ups[shard_of(workflow_id)] = self._clock.now() + FOLLOW_UP
 
     def catch_up(self) -> None:
-        """Have those shards read again whose time has come, a few of them at a time."""
+        """Have those shards parsed whose time has come, a few of them at a time."""
         now = self._clock.now()
         with self._lock:
             if now - self._caught_up_at < FOLLOW_UPS_EVERY:
@@ -107,29 +111,26 @@ class Publisher:
             for shard in due:
                 del self._follow_ups[shard]
         for shard in due:
-            self._parse(shard)
+            self.request_parse(shard)
 
-    def nudge(self, workflow_id: str) -> None:
-        """Have the shard of the workflow read soon, without waiting for it."""
-        self._parse(shard_of(workflow_id))
-
-    def _anchor_id(self, shard: int) -> str:
-        return anchor_of(self._settings.dag_id_prefix, shard)
-
-    def _parse(self, shard: int) -> None:
-        anchor = self._dags.get(self._anchor_id(shard))
+    def request_parse(self, shard: int) -> None:
+        """Have the shard parsed soon, without waiting for it."""
+        anchor = self._dags.get(anchor_of(self._settings.dag_id_prefix, shard))
         if anchor is not None:
             self._dags.parse(anchor)
 
-    def _parsed_until(
+    def _parse_until(
         self, anchor: Dag, probe: Callable[[], T | None], lacking: Callable[[], str], within_s: float | None = None
     ) -> T:
-        """Have the anchor's file read, again and again, until *probe* finds something, and return that."""
+        """Have the anchor's file parsed, repeatedly, until *probe* returns a result, and return that.
+
+        Raises WorkflowError, with what *lacking* says, after *within_s* seconds (None: as the settings say).
+        """
         longest_s = self._settings.publish_timeout_s if within_s is None else within_s
         began = asked = self._clock.now()
         self._dags.parse(anchor)
         poll_s = POLL_S
-        while (found := probe()) is None:
+        while (result := probe()) is None:
             now = self._clock.now()
             if now - began >= timedelta(seconds=longest_s):
                 raise WorkflowError(
@@ -141,20 +142,13 @@ class Publisher:
                 self._dags.parse(anchor)
             self._dags.client.pause(poll_s)
             poll_s = min(poll_s * 1.5, LONGEST_POLL_S)
-        return found
+        return result
 
     def _state_of(self, definition: WorkflowDefinition) -> str:
-        """Return in words how far Airflow has got with a definition that it does not show."""
+        """Return, for people, how far Airflow has got with a definition that it does not show."""
         dag = self._dags.get(definition.name)
         if dag is not None and not dag.is_stale:
             return f"is still on the schedule '{dag.summary}'"
-        anchor = self._anchor_id(shard_of(definition.workflow_id))
+        anchor = anchor_of(self._settings.dag_id_prefix, shard_of(definition.workflow_id))
         doc = " ".join(self._dags.doc(anchor).split())
         return f"has not appeared ({anchor} says: {doc[:_LONGEST_DOC]})" if doc else "has not appeared"
-
-
-def is_on(dag: Dag, definition: WorkflowDefinition) -> bool:
-    """Whether *dag* has the schedule of *definition*, by the text that freshtable-airflow gives it: REST has no other field."""
-    schedule = definition.schedule
-    interval = cron_of(schedule.freshness) or f"every {schedule.freshness.amount} {schedule.freshness.unit}"
-    return dag.summary == f"{interval} ({schedule.zone}) since {schedule.since.isoformat(timespec='seconds')}"

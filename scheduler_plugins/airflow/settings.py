@@ -71,7 +71,7 @@ _DAG_ID_PREFIX = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AirflowSettings:
-    """Where Airflow is, as whom to talk to it, and how long to wait for it. An empty text stands for nothing."""
+    """Where Airflow is, which user the gateway logs in as, and how long it waits. An empty text means that it is not set."""
 
     endpoint: str
     user_name: str = ""
@@ -86,13 +86,11 @@ class AirflowSettings:
 
 
 def read_settings(options: Mapping[str, str]) -> AirflowSettings:
-    """Return the settings in *options*; raises WorkflowError naming one that cannot be used."""
+    """Return the settings in *options*; raises WorkflowError naming an option that cannot be used."""
     texts = {option.key: options.get(option.key, option.default or "").strip() for option in OPTIONS}
-    endpoint, user, password = (
-        _with_scheme(texts[ENDPOINT.key]).rstrip("/"),
-        texts[USER_NAME.key],
-        options.get(PASSWORD.key, ""),
-    )
+    endpoint, user, password = texts[ENDPOINT.key], texts[USER_NAME.key], options.get(PASSWORD.key, "")
+    # FLIP-448 writes an endpoint as `localhost:8085`.
+    endpoint = (endpoint if "://" in endpoint or not endpoint else f"http://{endpoint}").rstrip("/")
     if not _is_url(endpoint):
         raise _unusable(ENDPOINT, endpoint, "a URL such as http://airflow.example.com:8080")
     if not texts[TOKEN.key] and not (user and password):
@@ -116,11 +114,6 @@ def read_settings(options: Mapping[str, str]) -> AirflowSettings:
     )
 
 
-def _with_scheme(endpoint: str) -> str:
-    """Return a URL of what FLIP-448 writes as an endpoint, `localhost:8085`."""
-    return endpoint if "://" in endpoint or not endpoint else f"http://{endpoint}"
-
-
 def _is_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
@@ -130,11 +123,11 @@ def _is_url(text: str) -> bool:
 
 
 def _seconds(option: SchedulerOption, texts: Mapping[str, str]) -> float:
-    found = _TIME.fullmatch(texts[option.key])
-    if found is None:
+    time = _TIME.fullmatch(texts[option.key])
+    if time is None:
         raise _unusable(option, texts[option.key], "a time such as 500 ms, 10 s or 5 min")
-    return float(found["number"]) * _UNITS[found["unit"]]
+    return float(time["number"]) * _UNITS[time["unit"]]
 
 
-def _unusable(option: SchedulerOption, text: str, wanted: str) -> WorkflowError:
-    return WorkflowError(f"{PREFIX}{option.key} is {text!r}; set {wanted}.")
+def _unusable(option: SchedulerOption, text: str, expected: str) -> WorkflowError:
+    return WorkflowError(f"{PREFIX}{option.key} is {text!r}; set {expected}.")

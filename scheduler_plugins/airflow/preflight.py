@@ -1,16 +1,14 @@
-"""Opening: whether Airflow is all that the gateway needs it to be, and if not, what exactly it lacks."""
+"""The preflight check: whether an Airflow has all that the gateway needs, and if not, what exactly it lacks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from mt_core.clock import Clock
 from mt_core.errors import WorkflowError
-from scheduler_plugins.airflow.client import FORBIDDEN, NOT_FOUND, OK, SERVER_ERROR, AirflowClient, is_away
+from scheduler_plugins.airflow.client import FORBIDDEN, NOT_FOUND, OK, SERVER_ERROR, AirflowAway, AirflowClient
 from scheduler_plugins.airflow.names import anchor_of
 from scheduler_plugins.airflow.settings import DAG_ID_PREFIX, PREFIX, AirflowSettings
 
@@ -23,45 +21,41 @@ COMPONENTS = ("scheduler", "dag_processor", "triggerer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lack:
-    """What Airflow lacks; *passing* if that can be so because it is just starting."""
+    """What Airflow lacks; *passing* if the reason can be that it is just starting."""
 
     text: str
     passing: bool = True
 
 
-class Opening:
-    """Looks at an Airflow that the gateway has been told to work with."""
+class Preflight:
+    """Checks one Airflow."""
 
     def __init__(self, client: AirflowClient, settings: AirflowSettings, clock: Clock) -> None:
         self._client, self._settings, self._clock = client, settings, clock
 
     def check(self) -> str:
-        """Return what the operator should know though it stops nothing: Airflow is away, or limps; empty when all is well.
+        """Return what the operator should know though it stops nothing: Airflow is away, or a part of it ill; "" if all is well.
 
-        Raises WorkflowError for what must be corrected, naming it; what an Airflow that is starting may still lack is waited for.
+        Raises WorkflowError naming what must be corrected; waits for what an Airflow that is starting may still lack.
         """
         until = self._clock.now() + timedelta(seconds=self._settings.open_timeout_s)
         while True:
             try:
-                lack = self._look()
-            except WorkflowError as error:
-                if is_away(error):
-                    return str(error)
-                raise
+                lack = self._version() or self._anchor() or self._absent_component()
+            except AirflowAway as error:
+                return str(error)
             if lack is None:
-                return self._limping()
+                return self._ill_components()
             if not lack.passing or self._clock.now() >= until:
                 raise WorkflowError(f"Airflow at {self._client.endpoint} {lack.text}.")
             self._client.pause(AGAIN_S)
 
-    def _look(self) -> _Lack | None:
-        return self._version() or self._anchor() or self._health()
-
     def _version(self) -> _Lack | None:
         answer = self._client.get("/version", accept=(OK, NOT_FOUND))
-        found = answer.status_code == OK
-        text = self._client.read(answer, lambda body: str(body.get("version", ""))) if found else "without /api/v2"
-        numbers = tuple(int(part) for part in re.findall(r"\d+", text)[:2]) if found else (0,)
+        text, numbers = "without /api/v2", tuple[int, ...]()
+        if answer.status_code == OK:
+            text = self._client.read(answer, lambda body: str(body.get("version", "")))
+            numbers = tuple(int(part) for part in re.findall(r"\d+", text)[:2])
         if numbers >= LOWEST_VERSION:
             return None
         needed = ".".join(str(number) for number in LOWEST_VERSION)
@@ -85,11 +79,7 @@ class Opening:
                 text=f"does not read our bundle any more (DAG {dag_id} is stale): see that its DAG processor runs, and "
                 "what [dag_processor] dag_bundle_config_list says there",
             )
-        return self._missing(dag_id)
-
-    def _missing(self, dag_id: str) -> _Lack:
-        providers = self._providers()
-        if PACKAGE not in providers:
+        if PACKAGE not in self._providers():
             return _Lack(
                 text=f"does not have the package {PACKAGE}: install it where its api-server, scheduler, DAG processor, "
                 "triggerer and workers run (from a checkout of Freshtable: pip install --no-deps ./dags), configure its bundle "
@@ -105,41 +95,40 @@ class Opening:
 
     def _providers(self) -> list[str]:
         """Return the packages of the installed providers; without the right to see them, ours, as if it were installed."""
-        found: list[str] = []
+        packages: list[str] = []
         while True:
-            params = {"limit": 100, "offset": len(found)}
-            answer = self._client.get("/providers", params, accept=(OK, FORBIDDEN))
+            answer = self._client.get("/providers", {"limit": 100, "offset": len(packages)}, accept=(OK, FORBIDDEN))
             if answer.status_code == FORBIDDEN:
                 return [PACKAGE]
-            page, total = self._client.read(answer, _page_of_providers)
-            found += page
-            if not page or len(found) >= total:
-                return found
+            page, total = self._client.read(
+                answer,
+                lambda body: (
+                    [str(each.get("package_name")) for each in body["providers"]],
+                    int(body["total_entries"]),
+                ),
+            )
+            packages += page
+            if not page or len(packages) >= total:
+                return packages
 
-    def _health(self) -> _Lack | None:
-        # A status of null is that of a component which has never run.
-        absent = [name.replace("_", "-") for name, status in self._statuses().items() if not status]
-        if not absent:
-            return None
-        return _Lack(text=f"runs no {absent[0]}; start one with `airflow {absent[0]}`")
+    def _absent_component(self) -> _Lack | None:
+        # A status of null is that of a component that has never run.
+        absent = [name for name, status in self._statuses().items() if not status]
+        return _Lack(text=f"runs no {absent[0]}; start one with `airflow {absent[0]}`") if absent else None
 
-    def _limping(self) -> str:
-        ill = [name.replace("_", "-") for name, status in self._statuses().items() if status != "healthy"]
+    def _ill_components(self) -> str:
+        ill = [name for name, status in self._statuses().items() if status != "healthy"]
         if not ill:
             return ""
-        ways_out = " and ".join(f"`airflow {name}`" for name in ill)
+        commands = " and ".join(f"`airflow {name}`" for name in ill)
         return (
             f"Airflow at {self._client.endpoint} runs without a healthy {' and '.join(ill)}: DAGs and refreshes may be late; "
-            f"see that {ways_out} runs"
+            f"see that {commands} runs"
         )
 
     def _statuses(self) -> dict[str, str]:
-        return self._client.read(self._client.get("/monitor/health"), _statuses)
-
-
-def _page_of_providers(body: Mapping[str, Any]) -> tuple[list[str], int]:
-    return [str(provider.get("package_name")) for provider in body["providers"]], int(body["total_entries"])
-
-
-def _statuses(body: Mapping[str, Any]) -> dict[str, str]:
-    return {name: (body.get(name) or {}).get("status") or "" for name in COMPONENTS}
+        """Return the status of each component, by the name of its command; "" for one that has never run."""
+        return self._client.read(
+            self._client.get("/monitor/health"),
+            lambda body: {name.replace("_", "-"): (body.get(name) or {}).get("status") or "" for name in COMPONENTS},
+        )

@@ -1,18 +1,18 @@
-"""Delivery: the one timer thread over all workflows, and the few senders that hand ticks to the gateway."""
+"""Delivery: one timer thread over all workflows, and a few senders that hand their ticks to the gateway."""
 
 from __future__ import annotations
 
 import logging
 import random
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from mt_core.clock import Clock
 from mt_core.workflow.definitions import WorkflowDefinition
-from scheduler_plugins.memory.missed import MissedTicks
+from scheduler_plugins.memory.catch_up import CatchUp
+from scheduler_plugins.memory.grid_cache import GridCache
 from scheduler_plugins.memory.outbox import Outbox, Tick
-from scheduler_plugins.memory.passing import Passing
 from scheduler_plugins.memory.ticker import Answer, Outcome, Ticker
 from scheduler_plugins.memory.timer import Timer
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Delivery:
-    """Ticks the workflows it is given, until closed; safe from any thread. It is not opened again: make a new one."""
+    """Ticks workflows until it is closed, for good; safe from any thread."""
 
     def __init__(self, *, clock: Clock, ticker: Ticker, senders: int) -> None:
         self._clock = clock
@@ -36,11 +36,12 @@ class Delivery:
         self._changed = threading.Condition()
         self._wake = threading.Event()
         self._closed = False
-        self._unseen = True
+        # Whether something changed that the timer thread has not looked at.
+        self._stale = True
         self._workflows: dict[str, WorkflowDefinition] = {}
-        self._schedule = Timer()
+        self._timer = Timer()
         self._outbox = Outbox()
-        self._missed = MissedTicks()
+        self._catch_up = CatchUp()
         self._latest = clock.now()
         self._setbacks = 0
         self._threads = [threading.Thread(target=self._keep_time, name=f"{THREADS}-timer", daemon=True)]
@@ -49,14 +50,14 @@ class Delivery:
             for number in range(senders)
         ]
 
-    # ---------------------------------------------------------------------------------------------------- what is asked
+    # ------------------------------------------------------------------------------------------------ the scheduler's calls
 
     def start(self) -> None:
         for thread in self._threads:
             thread.start()
 
     def close(self) -> None:
-        """Stop soon: a tick in flight has a moment to end; the gateway's answer to it is not waited for any longer."""
+        """Stop, after a moment in which ticks in flight may end; later answers of the gateway are ignored."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -66,62 +67,58 @@ class Delivery:
         self._ticker.close()
 
     def schedule(self, definition: WorkflowDefinition, next_point: datetime) -> None:
-        """Tick the workflow from *next_point* on, in place of what was known of it, without its tick not sent yet."""
+        """Tick the workflow from *next_point* on, unless it is paused; replaces the earlier definition and its unsent ticks."""
+        name = definition.workflow_id
         with self._changed:
-            self._put(definition)
-            self._schedule.set(definition.workflow_id, next_point)
-            self._wake_timer()
+            self._workflows[name] = definition
+            self._drop_ticks(name)
+            if definition.paused:
+                self._timer.drop(name)
+            else:
+                self._timer.set(name, next_point)
+                self._wake_timer()
 
-    def pause(self, definition: WorkflowDefinition) -> None:
-        """Know the workflow, and do not tick it."""
-        with self._changed:
-            self._put(definition)
-            self._schedule.drop(definition.workflow_id)
-
-    def forget(self, workflow_id: str) -> None:
+    def delete(self, workflow_id: str) -> None:
+        """Stop ticking the workflow; harmless if there is none."""
         with self._changed:
             self._workflows.pop(workflow_id, None)
-            self._schedule.drop(workflow_id)
+            self._timer.drop(workflow_id)
             self._drop_ticks(workflow_id)
 
     def send(self, tick: Tick) -> None:
-        """Send a tick besides the scheduled ones."""
+        """Send a tick in addition to the scheduled ones."""
         with self._changed:
             self._outbox.put(tick)
             self._changed.notify_all()
             self._wake_timer()
 
     def make_up(self, missed: Iterable[Tick], *, per_second: float) -> None:
-        """Send what was *missed*, so many ticks a second, and none while others wait to be sent."""
+        """Send *missed* ticks, so many a second, and none while others are ready to be sent."""
         with self._changed:
-            self._missed.put(missed, per_second=per_second, now=self._clock.now())
+            self._catch_up.put(missed, per_second=per_second, now=self._clock.now())
             self._wake_timer()
 
     def look_up(self, workflow_ids: Iterable[str]) -> dict[str, tuple[WorkflowDefinition, datetime | None]]:
-        """Return the known ones of *workflow_ids*, with their next point (None: paused)."""
+        """Return those of the workflows that exist here, each with its next point (None: paused)."""
         with self._changed:
             return {
-                name: (self._workflows[name], self._schedule.instant_of(name))
+                name: (self._workflows[name], self._timer.instant_of(name))
                 for name in workflow_ids
                 if name in self._workflows
             }
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until every tick that is ready has been answered; return whether that was so in time."""
+        """Wait until the gateway has answered every tick that is ready; return whether it did in time."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._unseen and self._outbox.idle, timeout_s)
+            return self._changed.wait_for(lambda: not self._stale and self._outbox.idle, timeout_s)
 
     def _wake_timer(self) -> None:
-        self._unseen = True
+        self._stale = True
         self._wake.set()
-
-    def _put(self, definition: WorkflowDefinition) -> None:
-        self._workflows[definition.workflow_id] = definition
-        self._drop_ticks(definition.workflow_id)
 
     def _drop_ticks(self, workflow_id: str) -> None:
         self._outbox.drop(workflow_id)
-        self._missed.drop(workflow_id)
+        self._catch_up.drop(workflow_id)
 
     # ------------------------------------------------------------------------------------------------- the timer thread
 
@@ -131,35 +128,35 @@ class Delivery:
             self._clock.wait_until(self._pass_points(), self._wake)
 
     def _pass_points(self) -> datetime | None:
-        """Make ready what is due now, and return when to look again (None: when woken)."""
+        """Make the ticks that are due ready, and return when to look again (None: when woken)."""
         now = self._clock.now()
-        passing = Passing(now)
+        grids = GridCache(now)
         with self._changed:
             if self._closed:
                 return now
-            self._unseen = False
-            self._notice_setback(now, passing)
-            names = self._schedule.pop_due(now)
+            self._stale = False
+            self._notice_setback(now, grids)
+            names = self._timer.pop_due(now)
             for name in names:
-                points = passing.of(self._workflows[name].schedule)
-                self._schedule.set(name, points.next)
+                points = grids.around(self._workflows[name].schedule)
+                self._timer.set(name, points.next)
                 if points.passed is not None:
                     self._outbox.put(Tick(workflow_id=name, point=points.passed, setback=self._setbacks))
             self._outbox.release(now)
-            for tick in self._missed.take(now, room=not self._outbox.crowded):
+            for tick in self._catch_up.take(now, room=not self._outbox.crowded):
                 self._outbox.put(tick)
             self._changed.notify_all()
-            instants = [each.next_instant() for each in (self._schedule, self._outbox, self._missed)]
-        known = [instant for instant in instants if instant is not None]
-        return min(*known, now + _LOOK_AGAIN) if known else None
+            instants = [each.next_instant() for each in (self._timer, self._outbox, self._catch_up)]
+        upcoming = [instant for instant in instants if instant is not None]
+        return min(*upcoming, now + _LOOK_AGAIN) if upcoming else None
 
-    def _notice_setback(self, now: datetime, passing: Passing) -> None:
-        """Begin at *now* again after the clock was put back: what was the next point may be an hour, or years, away."""
+    def _notice_setback(self, now: datetime, grids: GridCache) -> None:
+        """Schedule from *now* if the clock was put back: the next point of before may be an hour, or years, away."""
         if now < self._latest - SETBACK:
             self._setbacks += 1
             log.warning("clock put back from %s to %s", self._latest, now, extra={"action": "clock_put_back"})
-            for name in [name for name in self._workflows if self._schedule.instant_of(name) is not None]:
-                self._schedule.set(name, passing.of(self._workflows[name].schedule).next)
+            for name in [name for name in self._workflows if self._timer.instant_of(name) is not None]:
+                self._timer.set(name, grids.around(self._workflows[name].schedule).next)
                 self._outbox.drop(name)
             self._latest = now
         self._latest = max(self._latest, now)
@@ -167,15 +164,26 @@ class Delivery:
     # --------------------------------------------------------------------------------------------------------- senders
 
     def _keep_sending(self) -> None:
-        while (taken := self._take()) is not None:
-            definition, tick = taken
-            answer = self._attempt(definition, tick)
+        while (job := self._wait_for_tick()) is not None:
+            definition, tick = job
+            facts = {
+                "workflow_id": tick.workflow_id,
+                "table": definition.identifier,
+                "point": tick.point.isoformat(),
+                "attempt": tick.attempt,
+            }
+            try:
+                answer = self._ticker.deliver(definition, tick)
+            except Exception as cause:  # a sender outlives whatever happens to one tick
+                answer = Answer(outcome=Outcome.REFUSED, detail=str(cause))
+                if not self._closed:
+                    log.exception("tick failed", extra={"action": "tick_failed", **facts})
             if not self._closed:
-                _report(definition, tick, answer)
+                _report(tick, answer, {"detail": answer.detail, **facts})
             self._finish(tick, answer)
 
-    def _take(self) -> tuple[WorkflowDefinition, Tick] | None:
-        """Wait for a tick; None when closed."""
+    def _wait_for_tick(self) -> tuple[WorkflowDefinition, Tick] | None:
+        """Return the next tick that is ready, or None once closed."""
         with self._changed:
             while not self._closed:
                 tick = self._outbox.take()
@@ -183,14 +191,6 @@ class Delivery:
                     return self._workflows[tick.workflow_id], tick
                 self._changed.wait()
         return None
-
-    def _attempt(self, definition: WorkflowDefinition, tick: Tick) -> Answer:
-        try:
-            return self._ticker.deliver(definition, tick)
-        except Exception as cause:  # a sender outlives whatever happens to one tick
-            if not self._closed:
-                log.exception("tick failed", extra={"action": "tick_failed", **_facts(definition, tick)})
-            return Answer(outcome=Outcome.REFUSED, detail=str(cause))
 
     def _finish(self, tick: Tick, answer: Answer) -> None:
         retry_at = None
@@ -209,8 +209,7 @@ def retry_delay_s(attempt: int, retry_after_s: float = 0.0) -> float:
     return max(random.uniform(longest / 2, longest), min(retry_after_s, LONGEST_RETRY_S))
 
 
-def _report(definition: WorkflowDefinition, tick: Tick, answer: Answer) -> None:
-    facts = {"detail": answer.detail, **_facts(definition, tick)}
+def _report(tick: Tick, answer: Answer, facts: Mapping[str, object]) -> None:
     match answer.outcome:
         case Outcome.ACCEPTED:
             log.debug("tick accepted", extra={"action": "tick_accepted", **facts})
@@ -222,12 +221,3 @@ def _report(definition: WorkflowDefinition, tick: Tick, answer: Answer) -> None:
             # One line per tick is enough: with thousands of workflows an outage would flood the log.
             level = logging.WARNING if tick.attempt == _NOTICED_ATTEMPT else logging.DEBUG
             log.log(level, "tick not accepted yet: %s", answer.detail, extra={"action": "tick_retried", **facts})
-
-
-def _facts(definition: WorkflowDefinition, tick: Tick) -> dict[str, object]:
-    return {
-        "workflow_id": tick.workflow_id,
-        "table": definition.identifier,
-        "point": tick.point.isoformat(),
-        "attempt": tick.attempt,
-    }

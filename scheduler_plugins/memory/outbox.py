@@ -20,7 +20,7 @@ class Tick:
 
 
 class Outbox:
-    """Keeps at most one tick per workflow, the one of its latest point, and lets one per workflow be in flight.
+    """Keeps at most one tick for each workflow, that of its latest point, with one in flight at a time.
 
     The gateway takes all due points of a table by itself, so an older point is never worth a request of its own.
     """
@@ -44,7 +44,7 @@ class Outbox:
     def put(self, tick: Tick) -> None:
         """Add *tick* in place of an older one, to be taken at once."""
         name = tick.workflow_id
-        if any(known and known.point >= tick.point for known in (self._waiting.get(name), self._in_flight.get(name))):
+        if any(each and each.point >= tick.point for each in (self._waiting.get(name), self._in_flight.get(name))):
             return
         self._waiting[name] = tick
         self._delayed.drop(name)
@@ -52,7 +52,7 @@ class Outbox:
             self._ready[name] = None
 
     def drop(self, workflow_id: str) -> None:
-        """Forget the workflow's tick; one in flight can no longer be called back, but will not be tried again."""
+        """Remove the workflow's tick; one in flight cannot be called back, but is not retried."""
         self._waiting.pop(workflow_id, None)
         self._delayed.drop(workflow_id)
         self._ready.pop(workflow_id, None)
@@ -67,7 +67,7 @@ class Outbox:
         self._ready.update(dict.fromkeys(self._delayed.pop_due(now)))
 
     def take(self) -> Tick | None:
-        """Return the tick that is ready for longest, in flight from now on, or None."""
+        """Return the tick that has been ready for longest, in flight from now on, or None."""
         if not self._ready:
             return None
         name, _ = self._ready.popitem(last=False)
@@ -75,7 +75,7 @@ class Outbox:
         return tick
 
     def finish(self, tick: Tick, *, retry_at: datetime | None = None) -> None:
-        """Take *tick* out of flight; try it again at *retry_at* (None: never) unless a newer one waits."""
+        """Take *tick* out of flight; retry it at *retry_at* (None: never) unless a newer one waits."""
         name = tick.workflow_id
         if self._in_flight.get(name) is not tick:
             return

@@ -1,13 +1,11 @@
-"""The ticker: delivers one tick to the gateway by HTTP and says what became of it."""
+"""The ticker: delivers a tick to the gateway by HTTP."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC
 from enum import StrEnum
-from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -24,7 +22,7 @@ _GONE = 410
 
 
 class Outcome(StrEnum):
-    """What became of a tick."""
+    """How the gateway answered a tick; GONE: its table was dropped, UNAVAILABLE: retry."""
 
     ACCEPTED = "ACCEPTED"
     GONE = "GONE"
@@ -34,19 +32,19 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The gateway's answer; `retry_after_s` is 0 unless the gateway asked for a pause."""
+    """The gateway's answer; `retry_after_s` is 0 unless the gateway requests a pause."""
 
     outcome: Outcome
     detail: str = ""
     retry_after_s: float = 0.0
 
 
+@dataclass(slots=True)
 class _Session:
-    """A session of the gateway, opened when it is first needed."""
+    """A session of the gateway; `handle` is None until a tick needs it."""
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.handle: str | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    handle: str | None = None
 
 
 class Ticker:
@@ -68,7 +66,7 @@ class Ticker:
         self._client.close()
 
     def deliver(self, definition: WorkflowDefinition, tick: Tick) -> Answer:
-        """Send *tick*, once more in a new session if the gateway no longer knows the old one."""
+        """Send *tick*, and once more in a new session if the gateway no longer has the old one."""
         session = self._sessions.setdefault(tuple(sorted(definition.init_config.items())), _Session())
         try:
             response = self._send(session, definition, tick)
@@ -81,45 +79,34 @@ class Ticker:
     def _send(self, session: _Session, definition: WorkflowDefinition, tick: Tick) -> httpx.Response:
         """Return the gateway's response to the tick, or to the session it could not open."""
         with session.lock:
-            handle = session.handle or self._open(session, definition.init_config)
-        if isinstance(handle, httpx.Response):
-            return handle
+            if session.handle is None:
+                properties = dict(definition.init_config)
+                response = self._client.post(self._url, json={"sessionName": SESSION_NAME, "properties": properties})
+                if not response.is_success:
+                    return response
+                session.handle = str(response.json()["sessionHandle"])
+            handle = session.handle
+        key = f"{tick.workflow_id}/{tick.point.astimezone(UTC).isoformat()}"
         response = self._client.post(
             f"{self._url}/{handle}/materialized-tables/{quote(definition.identifier, safe='')}/refresh",
-            json=_body(definition, tick),
-            headers=_headers(tick),
+            json={
+                "isPeriodic": True,
+                "scheduleTime": exact_schedule_time(tick.point, definition.schedule.zone),
+                "dynamicOptions": dict(definition.dynamic_options),
+                "executionConfig": dict(definition.execution_config),
+            },
+            headers={
+                # A point that comes again because the clock was put back is another request.
+                "Idempotency-Key": f"{key}/{tick.setback}" if tick.setback else key,
+                "Freshtable-Table": tick.workflow_id,
+                "Freshtable-Attempt": str(tick.attempt),
+            },
         )
         if _lost_session(response):
             with session.lock:
                 # Another sender may have opened a new one meanwhile.
                 session.handle = None if session.handle == handle else session.handle
         return response
-
-    def _open(self, session: _Session, init_config: Mapping[str, str]) -> str | httpx.Response:
-        response = self._client.post(self._url, json={"sessionName": SESSION_NAME, "properties": dict(init_config)})
-        if not response.is_success:
-            return response
-        session.handle = str(response.json()["sessionHandle"])
-        return session.handle
-
-
-def _body(definition: WorkflowDefinition, tick: Tick) -> dict[str, Any]:
-    return {
-        "isPeriodic": True,
-        "scheduleTime": exact_schedule_time(tick.point, definition.schedule.zone),
-        "dynamicOptions": dict(definition.dynamic_options),
-        "executionConfig": dict(definition.execution_config),
-    }
-
-
-def _headers(tick: Tick) -> dict[str, str]:
-    key = f"{tick.workflow_id}/{tick.point.astimezone(UTC).isoformat()}"
-    return {
-        # A point that comes again because the clock was put back is another request.
-        "Idempotency-Key": f"{key}/{tick.setback}" if tick.setback else key,
-        "Freshtable-Table": tick.workflow_id,
-        "Freshtable-Attempt": str(tick.attempt),
-    }
 
 
 def _lost_session(response: httpx.Response) -> bool:
@@ -133,10 +120,7 @@ def _answer(response: httpx.Response) -> Answer:
     if response.status_code == _GONE:
         return Answer(outcome=Outcome.GONE, detail=detail)
     if response.is_server_error or _lost_session(response):
-        return Answer(outcome=Outcome.UNAVAILABLE, detail=detail, retry_after_s=_retry_after_s(response))
+        pause = response.headers.get("Retry-After", "")
+        retry_after_s = float(pause) if pause.isascii() and pause.isdigit() else 0.0
+        return Answer(outcome=Outcome.UNAVAILABLE, detail=detail, retry_after_s=retry_after_s)
     return Answer(outcome=Outcome.REFUSED, detail=detail)
-
-
-def _retry_after_s(response: httpx.Response) -> float:
-    text = response.headers.get("Retry-After", "")
-    return float(text) if text.isascii() and text.isdigit() else 0.0

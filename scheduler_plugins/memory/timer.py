@@ -26,7 +26,7 @@ class Timer:
         self._compact()
 
     def drop(self, name: str) -> None:
-        """Forget *name*; harmless when it is not set."""
+        """Remove *name*; harmless if it is not set."""
         self._instants.pop(name, None)
         self._compact()
 
@@ -34,13 +34,14 @@ class Timer:
         return self._instants.get(name)
 
     def next_instant(self) -> datetime | None:
-        """Return the earliest instant, or None when nothing is set."""
-        while self._heap and not self._is_current(self._heap[0]):
+        """Return the earliest instant, or None if nothing is set."""
+        # An entry whose name was moved or dropped since is left behind in the heap.
+        while self._heap and self._instants.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now: datetime) -> list[str]:
-        """Take out and return the names whose instant is not later than *now*, earliest first."""
+        """Remove and return the names whose instant is not later than *now*, earliest first."""
         due = []
         while (instant := self.next_instant()) is not None and instant <= now:
             _, name = heapq.heappop(self._heap)
@@ -48,12 +49,8 @@ class Timer:
             due.append(name)
         return due
 
-    def _is_current(self, entry: tuple[datetime, str]) -> bool:
-        instant, name = entry
-        return self._instants.get(name) == instant
-
     def _compact(self) -> None:
-        # Moved and dropped names leave their old entries behind: one moved again and again would grow the heap.
+        # Entries that are left behind must not grow the heap without bound.
         if len(self._heap) > 2 * len(self._instants) + _SLACK:
             self._heap = [(instant, name) for name, instant in self._instants.items()]
             heapq.heapify(self._heap)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from scheduler_plugins.memory.missed import MissedTicks
+from scheduler_plugins.memory.catch_up import CatchUp
 from scheduler_plugins.memory.outbox import Tick
 
 NOON = datetime(2024, 1, 3, 12, tzinfo=UTC)
@@ -13,8 +13,8 @@ def after(seconds: float) -> datetime:
     return NOON + timedelta(seconds=seconds)
 
 
-def missed_ticks(per_second: float) -> MissedTicks:
-    missed = MissedTicks()
+def missed_ticks(per_second: float) -> CatchUp:
+    missed = CatchUp()
     missed.put(TICKS, per_second=per_second, now=NOON)
     return missed
 
@@ -56,7 +56,7 @@ def test_without_room_nothing_is_let_out_nor_made_up_for_later() -> None:
 
 
 def test_a_dropped_tick_is_not_let_out_and_the_end_is_known() -> None:
-    missed = MissedTicks()
+    missed = CatchUp()
     missed.put(TICKS[:2], per_second=1, now=NOON)
     missed.drop("table-0")
     missed.drop("nobody")

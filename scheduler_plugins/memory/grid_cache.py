@@ -1,8 +1,8 @@
-"""One look at many grids: the point each has just passed and the one that comes next. Pure."""
+"""The points of many grids around one instant: the one that has just passed and the next. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from mt_core.model.freshness import Freshness, grid_of
@@ -17,19 +17,19 @@ class Points:
     next: datetime
 
 
-class Passing:
+@dataclass(slots=True)
+class GridCache:
     """The points around *now*; schedules with one grid share one calculation, as thousands may be due at once."""
 
-    def __init__(self, now: datetime) -> None:
-        self._now = now
-        self._points: dict[tuple[Freshness, str], tuple[datetime, datetime]] = {}
+    now: datetime
+    _points: dict[tuple[Freshness, str], tuple[datetime, datetime]] = field(default_factory=dict)
 
-    def of(self, schedule: Schedule) -> Points:
-        """Raises MtError when the schedule has no grid, such as for an unknown zone."""
+    def around(self, schedule: Schedule) -> Points:
+        """Raises MtError if the schedule has no grid, such as for an unknown zone."""
         key = (schedule.freshness, schedule.zone)
         if key not in self._points:
             grid = grid_of(*key)
-            self._points[key] = grid.at_or_before(self._now), grid.after(self._now)
+            self._points[key] = grid.at_or_before(self.now), grid.after(self.now)
         passed, following = self._points[key]
         if following <= schedule.since:
             following = grid_of(*key).after(schedule.since)

@@ -1,4 +1,4 @@
-"""Missed ticks, made up at so many a second; what a stall held up does not follow all at once. Pure; the caller locks."""
+"""Catching up: missed ticks at a limited rate, which a stall does not exceed afterwards. Pure; the caller locks."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 
 from scheduler_plugins.memory.outbox import Tick
 
-# How much of a delay is caught up with: timers are never quite on time, and the rate should be reached all the same.
+# Timers are never quite on time: so much of a delay is made up for, so that the rate is reached all the same.
 _SLACK = timedelta(seconds=0.1)
 
 
-class MissedTicks:
-    """At most one tick per workflow, in the order they came."""
+class CatchUp:
+    """At most one missed tick for each workflow, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._ticks: OrderedDict[str, Tick] = OrderedDict()
@@ -21,7 +21,7 @@ class MissedTicks:
         self._next: datetime | None = None
 
     def put(self, ticks: Iterable[Tick], *, per_second: float, now: datetime) -> None:
-        """Add *ticks*, of which, as of all others here, *per_second* are let out from *now* on."""
+        """Add *ticks*; from *now* on *per_second* of all ticks here are due each second."""
         self._ticks.update((tick.workflow_id, tick) for tick in ticks)
         self._gap, self._next = timedelta(seconds=1 / per_second), now
 
@@ -29,19 +29,19 @@ class MissedTicks:
         self._ticks.pop(workflow_id, None)
 
     def next_instant(self) -> datetime | None:
-        """Return when to look here again, or None when nothing is left."""
+        """Return when the next tick is due, or None if there is none."""
         return self._next if self._ticks else None
 
     def take(self, now: datetime, *, room: bool) -> list[Tick]:
-        """Return the ticks whose time has come; without *room* for them they wait, and so do those behind them."""
+        """Remove and return the ticks that are due; without *room* for them they wait, and so do those behind them."""
         if self._next is None or now < self._next:
             return []
         if not room:
             self._next = now + self._gap
             return []
-        taken: list[Tick] = []
+        due: list[Tick] = []
         self._next = max(self._next, now - _SLACK)
         while self._ticks and self._next <= now:
-            taken.append(self._ticks.popitem(last=False)[1])
+            due.append(self._ticks.popitem(last=False)[1])
             self._next += self._gap
-        return taken
+        return due

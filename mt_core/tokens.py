@@ -63,13 +63,14 @@ class Statement:
 
 # ------------------------------------------------------------------------------------------------------------- cutting
 
+# Atomic groups, not possessive ones: Python before 3.11.5 matches a possessive quantifier of a group wrongly.
 _TOKEN = re.compile(
     r"""
-      (?P<COMMENT> --(?:\\\n|[^\r\n])*+ )
+      (?P<COMMENT> --(?>(?:\\\n|[^\r\n])*) )
     | (?P<HINT> /\*\+.*?\*/ )
-    | (?P<STRING> [rR]'[^']*+' | [rR]"[^"]*+" | '(?:[^'\\]++|\\.|'')*+' | "(?:[^"\\]++|\\.|"")*+"
+    | (?P<STRING> [rR]'[^']*+' | [rR]"[^"]*+" | '(?>(?:[^'\\]++|\\.|'')*)' | "(?>(?:[^"\\]++|\\.|"")*)"
                   | (?P<tag>\$[A-Za-z]*\$).*?(?P=tag) )
-    | (?P<IDENTIFIER> `(?:[^`]++|``)*+` )
+    | (?P<IDENTIFIER> `(?>(?:[^`]++|``)*)` )
     | (?P<NUMBER> (?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?(?:[bB][dD]|[lLsSyYfFdD])?(?!\w) )
     | (?P<OPEN> /\* | [rR]?['"] | ` | \$[A-Za-z]*\$ )
     | (?P<WORD> \w++ )
@@ -195,21 +196,21 @@ def split_statements(text: str) -> list[Statement]:
     return statements
 
 
-_INSIDE_COMMENT = r"(?: [^*/]++ | \*(?!/) | /(?!\*(?!\+)) )*+"
+_INSIDE_COMMENT = r"(?>(?: [^*/]++ | \*(?!/) | /(?!\*(?!\+)) )*)"
 _GAP = rf"""
-    (?: \s++ | --(?:\\\n|[^\r\n])*+ | /\*(?!\+) {_INSIDE_COMMENT} \*/ )*+
+    (?>(?: \s++ | --(?>(?:\\\n|[^\r\n])*) | /\*(?!\+) {_INSIDE_COMMENT} \*/ )*)
 """
 # What is no gap: r and R stand by themselves, for they can begin a string; nested comments and $tag$ are left out.
 _PLAIN = r"""
       [^\s'"`$;/\-rR{stops}]++ | -(?!-) | /(?!\*) | \$(?![A-Za-z]*\$)
     | (?<!\w)[rR](?: '[^']*+' | "[^"]*+" | (?!['"])) | (?<=\w)[rR]
-    | '(?:[^'\\]++|\\.|'')*+' | "(?:[^"\\]++|\\.|"")*+" | `(?:[^`]++|``)*+` | /\*\+.*?\*/
+    | '(?>(?:[^'\\]++|\\.|'')*)' | "(?>(?:[^"\\]++|\\.|"")*)" | `(?>(?:[^`]++|``)*)` | /\*\+.*?\*/
 """
 
 
 def _outline(stops: str) -> re.Pattern[str]:
     """Return a pattern of all that comes before a semicolon or one of *stops*, up to the last of it that is no gap."""
-    return re.compile(f"(?: {_GAP} (?: {_PLAIN.replace('{stops}', stops)} )++ )*+", re.VERBOSE | re.DOTALL)
+    return re.compile(f"(?>(?: {_GAP} (?>(?: {_PLAIN.replace('{stops}', stops)} )+) )*)", re.VERBOSE | re.DOTALL)
 
 
 _UP_TO_SEMICOLON, _UP_TO_BRACKET = _outline(""), _outline("()")

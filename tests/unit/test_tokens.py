@@ -1,10 +1,13 @@
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mt_core import tokens
 from mt_core.errors import SqlSyntaxError
 from mt_core.tokens import Statement, Token, TokenKind, split_statements, tokenize
 
@@ -297,3 +300,10 @@ def test_a_long_text_is_split_in_one_pass() -> None:
     script = "select 'a;b', `c;d` /* ; */ from t -- ;\n;" * 5_000
 
     assert len(split_statements(script)) == 5_000
+
+
+def test_no_group_has_a_possessive_quantifier_which_python_3_11_2_matches_wrongly() -> None:
+    # Debian 12 has Python 3.11.2, in which `'1'` was an unterminated string.
+    source = Path(tokens.__file__).read_text()
+
+    assert not re.findall(r"\)[*+?]\+", source)

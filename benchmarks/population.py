@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from mt_core.keepers.workflow import schedule_of
 from mt_core.model.freshness import FIRST_INSTANT, Freshness
 from mt_core.model.table import Column, MaterializedTable, RefreshMode, RefreshStatus, TableDefinition, TableIdentifier
 from mt_core.registry.rows import definition_row, table_row
 from mt_core.registry.store import SqlRegistry
-from mt_core.tables.services import schedule_of
 from mt_core.workflow.definitions import WorkflowDefinition
 from scheduler_plugins.airflow.names import dag_id_of
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mt_core import __version__
 from mt_core.clock import Clock
 from mt_core.gateway.services import GatewayServices, ProductInfo
+from mt_core.keepers.workflow import WorkflowKeeper
 from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
@@ -53,7 +54,7 @@ class Wiring:
         self.tables = TableServices(
             registry=parts.registry,
             engine=parts.engine,
-            scheduler=parts.scheduler,
+            keeper=WorkflowKeeper(parts.scheduler),
             settings=parts.settings,
             clock=parts.clock,
             ledger=Ledger(parts.registry, parts.settings, _new_id),

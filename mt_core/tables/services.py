@@ -12,26 +12,24 @@ from mt_core.model.run import RefreshRun, RunKind
 from mt_core.model.table import MaterializedTable, TableDefinition
 from mt_core.tables.changes import Signal
 from mt_core.tables.intents import Intents
+from mt_core.tables.keeper import Keeper
 from mt_core.tables.name_locks import NameLocks
 from mt_core.tables.observed_workflows import Sightings
 from mt_core.tables.ports import Query, RefreshEngine, Registry, StorageSpec
 from mt_core.tables.runs.ledger import Ledger
 from mt_core.tables.settings import ManagerSettings
-from mt_core.workflow.handlers import RefreshHandler
-from mt_core.workflow.operations import CreatePeriodicRefreshWorkflow, Schedule
-from mt_core.workflow.scheduler import WorkflowScheduler
 
 _STORAGE_OPTIONS = ("write.", "commit.", "history.", "read.", "format-version")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableServices:
-    """Registry, engine, scheduler and clock, wired once by the application. `signal` tells workers that the ledger changed,
+    """Registry, engine, keeper and clock, wired once by the application. `signal` tells workers that the ledger changed,
     `sightings` are what was seen of the workflows last, `names` keeps CREATE and DROP of one name apart."""
 
     registry: Registry
     engine: RefreshEngine
-    scheduler: WorkflowScheduler
+    keeper: Keeper
     settings: ManagerSettings
     clock: Clock
     ledger: Ledger
@@ -69,26 +67,6 @@ def storage_spec(table: MaterializedTable) -> StorageSpec:
     )
 
 
-def workflow_of(table: MaterializedTable, *, paused: bool) -> CreatePeriodicRefreshWorkflow:
-    """Return the workflow that keeps *table* fresh."""
-    identifier, schedule = str(table.identifier), schedule_of(table)
-    return CreatePeriodicRefreshWorkflow(
-        workflow_id=table.table_id,
-        identifier=identifier,
-        description=schedule.description(identifier),
-        schedule=schedule,
-        dynamic_options=table.dynamic_options,
-        paused=paused,
-        token=table.token,
-    )
-
-
-def schedule_of(table: MaterializedTable) -> Schedule:
-    """Return when the workflow of *table* ticks."""
-    definition = table.definition
-    return Schedule(freshness=definition.freshness, zone=definition.zone, since=table.created_at)
-
-
 def query_of(definition: TableDefinition, text: str | None = None) -> Query:
     """Return the query of a definition, or *text* in its place, as the engine needs it."""
     return Query(
@@ -98,11 +76,3 @@ def query_of(definition: TableDefinition, text: str | None = None) -> Query:
         zone=definition.zone,
         settings=definition.settings,
     )
-
-
-def handler_of(table: MaterializedTable) -> RefreshHandler:
-    """Return the refresh handler of *table*, or the one its workflow will have."""
-    if table.handler is not None:
-        return RefreshHandler.deserialize(table.handler)
-    location = {"identifier": str(table.identifier)}
-    return RefreshHandler(scheduler=table.scheduler, workflow_id=table.table_id, location=location)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from mt_core.keepers.workflow import WorkflowKeeper
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.freshness import grid_of
 from mt_core.model.run import RefreshRun
@@ -83,7 +84,7 @@ class ManagerWorld:
         self.services = TableServices(
             registry=self.registry,
             engine=self.engine,
-            scheduler=self.scheduler,
+            keeper=WorkflowKeeper(self.scheduler),
             settings=settings,
             clock=self.clock,
             ledger=self.ledger,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mt_core.keepers.workflow import WorkflowKeeper
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable, TableIdentifier, quoted
@@ -71,7 +72,7 @@ class RefreshWorld:
         self.services = TableServices(
             registry=self.registry,
             engine=self.engine,
-            scheduler=self.scheduler,
+            keeper=WorkflowKeeper(self.scheduler),
             settings=settings,
             clock=self.clock,
             ledger=self.ledger,

@@ -31,7 +31,6 @@ from mt_core.tables.ports import Transaction
 from mt_core.tables.refresh.fencing import claim_exclusively
 from mt_core.tables.services import TableServices, query_of, storage_spec
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
-from mt_core.tables.workflows.schedule import reschedule
 
 
 def alter_query(
@@ -101,7 +100,7 @@ def _redefine(
     try:
         _change_storage(services, table, new, appended)
         if detail["reschedules"]:
-            reschedule(services, _with_freshness(table, new.freshness))
+            services.keeper.reschedule(_with_freshness(table, new.freshness))
     except MtError as error:
         services.intents.give_up(table, error)
         raise
@@ -168,7 +167,7 @@ def set_freshness(
     detail = {"reschedules": True}
     table = services.intents.take(identifier, "SET FRESHNESS", check=lambda _table: None, detail=detail)
     try:
-        reschedule(services, _with_freshness(table, freshness))
+        services.keeper.reschedule(_with_freshness(table, freshness))
     except MtError as error:
         services.intents.give_up(table, error)
         raise

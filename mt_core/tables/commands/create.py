@@ -15,11 +15,9 @@ from mt_core.tables.definition.options import check_table_options
 from mt_core.tables.definition.table_definition import define, formatter_warnings, settings_of, zone_of
 from mt_core.tables.ports import Query, Transaction
 from mt_core.tables.runs.ledger import in_transaction
-from mt_core.tables.services import TableServices, storage_spec, workflow_of
+from mt_core.tables.services import TableServices, storage_spec
 from mt_core.tables.settings import InitialRefresh, refresh_timeout_of
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
-from mt_core.workflow.handlers import RefreshHandler
-from mt_core.workflow.operations import DeleteRefreshWorkflow
 
 
 def create(
@@ -36,7 +34,7 @@ def create(
         with services.names.alone(identifier):
             services.engine.create_storage(storage_spec(table))
         table = services.intents.step(table, "workflow")
-        handler = services.scheduler.create_refresh_workflow(workflow_of(table, paused=False))
+        handler = services.keeper.create(table, active=True)
         run_id = _activate(services, table, handler, context.requested_by)
     except MtError as error:
         run_id = _undone_unless_active(services, table, error)
@@ -113,9 +111,7 @@ def _announce(
     return table
 
 
-def _activate(
-    services: TableServices, table: MaterializedTable, handler: RefreshHandler, requested_by: str | None
-) -> str | None:
+def _activate(services: TableServices, table: MaterializedTable, handler: str, requested_by: str | None) -> str | None:
     """The last transaction: handler, status, first run; the intent is cleared."""
     run_id: list[str] = []
 
@@ -129,7 +125,7 @@ def _activate(
         if services.settings.initial_refresh is not InitialRefresh.NONE:
             # Due until a run of the whole table has succeeded: the first may fail.
             active = replace(active, rebuild_due=fingerprint_of(active.definition))
-        return replace(active, handler=handler.serialize(), intent=None)
+        return replace(active, handler=handler, intent=None)
 
     services.intents.change(table, last)
     return run_id[0] if run_id else None
@@ -173,8 +169,7 @@ def _not_removed(table: MaterializedTable, error: MtError, left: MtError) -> MtE
 
 def undo_create(services: TableServices, table: MaterializedTable) -> None:
     """Take back a CREATE, backwards; harmless for steps that never happened, and to repeat."""
-    handler = RefreshHandler(scheduler=table.scheduler, workflow_id=table.table_id)
-    services.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
+    services.keeper.remove(table.table_id)
     with services.names.alone(table.identifier):
         services.engine.drop_storage(table.identifier, table.table_id, table.location)
 

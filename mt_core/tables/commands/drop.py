@@ -12,11 +12,9 @@ from mt_core.sql.statements import DropBehavior, DropTable
 from mt_core.tables.intents import found
 from mt_core.tables.ports import Tombstone, Transaction
 from mt_core.tables.runs.ledger import in_transaction
-from mt_core.tables.services import TableServices, handler_of
+from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandOutcome
 from mt_core.tables.views.readers import readers_of
-from mt_core.workflow.handlers import RefreshHandler
-from mt_core.workflow.operations import DeleteRefreshWorkflow
 
 log = logging.getLogger(__name__)
 _FOLDERS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
@@ -62,7 +60,7 @@ def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: boo
             return None
         table = found(tx, identifier)
         elsewhere = _left_elsewhere(table)
-        return _bury(tx, table)
+        return _bury(services, tx, table)
 
     tombstone = in_transaction(services.registry, bury)
     if tombstone is None:
@@ -86,12 +84,12 @@ def _left_elsewhere(table: MaterializedTable) -> tuple[str, ...]:
     )
 
 
-def _bury(tx: Transaction, table: MaterializedTable) -> Tombstone:
+def _bury(services: TableServices, tx: Transaction, table: MaterializedTable) -> Tombstone:
     tombstone = Tombstone(
         table_id=table.table_id,
         identifier=table.identifier,
         location=table.location,
-        handler=handler_of(table).serialize(),
+        handler=services.keeper.handle_of(table),
         dropped_at=tx.now(),
     )
     tx.put_tombstone(tombstone)
@@ -130,9 +128,8 @@ def sweep(services: TableServices, tombstone: Tombstone) -> None:
     """
     failure: WorkflowError | None = None
     if tombstone.handler is not None:
-        handler = RefreshHandler.deserialize(tombstone.handler)
         try:
-            services.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
+            services.keeper.remove(tombstone.table_id, tombstone.handler)
         except WorkflowError as error:
             failure = error
     with services.names.alone(tombstone.identifier):

@@ -13,15 +13,10 @@ from mt_core.model.run import RunKind
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifier
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import CATCH_UP, check_dynamic_options
+from mt_core.tables.keeper import KeeperState
 from mt_core.tables.ports import Transaction
-from mt_core.tables.services import TableServices, handler_of, storage_spec, workflow_of
+from mt_core.tables.services import TableServices, storage_spec
 from mt_core.tables.table_commands import CommandOutcome
-from mt_core.workflow.handlers import RefreshHandler
-from mt_core.workflow.operations import (
-    ResumeRefreshWorkflow,
-    SuspendRefreshWorkflow,
-)
-from mt_core.workflow.scheduler import WorkflowState
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +25,7 @@ def suspend(services: TableServices, identifier: TableIdentifier, *, by: str) ->
     """Stop periodic refreshes; a workflow that is gone is made again, paused."""
     table = services.intents.take(identifier, "SUSPEND", check=_can_suspend)
     try:
-        _pause_workflow(services, table)
+        services.keeper.ensure(table, active=False)
     except MtError as error:
         services.intents.give_up(table, error)
         raise
@@ -48,14 +43,6 @@ def _can_suspend(table: MaterializedTable) -> None:
             f"{table.status_at:%Y-%m-%d %H:%M:%S} UTC.",
             table=str(table.identifier),
         )
-
-
-def _pause_workflow(services: TableServices, table: MaterializedTable) -> None:
-    handler = handler_of(table)
-    if _workflow_state(services, handler) is WorkflowState.MISSING:
-        services.scheduler.create_refresh_workflow(workflow_of(table, paused=True))
-    else:
-        services.scheduler.modify_refresh_workflow(SuspendRefreshWorkflow(handler=handler, token=table.token))
 
 
 def resume(
@@ -79,8 +66,9 @@ def resume(
     table = services.intents.take(identifier, "RESUME", check=lambda _table: None, detail=detail)
     try:
         repaired = _restore_storage(services, table)
-        rescheduled = _unpause_workflow(services, table, given or None)
-        if table.status is RefreshStatus.ACTIVATED and not (repaired or rescheduled or given):
+        before = services.keeper.ensure(table, active=True, options=given or None)
+        ran = before is KeeperState.ACTIVE and table.status is RefreshStatus.ACTIVATED
+        if ran and not (repaired or given):
             raise IllegalStatus(
                 f"Materialized table {identifier} has been resumed already: it is ACTIVATED.", table=str(identifier)
             )
@@ -109,19 +97,6 @@ def _restore_storage(services: TableServices, table: MaterializedTable) -> bool:
     return False
 
 
-def _unpause_workflow(services: TableServices, table: MaterializedTable, options: Mapping[str, str] | None) -> bool:
-    """Return whether the workflow was not ticking before."""
-    handler = handler_of(table)
-    state = _workflow_state(services, handler)
-    if state is WorkflowState.MISSING:
-        wanted = replace(table, dynamic_options=options if options is not None else table.dynamic_options)
-        services.scheduler.create_refresh_workflow(workflow_of(wanted, paused=False))
-    elif state is WorkflowState.PAUSED or options is not None or table.status is RefreshStatus.SUSPENDED:
-        operation = ResumeRefreshWorkflow(handler=handler, dynamic_options=options, token=table.token)
-        services.scheduler.modify_refresh_workflow(operation)
-    return state is not WorkflowState.ACTIVE
-
-
 def _resumed(
     tx: Transaction, now: MaterializedTable, options: Mapping[str, str], *, forget: bool, by: str
 ) -> MaterializedTable:
@@ -147,7 +122,3 @@ def _with_rebuild(
 def latest_point(table: MaterializedTable, now: datetime) -> datetime:
     """Return the latest schedule time of *table* that has passed."""
     return grid_of(table.definition.freshness, table.definition.zone).at_or_before(now)
-
-
-def _workflow_state(services: TableServices, handler: RefreshHandler) -> WorkflowState:
-    return services.scheduler.describe_refresh_workflows([handler])[handler.workflow_id].state

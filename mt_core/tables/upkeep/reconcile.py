@@ -22,10 +22,7 @@ from mt_core.tables.runs.ledger import in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.upkeep.gateways import ended_owners
 from mt_core.tables.workflows.mirror import look, repair, take_over
-from mt_core.tables.workflows.schedule import reschedule
 from mt_core.workflow.definitions import WorkflowDefinition
-from mt_core.workflow.handlers import RefreshHandler
-from mt_core.workflow.operations import DeleteRefreshWorkflow
 
 log = logging.getLogger(__name__)
 
@@ -105,8 +102,7 @@ def _look(services: TableServices) -> _Found:
 
 
 def _remove(services: TableServices, definition: WorkflowDefinition) -> None:
-    handler = RefreshHandler(scheduler=services.scheduler.identifier, workflow_id=definition.workflow_id)
-    services.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
+    services.keeper.remove(definition.workflow_id)
     in_transaction(services.registry, lambda tx: tx.delete_definition(definition.workflow_id))
 
 
@@ -126,7 +122,7 @@ def _settle(services: TableServices, table: MaterializedTable) -> None:
     command, detail = _command(table), table.intent.detail if table.intent else {}
     options = detail.get("options", {})
     if detail.get("reschedules"):
-        reschedule(services, table)
+        services.keeper.reschedule(table)
     in_transaction(services.registry, lambda tx: _clear(tx, table))
     if command == "SUSPEND" and table.status is RefreshStatus.ACTIVATED:
         suspend(services, table.identifier, by="SQL, finished after a restart")

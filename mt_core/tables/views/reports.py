@@ -16,6 +16,7 @@ from mt_core.secrets import masked
 from mt_core.sql.flink.spark_types import in_flink
 from mt_core.sql.statements import ShowMaterializedTables
 from mt_core.tables.intents import found
+from mt_core.tables.keeper import KeeperState
 from mt_core.tables.pages import on_each_page
 from mt_core.tables.ports import Transaction
 from mt_core.tables.runs.ledger import in_transaction
@@ -24,8 +25,6 @@ from mt_core.tables.table_commands import CommandContext
 from mt_core.tables.views.health import ENDED, health_of, last_run, staleness
 from mt_core.tables.views.refresh_reports import source_text
 from mt_core.tables.workflows.glance import Glance, Glimpse
-from mt_core.tables.workflows.handover import cannot_tick
-from mt_core.workflow.scheduler import WorkflowState
 
 _WILDCARDS = {"%": ".*", "_": "."}
 _TEXT = tuple[str, ...]
@@ -182,10 +181,8 @@ class Reports:
 
     def _problem_of(self, glimpse: Glimpse | None, table: MaterializedTable) -> str:
         """Return why a workflow that is missing will not be made again, if that is so."""
-        missing = (
-            glimpse is not None and glimpse.workflow is not None and glimpse.workflow.state is WorkflowState.MISSING
-        )
-        problem = cannot_tick(self._services, table) if missing else ""
+        missing = glimpse is not None and glimpse.workflow is not None and glimpse.workflow.state is KeeperState.MISSING
+        problem = self._services.keeper.objection(table) if missing else ""
         return f": {problem}" if problem else ""
 
     def _storage_text(self, table: MaterializedTable) -> str:

@@ -10,9 +10,9 @@ from datetime import datetime
 
 from mt_core.errors import MtError
 from mt_core.model.table import MaterializedTable
+from mt_core.tables.keeper import KeeperReport
 from mt_core.tables.services import TableServices
 from mt_core.tables.workflows.mirror import look, take_over
-from mt_core.workflow.scheduler import WorkflowDescription
 
 # A scheduler that hangs is waited for by so many threads at most.
 MOST_WAITING = 4
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 class Glimpse:
     """What is known of a workflow: None, if nothing; `as_of` when that was seen, None for just now; `error` why not now."""
 
-    workflow: WorkflowDescription | None
+    workflow: KeeperReport | None
     as_of: datetime | None = None
     error: str = ""
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from mt_core.errors import WorkflowError
 from mt_core.model.table import MaterializedTable
+from mt_core.tables.keeper import Keeper
 from mt_core.tables.pages import every_table
 from mt_core.tables.ports import Transaction
 from mt_core.tables.runs.ledger import in_transaction
-from mt_core.tables.services import TableServices, schedule_of
-from mt_core.workflow.handlers import RefreshHandler
+from mt_core.tables.services import TableServices
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +23,7 @@ def take_over_tables(services: TableServices) -> list[str]:
     """Make all tables and tombstones those of the scheduler in use; return what was done, in words, and log what cannot be."""
     ours = services.settings.scheduler_type
     done = [_taken(services, table) for table in every_table(services.registry) if table.scheduler != ours]
-    in_transaction(services.registry, lambda tx: _let_go(tx, ours))
+    in_transaction(services.registry, lambda tx: _let_go(tx, services.keeper))
     return done
 
 
@@ -38,23 +37,14 @@ def _taken(services: TableServices, table: MaterializedTable) -> str:
             tx.replace_table(replace(now, scheduler=ours, handler=None, repair_until=tx.now()))
 
     in_transaction(services.registry, work)
-    problem = cannot_tick(services, table)
+    problem = services.keeper.objection(table)
     if problem:
         log.warning("%s", problem, extra={"action": "cannot_schedule", "table": str(table.identifier)})
     return f"{table.identifier} has its workflow in {ours} now, no longer in {table.scheduler}"
 
 
-def cannot_tick(services: TableServices, table: MaterializedTable) -> str:
-    """Return why the scheduler in use can never tick for *table* as it is, with the way out; "" if it can."""
-    try:
-        services.scheduler.check_schedule(str(table.identifier), schedule_of(table))
-    except WorkflowError as error:
-        return str(error)
-    return ""
-
-
-def _let_go(tx: Transaction, ours: str) -> None:
+def _let_go(tx: Transaction, keeper: Keeper) -> None:
     """Let tombstones ask nothing of a scheduler that is not in use."""
     for tombstone in tx.tombstones():
-        if tombstone.handler is not None and RefreshHandler.deserialize(tombstone.handler).scheduler != ours:
+        if tombstone.handler is not None and not keeper.owns(tombstone.handler):
             tx.put_tombstone(replace(tombstone, handler=None))

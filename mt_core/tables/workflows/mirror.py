@@ -16,13 +16,10 @@ from functools import partial
 
 from mt_core.errors import MtError, TableBusy, WorkflowError
 from mt_core.model.table import MaterializedTable, RefreshStatus
+from mt_core.tables.keeper import KeeperReport, KeeperState
 from mt_core.tables.ports import Transaction
 from mt_core.tables.runs.ledger import in_transaction
-from mt_core.tables.services import TableServices, handler_of, workflow_of
-from mt_core.tables.workflows.handover import cannot_tick
-from mt_core.tables.workflows.schedule import is_as_wanted, reschedule
-from mt_core.workflow.operations import ResumeRefreshWorkflow, SuspendRefreshWorkflow
-from mt_core.workflow.scheduler import WorkflowDescription, WorkflowState
+from mt_core.tables.services import TableServices
 
 # A scheduler that fails so often in one pass is not asked to repair more in it: it may be away, and each try takes its time.
 MOST_FAILURES = 3
@@ -36,7 +33,7 @@ class Seen:
 
     at: datetime
     tables: Sequence[MaterializedTable]
-    states: Mapping[str, WorkflowDescription]
+    states: Mapping[str, KeeperReport]
 
     @property
     def differing(self) -> list[MaterializedTable]:
@@ -47,8 +44,7 @@ class Seen:
 def look(services: TableServices, tables: Iterable[MaterializedTable], at: datetime) -> Seen:
     """Ask the scheduler about *tables*, which were read at *at*; raises WorkflowError."""
     settled = [table for table in tables if table.intent is None and table.status is not RefreshStatus.INITIALIZING]
-    states = services.scheduler.describe_refresh_workflows([handler_of(table) for table in settled]) if settled else {}
-    return Seen(at=at, tables=settled, states=states)
+    return Seen(at=at, tables=settled, states=services.keeper.observe(settled))
 
 
 def take_over(services: TableServices, seen: Seen) -> list[str]:
@@ -83,8 +79,8 @@ def repair(services: TableServices, seen: Seen) -> list[str]:
 
 
 def _repaired(services: TableServices, seen: Seen, table: MaterializedTable) -> list[str]:
-    if seen.states[table.table_id].state is WorkflowState.MISSING:
-        if cannot_tick(services, table):
+    if seen.states[table.table_id].state is KeeperState.MISSING:
+        if services.keeper.objection(table):
             return []
         _make_again(services, table)
         return [f"made the workflow of {table.identifier} again"]
@@ -96,7 +92,7 @@ def _repaired(services: TableServices, seen: Seen, table: MaterializedTable) -> 
 
 def _corrected(services: TableServices, seen: Seen, table: MaterializedTable) -> list[str]:
     """Correct the schedule, and what is paused though it should not be, or the other way round."""
-    late, scheduled = table.repair_until is not None, is_as_wanted(table, seen.states[table.table_id])
+    late, scheduled = table.repair_until is not None, seen.states[table.table_id].on_schedule
     reschedules = not scheduled if late else scheduled is False
     sets_back = late and table in seen.differing
     if not reschedules and not sets_back:
@@ -104,9 +100,9 @@ def _corrected(services: TableServices, seen: Seen, table: MaterializedTable) ->
     taken = _taken(services, table)
     try:
         if reschedules:
-            reschedule(services, taken)
+            services.keeper.reschedule(taken)
         if sets_back:
-            _set_back(services, taken)
+            services.keeper.ensure(taken, active=taken.status is not RefreshStatus.SUSPENDED)
     finally:
         services.intents.clear(taken)
     done = [f"the workflow of {table.identifier} is {_wanted(table)} again"] if sets_back else []
@@ -117,23 +113,16 @@ def _corrected(services: TableServices, seen: Seen, table: MaterializedTable) ->
 
 def _make_again(services: TableServices, seen: MaterializedTable) -> None:
     table = _taken(services, seen)
-    paused = table.status is RefreshStatus.SUSPENDED
     try:
-        handler = services.scheduler.create_refresh_workflow(workflow_of(table, paused=paused))
+        handler = services.keeper.create(table, active=table.status is not RefreshStatus.SUSPENDED)
     except WorkflowError:
         services.intents.clear(table)
         raise
 
     def made(_tx: Transaction, now: MaterializedTable) -> MaterializedTable:
-        return replace(now, handler=handler.serialize(), scheduler=handler.scheduler, intent=None)
+        return replace(now, handler=handler, scheduler=services.settings.scheduler_type, intent=None)
 
     services.intents.change(table, made)
-
-
-def _set_back(services: TableServices, table: MaterializedTable) -> None:
-    suspended = table.status is RefreshStatus.SUSPENDED
-    operation = SuspendRefreshWorkflow if suspended else ResumeRefreshWorkflow
-    services.scheduler.modify_refresh_workflow(operation(handler=handler_of(table), token=table.token))
 
 
 def _taken(services: TableServices, seen: MaterializedTable) -> MaterializedTable:
@@ -146,7 +135,7 @@ def _taken(services: TableServices, seen: MaterializedTable) -> MaterializedTabl
     return services.intents.take(seen.identifier, "REPAIR", check=check)
 
 
-def _mirror(tx: Transaction, table: MaterializedTable, found: WorkflowDescription) -> None:
+def _mirror(tx: Transaction, table: MaterializedTable, found: KeeperReport) -> None:
     """Take over what somebody did in the scheduler, unless the row changed since it was read."""
     now = tx.table(table.table_id)
     if now is None or now.revision != table.revision or now.intent is not None:
@@ -164,9 +153,9 @@ def _end_repair(tx: Transaction, table: MaterializedTable) -> None:
         tx.replace_table(replace(now, repair_until=None))
 
 
-def _wanted(table: MaterializedTable) -> WorkflowState:
-    return WorkflowState.PAUSED if table.status is RefreshStatus.SUSPENDED else WorkflowState.ACTIVE
+def _wanted(table: MaterializedTable) -> KeeperState:
+    return KeeperState.PAUSED if table.status is RefreshStatus.SUSPENDED else KeeperState.ACTIVE
 
 
-def _opposite(table: MaterializedTable) -> WorkflowState:
-    return WorkflowState.ACTIVE if table.status is RefreshStatus.SUSPENDED else WorkflowState.PAUSED
+def _opposite(table: MaterializedTable) -> KeeperState:
+    return KeeperState.ACTIVE if table.status is RefreshStatus.SUSPENDED else KeeperState.PAUSED

@@ -9,6 +9,7 @@ from enum import StrEnum
 from itertools import chain, pairwise
 
 from mt_core.errors import SqlSyntaxError
+from mt_core.identifiers import unquote
 
 
 class TokenKind(StrEnum):
@@ -43,7 +44,7 @@ class Token:
     def value(self) -> str:
         """What an identifier or string means: without quotes, escapes resolved as Spark does; else the text."""
         if self.kind is TokenKind.IDENTIFIER:
-            return self.text[1:-1].replace("``", "`")
+            return unquote(self.text)
         return _unquoted(self.text) if self.kind is TokenKind.STRING else self.text
 
 

@@ -49,6 +49,7 @@ from mt_core.client.type_objects import (
 from mt_core.client.values import needs_zone, rows_converter, session_zone
 from mt_core.errors import GatewayError
 from mt_core.extras import installation
+from mt_core.identifiers import sql_name
 from mt_core.rowset import Column
 from mt_core.tokens import TokenKind, tokenize
 
@@ -178,14 +179,10 @@ class Connection:
 
 
 def _use_statements(catalog: str | None, schema: str | None) -> tuple[str, ...]:
-    path = ".".join(_quoted(name) for name in (catalog, schema) if name is not None)
+    path = sql_name(name for name in (catalog, schema) if name is not None)
     if not path:
         return ()
     return (f"SET CATALOG {path}" if schema is None else f"USE {path}",)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 # ------------------------------------------------------------------------------------------------------------- cursors

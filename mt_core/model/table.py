@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from mt_core.errors import IllegalStatus
+from mt_core.identifiers import Namespace, display_name, namespace_of, namespace_text, sql_name
 from mt_core.model.freshness import Freshness
 
 DEFINITION_VERSION = 1
 FORMATTER_PREFIX = "partition.fields."
 FORMATTER_SUFFIX = ".date-formatter"
-Namespace = tuple[str, ...]
-_LEVEL = re.compile(r"`(?:[^`]|``)*`|[^.]+")
 _RECORDED = frozenset({"query_types", "sources"})
 
 
@@ -61,35 +59,6 @@ class TableIdentifier:
     def sql(self) -> str:
         """The name with every part in back quotes."""
         return sql_name(self.parts)
-
-
-def quoted(part: str) -> str:
-    """Return *part* in back quotes."""
-    return "`" + part.replace("`", "``") + "`"
-
-
-def sql_name(parts: Sequence[str]) -> str:
-    """Return a qualified name with every part in back quotes."""
-    return ".".join(quoted(part) for part in parts)
-
-
-def display_name(parts: Sequence[str]) -> str:
-    """Return a qualified name with back quotes only where they are needed."""
-    return ".".join(part if part.isidentifier() and part.isascii() else quoted(part) for part in parts)
-
-
-def namespace_text(namespace: Namespace) -> str:
-    """Return the text that stands for *namespace* where it is stored: levels joined by dots, quoted only if they need it."""
-    return ".".join(quoted(level) if "." in level or level[:1] in {"", "`"} else level for level in namespace)
-
-
-def namespace_of(text: str) -> Namespace:
-    """Return the namespace that `namespace_text` wrote."""
-    return tuple(_unquoted(level) for level in _LEVEL.findall(text))
-
-
-def _unquoted(level: str) -> str:
-    return level[1:-1].replace("``", "`") if level.startswith("`") else level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

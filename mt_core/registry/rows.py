@@ -9,19 +9,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mt_core.errors import RegistryError
+from mt_core.identifiers import namespace_of, namespace_text
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.partition import Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
-from mt_core.model.table import (
-    Intent,
-    MaterializedTable,
-    RefreshStatus,
-    TableDefinition,
-    TableIdentifier,
-    namespace_of,
-    namespace_text,
-)
+from mt_core.model.table import Intent, MaterializedTable, RefreshStatus, TableDefinition, TableIdentifier
 from mt_core.tables.ports import Tombstone
 from mt_core.workflow.definitions import WorkflowDefinition, shard_of
 

@@ -31,10 +31,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from mt_core.clock import Clock
 from mt_core.errors import RevisionConflict, TableExists, TableGone
+from mt_core.identifiers import namespace_text
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.run import RefreshRun, RunStatus
-from mt_core.model.table import MaterializedTable, TableIdentifier, namespace_text
+from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.registry import rows
 from mt_core.registry.failures import translated
 from mt_core.registry.schema import CATALOGS, DEFINITIONS, GATEWAYS, RUNS, TABLES, TOMBSTONES, word

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mt_core.errors import MtError
-from mt_core.model.table import Namespace
+from mt_core.identifiers import Namespace
 from mt_core.rowset import Column, PageForm
 from mt_core.tables.ports import Progress
 

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
-from mt_core.model.table import Column, Namespace, TableIdentifier
+from mt_core.identifiers import Namespace
+from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, no_catalogs
 from mt_core.spark.catalogs.columns import check_assignable, stored_type
 from mt_core.spark.catalogs.lookup import Catalogs

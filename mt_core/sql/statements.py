@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from mt_core.identifiers import Namespace
 from mt_core.model.freshness import Freshness
 from mt_core.model.partition_values import PartitionValues
 from mt_core.model.run import RunStatus
-from mt_core.model.table import Namespace, RefreshMode, TableIdentifier
+from mt_core.model.table import RefreshMode, TableIdentifier
 
 Name = tuple[str, ...]
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from mt_core.identifiers import Namespace
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.partition import Scope
 from mt_core.model.run import RefreshRun, RunStatus
-from mt_core.model.table import Column, MaterializedTable, Namespace, TableIdentifier
+from mt_core.model.table import Column, MaterializedTable, TableIdentifier
 from mt_core.workflow.definitions import DefinitionStore
 
 # ------------------------------------------------------------------------------------------------------------ registry

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from mt_core.identifiers import Namespace
 from mt_core.model.run import RefreshRun
-from mt_core.model.table import Namespace, TableIdentifier
+from mt_core.model.table import TableIdentifier
 from mt_core.rowset import RowSet
 from mt_core.sql.statements import Statement
 from mt_core.tables.ports import Progress

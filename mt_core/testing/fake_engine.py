@@ -28,8 +28,9 @@ from mt_core.errors import (
     StorageMissing,
     TableExists,
 )
+from mt_core.identifiers import Namespace, display_name, quote
 from mt_core.model.partition import PartitionSpec, Scope
-from mt_core.model.table import Column, Namespace, TableIdentifier, display_name, quoted
+from mt_core.model.table import Column, TableIdentifier
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.ports import (
     AnalysedQuery,
@@ -159,7 +160,7 @@ class FakeEngine:
         self._check("analyse")
         name, source = self._source(query)
         columns = _selected(query, source)
-        listed = ", ".join(quoted(column.name) for column in columns)
+        listed = ", ".join(quote(column.name) for column in columns)
         relations = frozenset({name.rsplit(".", 1)[-1]} if "." not in _parsed(query)["name"] else ())
         return AnalysedQuery(
             columns=columns, expanded_query=f"SELECT {listed} FROM {name}", sources=(name,), relations=relations

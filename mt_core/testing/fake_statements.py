@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
-from mt_core.model.table import Namespace
+from mt_core.identifiers import Namespace
 from mt_core.rowset import INT, Column, RowSet
 from mt_core.sessions.ports import SessionContext, SessionState, StatementResult
 from mt_core.sql.flink.catalog_options import configured_catalogs

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from mt_core.identifiers import quote
 from mt_core.keepers.workflow import WorkflowKeeper
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.run import RefreshRun
-from mt_core.model.table import MaterializedTable, TableIdentifier, quoted
+from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.sql.parser import parse
@@ -95,7 +96,7 @@ class RefreshWorld:
 
     def columns(self, name: str) -> list[tuple[str, str]]:
         """Return names and types of a stored table."""
-        return [(field.name, field.dataType.simpleString()) for field in self.session.table(quoted(name)).schema]
+        return [(field.name, field.dataType.simpleString()) for field in self.session.table(quote(name)).schema]
 
     def sql(self, text: str) -> CommandOutcome:
         """Execute one statement of ours, without waiting for runs."""
@@ -146,7 +147,7 @@ class RefreshWorld:
 
     def rows(self, name: str) -> list[Row]:
         """Return what a reader of the table sees, in order."""
-        return self.plain(f"SELECT * FROM {quoted(name)}")
+        return self.plain(f"SELECT * FROM {quote(name)}")
 
     def vector(self, name: str) -> SourceVector:
         """Return what a refresh of the table would read now."""

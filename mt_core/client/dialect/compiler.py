@@ -11,6 +11,7 @@ from sqlalchemy.sql.ddl import CreateIndex
 from sqlalchemy.sql.schema import Table
 
 from mt_core.client.literals import literal
+from mt_core.identifiers import unquote
 
 _LITERALS = (bool, int, float, str, bytes)
 # fmt: off
@@ -45,7 +46,7 @@ class SparkIdentifierPreparer(compiler.IdentifierPreparer):
 def schema_parts(schema: str) -> list[str]:
     """Return the names in a schema such as `catalog.schema`; one in back quotes is one name."""
     if schema.startswith("`") and schema.endswith("`"):
-        return [schema[1:-1].replace("``", "`")]
+        return [unquote(schema)]
     return schema.split(".")
 
 

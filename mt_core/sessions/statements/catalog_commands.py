@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from mt_core.errors import DefinitionInvalid, EngineUnavailable, MtError
+from mt_core.identifiers import property_list, sql_name, string_literal
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.rowset import Column, RowSet
 from mt_core.secrets import masked, redacted
 from mt_core.sessions.operations.operation import OperationResult
 from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.statements.answers import DONE, content
-from mt_core.sessions.statements.listings import Asking, names_only, sql_name
+from mt_core.sessions.statements.listings import Asking, names_only
 from mt_core.sql import catalog as sql
 from mt_core.sql.flink.catalog_options import catalog_settings
-from mt_core.sql.flink.connectors import literal
 from mt_core.tables.created_catalogs import CreatedCatalogs, already_there
 
 _INFO = (Column(name="info name"), Column(name="info value"))
@@ -111,9 +111,13 @@ class CatalogCommands:
     def _show_create(self, name: str, asking: Asking) -> OperationResult:
         """SHOW CREATE CATALOG, with secrets masked."""
         options, created = self._options_of(name, asking), self._shared.get(name)
-        comment = f"\nCOMMENT {literal(created.comment)}" if created is not None and created.comment is not None else ""
-        lines = ",\n".join(f"  {literal(key)} = {literal(value)}" for key, value in masked(options).items())
-        text = f"CREATE CATALOG {sql_name((name,))}{comment}\nWITH (\n{lines}\n)\n"
+        comment = (
+            f"\nCOMMENT {string_literal(created.comment)}"
+            if created is not None and created.comment is not None
+            else ""
+        )
+        lines = property_list(masked(options), ",\n  ")
+        text = f"CREATE CATALOG {sql_name((name,))}{comment}\nWITH (\n  {lines}\n)\n"
         return content(names_only("result", [text]))
 
     # ------------------------------------------------------------------------------------------------------- internal

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from mt_core.errors import DefinitionInvalid, MtError, QueryFailed, TableNotFound
-from mt_core.model.table import quoted
+from mt_core.identifiers import quote, sql_name
 from mt_core.rowset import BOOLEAN, Column, RowSet
 from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.operations.operation import OperationResult
 from mt_core.sessions.ports import SessionContext, StatementEngine
 from mt_core.sessions.statements.answers import DONE, content
 from mt_core.sessions.statements.catalog_commands import CatalogCommands
-from mt_core.sessions.statements.listings import Asking, Listings, described_job, names_only, sql_name
+from mt_core.sessions.statements.listings import Asking, Listings, described_job, names_only
 from mt_core.sessions.statements.statement_sets import members_of
 from mt_core.sql import catalog as sql
 from mt_core.sql.flink.types import type_text
@@ -94,7 +94,7 @@ class CatalogStatements:
         """A primary key is what Iceberg calls identifier fields, which only a table that is there can be given."""
         if not table.keys or (table.if_not_exists and self._is_there(table.name, context)):
             return (table.spark_sql,)
-        keys = ", ".join(map(quoted, table.keys))
+        keys = ", ".join(map(quote, table.keys))
         return (table.spark_sql, f"ALTER TABLE {sql_name(table.name)} SET IDENTIFIER FIELDS {keys}")
 
     def _is_there(self, name: Name, context: SessionContext) -> bool:
@@ -135,7 +135,7 @@ class CatalogStatements:
     def _drop_temporary(self, statement: sql.DropTemporaryView, asking: Asking) -> None:
         views = self._rows("SHOW VIEWS IN spark_catalog.default", asking)
         if any(row[1].lower() == statement.name.lower() and row[2] for row in views):
-            self._rows(f"DROP VIEW {quoted(statement.name)}", asking)
+            self._rows(f"DROP VIEW {quote(statement.name)}", asking)
         elif not statement.if_exists:
             raise TableNotFound(
                 f"There is no temporary table or view {statement.name} in this session; SHOW VIEWS lists those there are, "

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from mt_core.errors import SqlSyntaxError
+from mt_core.identifiers import display_name
 from mt_core.sessions.ports import Name, NameDirectory
 from mt_core.sql.kinds import PHRASES
 from mt_core.tokens import Token, TokenKind, significant, tokenize
@@ -213,9 +214,4 @@ def _alias(tokens: Sequence[Token], at: int) -> str:
 def _fitting(place: _Place, found: Iterable[str]) -> list[str]:
     """Return those of *found* that go on with what is begun, written out after the parts before."""
     begun = place.begun.casefold()
-    head = "".join(f"{_written(part)}." for part in place.parts)
-    return [head + _written(name) for name in found if name.casefold().startswith(begun)]
-
-
-def _written(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else "`" + name.replace("`", "``") + "`"
+    return [display_name((*place.parts, name)) for name in found if name.casefold().startswith(begun)]

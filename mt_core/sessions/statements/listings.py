@@ -9,15 +9,14 @@ from datetime import datetime
 from typing import Any
 
 from mt_core.errors import DefinitionInvalid, EngineError, QueryFailed
-from mt_core.model.table import display_name, quoted
+from mt_core.identifiers import display_name, quote, sql_name, string_literal
 from mt_core.rowset import BIGINT, BOOLEAN, Column, LogicalType, RowSet
 from mt_core.sessions.operations.jobs import Job, Jobs
 from mt_core.sessions.ports import ResultRows, SessionContext, StatementEngine
 from mt_core.sessions.properties.property_values import ZONE_KEY, session_zone
 from mt_core.sessions.session import Session
 from mt_core.sql.catalog import Shown, ShowObjects, ShowPartitions
-from mt_core.sql.flink.connectors import literal
-from mt_core.sql.statements import Name, qualify
+from mt_core.sql.statements import qualify
 
 MOST = 1_000_000
 _NO_PARTITIONS = "PARTITION_MANAGEMENT_IS_UNSUPPORTED"
@@ -193,11 +192,6 @@ def described_job(job: Job, asking: Asking) -> RowSet:
     return RowSet(columns=(*rows.columns, _AFFECTED), rows=[[*rows.rows[0], job.affected_rows]])
 
 
-def sql_name(name: Name) -> str:
-    """Return a name with every part in back quotes."""
-    return ".".join(map(quoted, name))
-
-
 def _clock_of(session: Session) -> Callable[[datetime], str]:
     zone = session_zone(session.properties.get(ZONE_KEY, "UTC"))
 
@@ -216,5 +210,5 @@ def _shown(statement: ShowObjects, name: str) -> bool:
 def _spec(partition: Mapping[str, str]) -> str:
     if not partition:
         return ""
-    pairs = (f"{quoted(key)} = {literal(value)}" for key, value in partition.items())
+    pairs = (f"{quote(key)} = {string_literal(value)}" for key, value in partition.items())
     return f" PARTITION ({', '.join(pairs)})"

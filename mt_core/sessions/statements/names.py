@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from mt_core.errors import MtError
+from mt_core.identifiers import sql_name
 from mt_core.sessions.ports import Name, NameDirectory, ResultRows, StatementEngine
 from mt_core.sessions.session import Session
 
@@ -69,8 +70,4 @@ def _column(rows: ResultRows | None, columns: Sequence[str]) -> list[str]:
 
 
 def _within(namespace: Name) -> str:
-    return f" IN {_quoted(namespace)}" if namespace else ""
-
-
-def _quoted(name: Name) -> str:
-    return ".".join("`" + part.replace("`", "``") + "`" for part in name)
+    return f" IN {sql_name(namespace)}" if namespace else ""

@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from mt_core.errors import DefinitionInvalid
-from mt_core.model.table import Column, quoted
+from mt_core.identifiers import display_name, quote
+from mt_core.model.table import Column
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.jvm_objects import jvm_of
 
@@ -80,13 +81,13 @@ def stored_type(session: SparkSession, column: Column) -> str:
 
 
 def _field(name: str) -> str:
-    return name if name.isidentifier() and name.isascii() else quoted(name)
+    return display_name((name,))
 
 
 def _not_storable(column: Column) -> DefinitionInvalid:
     return DefinitionInvalid(
         f"Column {column.name} has type {column.type}, which Iceberg cannot store; "
-        f"CAST it in the query, for example CAST({quoted(column.name)} AS STRING)."
+        f"CAST it in the query, for example CAST({quote(column.name)} AS STRING)."
     )
 
 

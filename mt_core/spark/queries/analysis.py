@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pyspark.sql import SparkSession
 
 from mt_core.errors import DefinitionInvalid, QueryFailed, Unsupported
-from mt_core.model.table import Column, display_name, sql_name
+from mt_core.identifiers import display_name, sql_name
+from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.spark_driver import SparkDriver

@@ -7,7 +7,7 @@ from collections import OrderedDict
 
 from pyspark.sql import SparkSession
 
-from mt_core.model.table import Namespace, quoted
+from mt_core.identifiers import Namespace, sql_name
 from mt_core.spark.catalogs.catalog_sync import CatalogSync
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.jvm_objects import active_session
@@ -60,5 +60,5 @@ class QueryContexts:
         if query.namespace:
             # With its catalog in front: the first level may have the name of another catalog.
             levels = [*([query.catalog] if query.catalog else []), *query.namespace]
-            session.sql(f"USE {'.'.join(quoted(level) for level in levels)}")
+            session.sql(f"USE {sql_name(levels)}")
         return session

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.errors import Unsupported
-from mt_core.model.table import display_name, quoted, sql_name
+from mt_core.identifiers import display_name, quote, sql_name
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.queries.determinism import unstable_literal, unstable_reason
@@ -167,7 +167,7 @@ class LineageReader:
         yield "SELECT * FROM " if relation.table_word is not None else ""
         yield from self._as_subquery(view, body)
         if not relation.aliased:
-            yield f" AS {quoted(view.parts[-1])}"
+            yield f" AS {quote(view.parts[-1])}"
 
     def _setting(self, key: str) -> str | None:
         try:
@@ -181,13 +181,13 @@ class LineageReader:
         aliases = [f"_{index}" for index in range(len(given))]
         wanted = [aliases[index] for index in _positions(view, given)]
         columns = ", ".join(
-            f"CAST({quoted(alias)} AS {column.type}) AS {quoted(column.name)}"
+            f"CAST({quote(alias)} AS {column.type}) AS {quote(column.name)}"
             for alias, column in zip(wanted, view.columns, strict=True)
         )
         yield f"(SELECT {columns} FROM ("
         yield from body
         # On a line of its own: the view's text may end with a comment.
-        yield f"\n) AS `_v`({', '.join(map(quoted, aliases))}))"
+        yield f"\n) AS `_v`({', '.join(map(quote, aliases))}))"
 
     def _note_functions(self, parsed: ParsedQuery, inside: tuple[tuple[str, ...], ...]) -> None:
         if parsed.identifier_clause:

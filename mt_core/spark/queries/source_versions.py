@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mt_core.errors import EngineError, SourcesChanged
-from mt_core.model.table import Namespace, display_name
+from mt_core.identifiers import Namespace, display_name
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.jvm_objects import active_session, jvm_of

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.errors import DefinitionInvalid
-from mt_core.model.table import quoted
+from mt_core.identifiers import sql_name
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.jvm_objects import jvm_of, scala_items, session_state
 from mt_core.spark.queries.relations import TABLE_WORD
@@ -121,7 +121,7 @@ class StarWriter:
         name, qualifier = str(column.name()), [str(part) for part in scala_items(column.qualifier())]
         # With the table in front: a column that goes away must not be looked for in the query around.
         candidates = [[*qualifier[-1:], name], [*qualifier, name], [*prefix, name], [name]]
-        return next((_sql(parts) for parts in candidates if self._means(parts, column, below)), None)
+        return next((sql_name(parts) for parts in candidates if self._means(parts, column, below)), None)
 
     def _means(self, parts: Sequence[str], column: Any, below: Any) -> bool:
         try:
@@ -159,7 +159,3 @@ class StarWriter:
 def _span(node: Any) -> tuple[int, int]:
     origin = node.origin()
     return int(origin.startIndex().get()), int(origin.stopIndex().get()) + 1
-
-
-def _sql(parts: Sequence[str]) -> str:
-    return ".".join(quoted(part) for part in parts)

@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.errors import MtError, SqlSyntaxError, TableProtected, Unsupported
-from mt_core.model.table import Namespace, TableIdentifier, display_name
+from mt_core.identifiers import Namespace, display_name
+from mt_core.model.table import TableIdentifier
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.jvm_objects import active_session, jvm_of, scala_items, session_state, static_member
 from mt_core.spark.queries.views import Names

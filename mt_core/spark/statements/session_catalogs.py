@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import SparkSession
 
 from mt_core.errors import DefinitionInvalid, Unsupported
-from mt_core.model.table import Namespace, sql_name
+from mt_core.identifiers import Namespace, sql_name
 from mt_core.rowset import Column
 from mt_core.sessions.ports import SessionContext, SessionState
 from mt_core.spark.catalogs.catalog_sync import CatalogSync

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import types as spark
 
-from mt_core.model.table import Namespace
+from mt_core.identifiers import Namespace
 from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import ResultRows, SessionContext, SessionState, StatementEngine, StatementResult
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, no_catalogs

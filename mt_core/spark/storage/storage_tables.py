@@ -8,7 +8,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from mt_core.errors import CommitConflict, DefinitionInvalid, MtError, StorageMissing, TableExists
-from mt_core.model.table import Column, TableIdentifier, display_name
+from mt_core.identifiers import display_name
+from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.catalogs.columns import iceberg_schema, iceberg_type
 from mt_core.spark.catalogs.lookup import ALREADY_EXISTS, Catalogs, translating
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes

@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 
 from mt_core.errors import EngineError, QueryFailed, RequestInvalid, SourcesChanged
+from mt_core.identifiers import quote
 from mt_core.model.partition import PartitionSpec, Scope
-from mt_core.model.table import Column, TableIdentifier, quoted
+from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.catalogs.columns import spelled
 from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.driver.conf import REFRESH_POOL
@@ -61,7 +62,7 @@ class StagedWrites:
         """Return the values of a partition column that the query gives now, and those that the table has."""
         session = self._contexts.session(query)
         with self._driver.run_tagged(uuid4().hex, REFRESH_POOL, f"partitions of {table}"), active_session(session):
-            name = quoted(column)
+            name = quote(column)
             given = session.sql(query.text).select(name).union(session.table(table.sql).select(name)).distinct()
             return frozenset(row[0] for row in given.collect())
 
@@ -78,7 +79,7 @@ class StagedWrites:
         rows = session.sql(self._versions.pinned_text(write.query, write.vector))
         shaped = _shaped(rows, write)
         scope = _predicate(write.scope, write.columns)
-        target = ".".join((write.table.sql, quoted(f"{BRANCH_SELECTOR}{write.branch}")))
+        target = ".".join((write.table.sql, quote(f"{BRANCH_SELECTOR}{write.branch}")))
         writer = (shaped if scope is None else shaped.filter(scope)).writeTo(target)
         for key, value in {**write_options(write.options), **_snapshot_properties(write.summary)}.items():
             writer = writer.option(key, value)
@@ -105,7 +106,7 @@ def _shaped(rows: DataFrame, write: Write) -> DataFrame:
     produced = tuple(Column(name=field.name, type=spelled(field.dataType)) for field in rows.schema.fields)
     names = stored_order(write.table, produced, write.columns, write.query_types)
     return rows.select(
-        *(col(quoted(name)).alias(column.name) for name, column in zip(names, write.columns, strict=True))
+        *(col(quote(name)).alias(column.name) for name, column in zip(names, write.columns, strict=True))
     )
 
 
@@ -130,7 +131,7 @@ def _of_spec(spec: PartitionSpec, known: Mapping[str, Column]) -> SparkColumn:
     terms = []
     for name, value in spec.items:
         column = _column(known, name)
-        named = col(quoted(column.name))
+        named = col(quote(column.name))
         terms.append(named.isNull() if value is None else named == _literal(column, value))
     return reduce(lambda left, right: left & right, terms, lit(True))
 

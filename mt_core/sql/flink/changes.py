@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from mt_core.errors import Unsupported
-from mt_core.model.table import display_name, quoted
+from mt_core.identifiers import display_name, property_list, quote, sql_name, string_literal
 from mt_core.sql.catalog import CatalogStatement, DropTemporaryView, SparkStatement
 from mt_core.sql.cursor import Cursor
-from mt_core.sql.flink.connectors import literal
 from mt_core.sql.flink.types import read_type
 from mt_core.sql.statements import Name
 
@@ -35,17 +34,17 @@ def alter_table(cursor: Cursor, text: str) -> CatalogStatement | None:
     if clause is None:
         return None
     cursor.expect_end()
-    return SparkStatement(spark_sql=f"ALTER TABLE {_sql_name(name)} {clause}")
+    return SparkStatement(spark_sql=f"ALTER TABLE {sql_name(name)} {clause}")
 
 
 def _set(cursor: Cursor, name: Name) -> str | None:
-    return f"SET TBLPROPERTIES {_pairs(cursor.properties())}" if cursor.at_symbol("(") else None
+    return f"SET TBLPROPERTIES ({property_list(cursor.properties())})" if cursor.at_symbol("(") else None
 
 
 def _reset(cursor: Cursor, name: Name) -> str:
     keys: list[str] = []
     cursor.entries(lambda: keys.append(cursor.string("an option key in quotes")), "the option keys")
-    return f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, keys))})"
+    return f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(string_literal, keys))})"
 
 
 def _rename(cursor: Cursor, name: Name) -> str | None:
@@ -54,10 +53,10 @@ def _rename(cursor: Cursor, name: Name) -> str | None:
     if cursor.accept("TO"):
         new = cursor.name("the new name of the table")
         # Spark takes the new name for one of the catalog that has the table.
-        return f"RENAME TO {_sql_name(new[1:] if len(new) > 2 and new[0] == name[0] else new)}"
+        return f"RENAME TO {sql_name(new[1:] if len(new) > 2 and new[0] == name[0] else new)}"
     old = cursor.identifier("a column name")
     cursor.expect("TO")
-    return f"RENAME COLUMN {quoted(old)} TO {quoted(cursor.identifier('the new name of the column'))}"
+    return f"RENAME COLUMN {quote(old)} TO {quote(cursor.identifier('the new name of the column'))}"
 
 
 def _add(cursor: Cursor, name: Name) -> str | None:
@@ -75,7 +74,7 @@ def _add_key(cursor: Cursor, name: Name) -> str | None:
     if cursor.keyword() == "CONSTRAINT" and cursor.keyword(2) != "PRIMARY":
         return None
     keys = read_key(cursor, display_name(name))
-    return f"SET IDENTIFIER FIELDS {', '.join(map(quoted, keys))}"
+    return f"SET IDENTIFIER FIELDS {', '.join(map(quote, keys))}"
 
 
 def _modify(cursor: Cursor, name: Name) -> str:
@@ -90,7 +89,7 @@ def _modify(cursor: Cursor, name: Name) -> str:
 
 
 def _modified(cursor: Cursor, name: Name) -> str:
-    column = quoted(cursor.identifier("a column name"))
+    column = quote(cursor.identifier("a column name"))
     kind = read_type(cursor)
     if cursor.accept("NOT", "NULL"):
         raise _refused(name, "MODIFY … NOT NULL", f"use Spark's ALTER TABLE … ALTER COLUMN {column} SET NOT NULL")
@@ -108,7 +107,7 @@ def _drop(cursor: Cursor, name: Name) -> str | None:
     if cursor.keyword() == "WATERMARK":
         raise _refused(name, "DROP WATERMARK", _WATERMARK)
     columns: list[str] = []
-    _one_or_more(cursor, lambda: columns.append(quoted(cursor.identifier("a column name"))), "the columns")
+    _one_or_more(cursor, lambda: columns.append(quote(cursor.identifier("a column name"))), "the columns")
     return f"DROP COLUMNS ({', '.join(columns)})"
 
 
@@ -147,17 +146,17 @@ def _column(cursor: Cursor, name: Name) -> str:
     if cursor.accept("NOT", "NULL"):
         raise _refused(name, f"column {column}: NOT NULL", "rows that are there have no value: leave NOT NULL out")
     cursor.accept("NULL")
-    return f"{quoted(column)} {kind}{_comment(cursor)}{_position(cursor)}"
+    return f"{quote(column)} {kind}{_comment(cursor)}{_position(cursor)}"
 
 
 def _comment(cursor: Cursor) -> str:
-    return f" COMMENT {literal(cursor.string('the comment in quotes'))}" if cursor.accept("COMMENT") else ""
+    return f" COMMENT {string_literal(cursor.string('the comment in quotes'))}" if cursor.accept("COMMENT") else ""
 
 
 def _position(cursor: Cursor) -> str:
     if cursor.accept("FIRST"):
         return " FIRST"
-    return f" AFTER {quoted(cursor.identifier('a column name'))}" if cursor.accept("AFTER") else ""
+    return f" AFTER {quote(cursor.identifier('a column name'))}" if cursor.accept("AFTER") else ""
 
 
 def _one_or_more(cursor: Cursor, item: Callable[[], None], what: str) -> None:
@@ -184,13 +183,13 @@ def create_database(cursor: Cursor, text: str) -> CatalogStatement | None:
     guard = "IF NOT EXISTS " if cursor.accept("IF", "NOT", "EXISTS") else ""
     name, comment = cursor.name("the name of a database"), ""
     if cursor.accept("COMMENT"):
-        comment = f" COMMENT {literal(cursor.string('the comment in quotes'))}"
+        comment = f" COMMENT {string_literal(cursor.string('the comment in quotes'))}"
     if not cursor.accept("WITH") or not cursor.at_symbol("("):
         return None
-    properties = _pairs(cursor.properties())
+    properties = property_list(cursor.properties())
     cursor.expect_end()
     return SparkStatement(
-        spark_sql=f"CREATE NAMESPACE {guard}{_sql_name(name)}{comment} WITH DBPROPERTIES {properties}"
+        spark_sql=f"CREATE NAMESPACE {guard}{sql_name(name)}{comment} WITH DBPROPERTIES ({properties})"
     )
 
 
@@ -199,9 +198,9 @@ def alter_database(cursor: Cursor, text: str) -> CatalogStatement | None:
     name = cursor.name("the name of a database")
     if not cursor.accept("SET") or not cursor.at_symbol("("):
         return None
-    properties = _pairs(cursor.properties())
+    properties = property_list(cursor.properties())
     cursor.expect_end()
-    return SparkStatement(spark_sql=f"ALTER NAMESPACE {_sql_name(name)} SET DBPROPERTIES {properties}")
+    return SparkStatement(spark_sql=f"ALTER NAMESPACE {sql_name(name)} SET DBPROPERTIES ({properties})")
 
 
 def drop_temporary(cursor: Cursor, text: str) -> CatalogStatement | None:
@@ -226,11 +225,3 @@ def create_function(cursor: Cursor, text: str) -> CatalogStatement | None:
 def refuse_system_function(cursor: Cursor, text: str) -> CatalogStatement | None:
     """Refuse what follows CREATE or DROP TEMPORARY SYSTEM FUNCTION."""
     raise Unsupported(f"TEMPORARY SYSTEM FUNCTION is not supported: {_NO_CLASSES}")
-
-
-def _sql_name(name: Sequence[str]) -> str:
-    return ".".join(map(quoted, name))
-
-
-def _pairs(options: Mapping[str, str]) -> str:
-    return "(" + ", ".join(f"{literal(key)} = {literal(value)}" for key, value in options.items()) + ")"

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mt_core.errors import DefinitionInvalid, Unsupported
-from mt_core.model.table import quoted
+from mt_core.identifiers import property_list, quote, sql_name, string_literal
 from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable
 from mt_core.sql.cursor import Cursor
 from mt_core.sql.flink.changes import not_enforced, read_key
-from mt_core.sql.flink.connectors import Source, literal, source_of
+from mt_core.sql.flink.connectors import Source, source_of
 from mt_core.sql.flink.types import read_type
 from mt_core.sql.statements import Name
 from mt_core.tokens import TokenKind
@@ -94,7 +94,7 @@ def _check_keys(table: _Table) -> None:
         name = columns.get(key.lower())
         if name is None:
             raise DefinitionInvalid(f"Table {table}: PRIMARY KEY names {key}, which is no column of it.")
-        kind = table.columns[name].removeprefix(quoted(name)).strip()
+        kind = table.columns[name].removeprefix(quote(name)).strip()
         if not table.has_keys:
             continue
         if kind.upper().startswith(_NO_KEYS):
@@ -104,7 +104,7 @@ def _check_keys(table: _Table) -> None:
         if " NOT NULL" not in kind:
             # Behind the type and before the comment.
             kind, comment, text = kind.partition(" COMMENT ")
-            table.columns[name] = f"{quoted(name)} {kind} NOT NULL{comment}{text}"
+            table.columns[name] = f"{quote(name)} {kind} NOT NULL{comment}{text}"
 
 
 def _words_before_table(text: str) -> frozenset[str]:
@@ -140,7 +140,7 @@ def _read_column(cursor: Cursor, table: _Table) -> None:
         raise Unsupported(f"Table {table}, column {name}: computed and metadata columns are not supported; use a view.")
     if cursor.at_symbol(",") or cursor.at_symbol(")"):
         raise cursor.error(f"the type of column {name}")
-    column = f"{quoted(name)} {read_type(cursor)}"
+    column = f"{quote(name)} {read_type(cursor)}"
     if cursor.accept("NOT", "NULL"):
         column += " NOT NULL"
     else:
@@ -152,7 +152,7 @@ def _read_column(cursor: Cursor, table: _Table) -> None:
         _set_keys(table, (name,))
     _accept_promise(cursor)
     if cursor.accept("COMMENT"):
-        column += f" COMMENT {literal(cursor.string('the comment in quotes'))}"
+        column += f" COMMENT {string_literal(cursor.string('the comment in quotes'))}"
     table.columns[name] = column
 
 
@@ -209,7 +209,7 @@ def _temporary(table: _Table, source: Source) -> Iterable[str]:
             f"Table {table}: {what} does not go with TEMPORARY; use CREATE TEMPORARY VIEW … AS query, or a table that stays."
         )
     return (
-        f"CREATE {'OR REPLACE ' if 'REPLACE' in table.words else ''}TEMPORARY VIEW {_sql_name(table.name)}",
+        f"CREATE {'OR REPLACE ' if 'REPLACE' in table.words else ''}TEMPORARY VIEW {sql_name(table.name)}",
         _list(table.columns.values()),
         f"USING {source.provider}",
         _pairs("OPTIONS", source.options),
@@ -224,19 +224,15 @@ def _permanent(table: _Table, source: Source) -> Iterable[str]:
     # REPLACE TABLE alone asks for a table that is there.
     head = " ".join(word for word in ("CREATE", "OR", "REPLACE") if word in table.words)
     return (
-        f"{head} TABLE {'IF NOT EXISTS ' if table.if_not_exists else ''}{_sql_name(table.name)}",
+        f"{head} TABLE {'IF NOT EXISTS ' if table.if_not_exists else ''}{sql_name(table.name)}",
         _list(table.columns.values()),
         f"USING {source.provider}" if source.provider else "",
         _pairs("OPTIONS", source.options),
-        f"PARTITIONED BY {_list(quoted(key) for key in table.partition_keys)}" if table.partition_keys else "",
-        f"LOCATION {literal(source.location)}" if source.location else "",
-        f"COMMENT {literal(table.comment)}" if table.comment is not None else "",
+        f"PARTITIONED BY {_list(quote(key) for key in table.partition_keys)}" if table.partition_keys else "",
+        f"LOCATION {string_literal(source.location)}" if source.location else "",
+        f"COMMENT {string_literal(table.comment)}" if table.comment is not None else "",
         _pairs("TBLPROPERTIES", source.properties),
     )
-
-
-def _sql_name(name: Name) -> str:
-    return ".".join(map(quoted, name))
 
 
 def _list(items: Iterable[str]) -> str:
@@ -245,4 +241,4 @@ def _list(items: Iterable[str]) -> str:
 
 
 def _pairs(word: str, options: Mapping[str, str]) -> str:
-    return f"{word} {_list(f'{literal(key)} = {literal(value)}' for key, value in options.items())}" if options else ""
+    return f"{word} ({property_list(options)})" if options else ""

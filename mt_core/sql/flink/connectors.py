@@ -83,11 +83,6 @@ def source_of(table: str, options: Mapping[str, str]) -> Source:
     return make(table, rest)
 
 
-def literal(text: str) -> str:
-    """Return *text* as a string literal of Spark."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
 def _filesystem(table: str, options: dict[str, str]) -> Source:
     written = _required(table, "filesystem", options, "format")
     if written.lower() not in FORMATS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mt_core.errors import SqlSyntaxError
-from mt_core.model.table import quoted
+from mt_core.identifiers import quote
 from mt_core.sql.cursor import Cursor
 
 _FLINK = {
@@ -58,7 +58,7 @@ def _inner(cursor: Cursor, word: str) -> str:
 def _field(cursor: Cursor) -> str:
     name = cursor.identifier("the name of a field")
     cursor.expect_symbol(":")
-    return f"{quoted(name)} {_type(cursor)}"
+    return f"{quote(name)} {_type(cursor)}"
 
 
 def _interval(cursor: Cursor) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mt_core.model.table import quoted
+from mt_core.identifiers import quote
 from mt_core.rowset import STRING_LENGTH
 from mt_core.sql.cursor import Cursor
 from mt_core.tokens import TokenKind
@@ -110,7 +110,7 @@ def _row(cursor: Cursor) -> str:
 def _field(cursor: Cursor) -> str:
     name = cursor.identifier("the name of a field")
     cursor.accept_symbol(":")
-    return f"{quoted(name)}: {_element(cursor)}"
+    return f"{quote(name)}: {_element(cursor)}"
 
 
 def _element(cursor: Cursor) -> str:
@@ -166,7 +166,7 @@ def _inner(type_: TypeJson) -> str:
 
 
 def _fields_text(type_: TypeJson) -> str:
-    fields = (f"{quoted(field['name'])} {_inner(field['fieldType'])}" for field in type_["fields"])
+    fields = (f"{quote(field['name'])} {_inner(field['fieldType'])}" for field in type_["fields"])
     return f"ROW<{', '.join(fields)}>"
 
 

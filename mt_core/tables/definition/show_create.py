@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mt_core.model.table import Column, MaterializedTable, quoted
+from mt_core.identifiers import property_list, quote, string_literal
+from mt_core.model.table import Column, MaterializedTable
 from mt_core.secrets import masked
-from mt_core.sql.flink.connectors import literal
 
 
 def show_create(table: MaterializedTable, *, or_alter: bool) -> str:
@@ -20,29 +20,25 @@ def _clauses(table: MaterializedTable, or_alter: bool) -> Iterator[str]:
     yield ",\n".join(f"  {_column(column)}" for column in definition.columns)
     yield ")"
     if definition.comment is not None:
-        yield f"COMMENT {literal(definition.comment)}"
+        yield f"COMMENT {string_literal(definition.comment)}"
     if definition.partition_keys:
-        yield f"PARTITIONED BY ({', '.join(quoted(key) for key in definition.partition_keys)})"
+        yield f"PARTITIONED BY ({', '.join(quote(key) for key in definition.partition_keys)})"
     if definition.options:
-        yield "WITH (\n" + ",\n".join(_option(*item) for item in masked(definition.options).items()) + "\n)"
+        yield "WITH (\n  " + property_list(masked(definition.options), ",\n  ") + "\n)"
     yield f"FRESHNESS = {definition.freshness}"
     yield f"REFRESH_MODE = {definition.refresh_mode}"
     yield f"AS {definition.expanded_query}"
 
 
 def _column(column: Column) -> str:
-    parts = [quoted(column.name), type_text(column.type)]
+    parts = [quote(column.name), type_text(column.type)]
     if not column.nullable:
         parts.append("NOT NULL")
     if column.comment is not None:
-        parts.append(f"COMMENT {literal(column.comment)}")
+        parts.append(f"COMMENT {string_literal(column.comment)}")
     return " ".join(parts)
 
 
 def type_text(type_name: str) -> str:
     """Return a type in capitals, unless it may hold names of fields."""
     return type_name if "<" in type_name else type_name.upper()
-
-
-def _option(key: str, value: str) -> str:
-    return f"  {literal(key)} = {literal(value)}"

@@ -7,10 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from mt_core.errors import DefinitionInvalid, Unsupported
+from mt_core.identifiers import quote
 from mt_core.model.formatter import check_pattern, format_instant, is_formatted, partitions_of
 from mt_core.model.freshness import Freshness, derive_refresh_mode, grid_of
 from mt_core.model.partition import PartitionSpec
-from mt_core.model.table import FORMATTER_PREFIX, Column, RefreshMode, TableDefinition, TableIdentifier, quoted
+from mt_core.model.table import FORMATTER_PREFIX, Column, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable
 from mt_core.tables.ports import AnalysedQuery
 from mt_core.tables.settings import THRESHOLD_KEY, ManagerSettings
@@ -142,7 +143,7 @@ def _reordered(
             "the numbers must match."
         )
     columns = tuple(replace(produced[spec.name.lower()], nullable=True, comment=spec.comment) for spec in declared)
-    selected = ", ".join(quoted(column.name) for column in columns)
+    selected = ", ".join(quote(column.name) for column in columns)
     return columns, f"SELECT {selected} FROM (\n{analysed.expanded_query}\n)"
 
 

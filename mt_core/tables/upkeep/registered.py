@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mt_core.model.table import MaterializedTable, Namespace, TableIdentifier
+from mt_core.identifiers import Namespace
+from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.pages import on_each_page
 from mt_core.tables.ports import Registry, Transaction
 from mt_core.tables.runs.ledger import in_transaction

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from mt_core.errors import MtError, StorageMissing, TableNotFound
+from mt_core.identifiers import Namespace, display_name
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.run import DONE, RefreshRun, RunStatus
-from mt_core.model.table import MaterializedTable, Namespace, TableIdentifier, display_name
+from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.rowset import BOOLEAN, Column, RowSet
 from mt_core.secrets import masked
 from mt_core.sql.flink.spark_types import in_flink

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from mt_core.access import Token
 from mt_core.config.settings import BY_KEY, ENVIRONMENT_PREFIX, SETTINGS, Kind, Setting
 from mt_core.config.values import Value, known_zone, shown, value_of
 from mt_core.errors import ConfigError
+from mt_core.options import suggestion
 from mt_core.secrets import Secret, masked, secret_url
 
 SPARK_PREFIX = "spark."
@@ -161,8 +161,7 @@ def _is_scheduler_option(key: str) -> bool:
 def _check_key(key: str, source: str) -> None:
     if _may_be_given(key):
         return
-    near = get_close_matches(key, BY_KEY, n=1, cutoff=0.5)
-    way_out = f"did you mean {near[0]}?" if near else "see docs/settings.md for those there are."
+    way_out = suggestion(key, BY_KEY, likeness=0.5) or "see docs/settings.md for those there are."
     raise ConfigError(f"{key} ({source}) is not a setting; {way_out}")
 
 

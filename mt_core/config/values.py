@@ -10,21 +10,10 @@ from zoneinfo import ZoneInfo
 from mt_core.access import Token, parse_tokens
 from mt_core.config.settings import Kind, Setting
 from mt_core.errors import ConfigError
+from mt_core.options import bytes_of, duration_of
 from mt_core.secrets import MASK, Secret, secret_url
 
 Value = str | int | bool | timedelta | Secret | tuple[Token, ...] | tuple[str, ...]
-_DURATION = re.compile(r"([0-9]{1,12})\s*([a-z]+)")
-_UNITS = {
-    **dict.fromkeys(("ms", "milli", "millis", "millisecond", "milliseconds"), timedelta(milliseconds=1)),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), timedelta(seconds=1)),
-    **dict.fromkeys(("m", "min", "minute", "minutes"), timedelta(minutes=1)),
-    **dict.fromkeys(("h", "hour", "hours"), timedelta(hours=1)),
-    **dict.fromkeys(("d", "day", "days"), timedelta(days=1)),
-}
-_LONGEST = timedelta(days=36_500)
-_POWERS = {10: ("k", "kb"), 20: ("m", "mb"), 30: ("g", "gb"), 40: ("t", "tb")}
-_SIZE = re.compile(r"([0-9]{1,12})\s*([a-z]*)")
-_BYTES = {"": 1, "b": 1, **{unit: 2**power for power, units in _POWERS.items() for unit in units}}
 
 
 def value_of(setting: Setting, text: str, source: str) -> Value:
@@ -52,16 +41,8 @@ def _parse_boolean(setting: Setting, text: str) -> bool | None:
 
 
 def _parse_duration(setting: Setting, text: str) -> timedelta | None:
-    found = _DURATION.fullmatch("0 s" if text == "0" else text.lower())
-    if not found or found[2] not in _UNITS or int(found[1]) > _LONGEST / _UNITS[found[2]]:
-        return None
-    duration = int(found[1]) * _UNITS[found[2]]
-    return duration if duration >= timedelta(seconds=setting.minimum) else None
-
-
-def _parse_size(setting: Setting, text: str) -> int | None:
-    found = _SIZE.fullmatch(text.lower())
-    return int(found[1]) * _BYTES[found[2]] if found and found[2] in _BYTES else None
+    duration = duration_of(text)
+    return duration if duration is not None and duration >= timedelta(seconds=setting.minimum) else None
 
 
 def _parse_choice(setting: Setting, text: str) -> str | None:
@@ -89,7 +70,7 @@ _PARSERS: Mapping[Kind, Callable[[Setting, str], Value | None]] = {
     Kind.INTEGER: _parse_integer,
     Kind.BOOLEAN: _parse_boolean,
     Kind.DURATION: _parse_duration,
-    Kind.SIZE: _parse_size,
+    Kind.SIZE: lambda setting, text: bytes_of(text),
     Kind.CHOICE: _parse_choice,
     Kind.ZONE: lambda setting, text: known_zone(text),
     Kind.URL: _parse_url,

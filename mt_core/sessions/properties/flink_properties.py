@@ -2,42 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mt_core.errors import RequestInvalid
+from mt_core.options import BOOLEAN, FLINK_DURATION, FLINK_SIZE, INTEGER, NUMBER, TEXT, Form, one_of
 
-_IGNORE_CASE = re.ASCII | re.IGNORECASE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
-    """Values of one kind, and how docs and messages call them."""
-
-    pattern: re.Pattern[str]
-    name: str
-
-
-def _one_of(*values: str) -> Form:
-    return Form(pattern=re.compile("|".join(map(re.escape, values)), _IGNORE_CASE), name=" or ".join(values))
-
-
-_DAY_TO_MINUTE = "d|days?|h|hours?|m|min|minutes?"
-_SECOND_TO_NANO = "s|secs?|seconds?|ms|millis?|milliseconds?|µs|micros?|microseconds?|ns|nanos?|nanoseconds?"
-_BYTES = "b|bytes|kb?|kibibytes|mb?|mebibytes|gb?|gibibytes|tb?|tebibytes"
-_DURATION = Form(
-    pattern=re.compile(rf"[0-9]{{1,18}}\s*({_DAY_TO_MINUTE}|{_SECOND_TO_NANO})?", re.IGNORECASE),
-    name="a duration such as 30 min, 10 s or 500 ms",
-)
-_SIZE = Form(pattern=re.compile(rf"[0-9]{{1,18}}\s*({_BYTES})?", _IGNORE_CASE), name="a size such as 64 mb")
-_INTEGER = Form(pattern=re.compile(r"-?[0-9]{1,18}", re.ASCII), name="a whole number")
-_NUMBER = Form(pattern=re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII), name="a number")
-_BOOLEAN = _one_of("true", "false")
-_TEXT = Form(pattern=re.compile(r".*", re.DOTALL), name="any text")
-_OUTPUT_MODE = _one_of("ordered", "allow_unordered")
-_RETRY = _one_of("no_retry", "fixed_delay")
-_SHUFFLE = _one_of("auto", "none", "force")
+_OUTPUT_MODE = one_of("ordered", "allow_unordered")
+_RETRY = one_of("no_retry", "fixed_delay")
+_SHUFFLE = one_of("auto", "none", "force")
 
 _ASYNC = "table.exec.async-"
 _CHECKPOINTING = "execution.checkpointing."
@@ -48,7 +20,7 @@ _RUNTIME_FILTER = f"{_OPTIMIZER}runtime-filter."
 _HASH_AGG = "table.exec.local-hash-agg.adaptive."
 
 _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
-    (_DURATION, (
+    (FLINK_DURATION, (
         f"{_ASYNC}lookup.timeout", f"{_ASYNC}ml-predict.timeout", f"{_ASYNC}scalar.retry-delay",
         f"{_ASYNC}scalar.timeout", f"{_ASYNC}table.retry-delay", f"{_ASYNC}table.timeout",
         f"{_CHECKPOINTING}interval", f"{_CHECKPOINTING}min-pause", f"{_CHECKPOINTING}timeout",
@@ -56,7 +28,7 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
         "table.exec.interval-join.min-cleanup-interval", "table.exec.mini-batch.allow-latency",
         "table.exec.source.idle-timeout", "table.exec.state.ttl",
     )),
-    (_BOOLEAN, (
+    (BOOLEAN, (
         f"{_ASYNC}lookup.key-ordered-enabled", f"{_ASYNC}state.enabled", f"{_CHECKPOINTING}incremental",
         f"{_CHECKPOINTING}unaligned.enabled", "execution.attached", "execution.buffer-timeout.enabled",
         "pipeline.object-reuse", "pipeline.operator-chaining.enabled", "sql-client.verbose",
@@ -73,7 +45,7 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
         f"{_OPTIMIZER}union-all-as-breakpoint-enabled", "table.plan.force-recompile",
         "table.rtas-ctas.atomicity-enabled",
     )),
-    (_INTEGER, (
+    (INTEGER, (
         f"{_ASYNC}lookup.buffer-capacity", f"{_ASYNC}ml-predict.max-concurrent-operations",
         f"{_ASYNC}scalar.max-attempts", f"{_ASYNC}scalar.max-concurrent-operations",
         f"{_ASYNC}table.max-concurrent-operations", f"{_ASYNC}table.max-retries",
@@ -87,31 +59,31 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
         "table.generated-code.max-length", f"{_OPTIMIZER}bushy-join-reorder-threshold",
         f"{_OPTIMIZER}distinct-agg.split.bucket-num", f"{_OPTIMIZER}join.broadcast-threshold",
     )),
-    (_NUMBER, (
+    (NUMBER, (
         f"{_HASH_AGG}distinct-value-rate-threshold", f"{_RUNTIME_FILTER}min-filter-ratio", f"{_SKEW}skewed-factor",
     )),
-    (_SIZE, (
+    (FLINK_SIZE, (
         "table.exec.spill-compression.block-size", f"{_RUNTIME_FILTER}max-build-data-size",
         f"{_RUNTIME_FILTER}min-probe-data-size", f"{_SKEW}skewed-threshold",
     )),
     (_OUTPUT_MODE, (f"{_ASYNC}lookup.output-mode", f"{_ASYNC}ml-predict.output-mode")),
     (_RETRY, (f"{_ASYNC}scalar.retry-strategy", f"{_ASYNC}table.retry-strategy")),
     (_SHUFFLE, (f"{_SINK}keyed-shuffle", f"{_SINK}upsert-materialize")),
-    (_one_of("legacy", "map", "value", "adaptive"), (f"{_SINK}upsert-materialize-strategy.type",)),
-    (_one_of("enabled", "disabled"), (f"{_SINK}rowtime-inserter",)),
-    (_one_of("auto", "one_phase", "two_phase"), (f"{_OPTIMIZER}agg-phase-strategy",)),
-    (_one_of("auto", "forced", "none"), (f"{_SKEW}strategy",)),
-    (_one_of("auto", "runtime_only", "none"), (f"{_OPTIMIZER}adaptive-broadcast-join.strategy",)),
-    (_one_of("try_resolve", "ignore"), (f"{_OPTIMIZER}non-deterministic-update.strategy",)),
-    (_one_of("exactly_once", "at_least_once"), (f"{_CHECKPOINTING}mode",)),
-    (_one_of("table", "changelog", "tableau"), ("sql-client.execution.result-mode",)),
+    (one_of("legacy", "map", "value", "adaptive"), (f"{_SINK}upsert-materialize-strategy.type",)),
+    (one_of("enabled", "disabled"), (f"{_SINK}rowtime-inserter",)),
+    (one_of("auto", "one_phase", "two_phase"), (f"{_OPTIMIZER}agg-phase-strategy",)),
+    (one_of("auto", "forced", "none"), (f"{_SKEW}strategy",)),
+    (one_of("auto", "runtime_only", "none"), (f"{_OPTIMIZER}adaptive-broadcast-join.strategy",)),
+    (one_of("try_resolve", "ignore"), (f"{_OPTIMIZER}non-deterministic-update.strategy",)),
+    (one_of("exactly_once", "at_least_once"), (f"{_CHECKPOINTING}mode",)),
+    (one_of("table", "changelog", "tableau"), ("sql-client.execution.result-mode",)),
     # They change rows: only the value that is so here anyway.
-    (_one_of("default"), ("table.sql-dialect",)),
-    (_one_of("disabled"), ("table.exec.legacy-cast-behaviour",)),
-    (_one_of("error"), (f"{_SINK}not-null-enforcer",)),
-    (_one_of("ignore"), (f"{_SINK}type-length-enforcer", f"{_SINK}nested-constraint-enforcer")),
-    (_one_of("-1"), ("table.exec.sort.default-limit",)),
-    (_TEXT, (
+    (one_of("default"), ("table.sql-dialect",)),
+    (one_of("disabled"), ("table.exec.legacy-cast-behaviour",)),
+    (one_of("error"), (f"{_SINK}not-null-enforcer",)),
+    (one_of("ignore"), (f"{_SINK}type-length-enforcer", f"{_SINK}nested-constraint-enforcer")),
+    (one_of("-1"), ("table.exec.sort.default-limit",)),
+    (TEXT, (
         f"{_CHECKPOINTING}dir", "execution.batch-shuffle-mode", "execution.savepoint.path",
         "execution.state-recovery.path", "execution.target", "pipeline.classpaths", "pipeline.jars", "pipeline.name",
         "restart-strategy.type", "state.backend.type", "table.exec.disabled-operators", "table.exec.uid.format",
@@ -125,5 +97,5 @@ WITHOUT_EFFECT: Mapping[str, Form] = {key: form for form, keys in _FORMS for key
 def check_flink_property(key: str, value: str) -> None:
     """Raise RequestInvalid naming key, value and what is expected, if *key* is one of the table and *value* impossible."""
     form = WITHOUT_EFFECT.get(key)
-    if form is not None and not form.pattern.fullmatch(value.strip()):
+    if form is not None and not form.accepts(value):
         raise RequestInvalid(f"{key}: '{value}' (the session) cannot be used; expected {form.name}.", key=key)

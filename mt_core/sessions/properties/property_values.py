@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, timedelta, timezone, tzinfo
-from difflib import get_close_matches
 
 from mt_core.config.settings import SETTINGS, Kind, Setting
 from mt_core.config.values import known_zone, value_of
 from mt_core.errors import ConfigError, RequestInvalid, Unsupported
 from mt_core.model.zone import zone_named
+from mt_core.options import suggestion
 from mt_core.sessions.properties.flink_properties import WITHOUT_EFFECT, check_flink_property
 from mt_core.tables.settings import DEFAULT_CONTINUOUS_KEY, DEFAULT_FULL_KEY, THRESHOLD_KEY
 
@@ -27,7 +27,7 @@ _UNDERSTOOD = {each.key: each for each in (*SETTINGS, _DML_SYNC) if each.key in 
 _GATEWAYS = frozenset(each.key for each in SETTINGS) - ACTING
 _SCHEDULER_OPTION = re.compile(r"workflow-scheduler\.[^.]+\..+")
 _GATEWAY_PREFIXES = ("freshtable.", "materialized-table.", "sql-gateway.", "workflow-scheduler.")
-_KNOWN = sorted({*ACTING, *_GATEWAYS, *WITHOUT_EFFECT})
+_KNOWN = {*ACTING, *_GATEWAYS, *WITHOUT_EFFECT}
 # One or two letters are wrong; keys of Flink that are not in the table differ by more from those that are.
 _MISSPELT, _SOMEWHAT_LIKE = 0.92, 0.75
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>[0-9]{1,2})(?::?(?P<minutes>[0-9]{2}))?")
@@ -86,10 +86,11 @@ def _check_key(key: str) -> None:
             key=key,
         )
     ours = key.lower().startswith(_GATEWAY_PREFIXES)
-    near = get_close_matches(key.lower(), _KNOWN, n=1, cutoff=_SOMEWHAT_LIKE if ours else _MISSPELT)
+    near = suggestion(key.lower(), _KNOWN, likeness=_SOMEWHAT_LIKE if ours else _MISSPELT)
     if near or ours:
-        way_out = f"did you mean {near[0]}?" if near else "docs/settings.md lists those there are."
-        raise RequestInvalid(f"There is no property {key}; {way_out}", key=key)
+        raise RequestInvalid(
+            f"There is no property {key}; {near or 'docs/settings.md lists those there are.'}", key=key
+        )
 
 
 def session_zone(name: str) -> tzinfo:

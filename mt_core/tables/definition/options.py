@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
 
 from mt_core.errors import RequestInvalid
 from mt_core.model.table import FORMATTER_PREFIX, FORMATTER_SUFFIX
+from mt_core.options import BOOLEAN, INTEGER, SPARK_DURATION, SPARK_SIZE, Form, suggestion
 from mt_core.tables.definition.iceberg_properties import NAMES, is_property
 from mt_core.tables.settings import TIMEOUT_KEY
 
@@ -17,41 +17,34 @@ _OURS = "freshtable."
 _WRITE = "write."
 _SPARK = "spark."
 
-_BOOLEAN = re.compile(r"true|false", re.IGNORECASE)
-_NUMBER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
-_DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
-_SIZE = re.compile(r"-?[0-9]{1,18}\s*([kmgtp]?b?)", re.ASCII | re.IGNORECASE)
-_SECONDS = re.compile(r"[0-9]{1,9}\s*(ms|s|m|min|h|d)?", re.ASCII | re.IGNORECASE)
-_FORMS = {_BOOLEAN: "true or false", _NUMBER: "a number", _DECIMAL: "a number", _SIZE: "a size such as 64MB",
-          _SECONDS: "a duration such as 300s"}  # fmt: skip
-
+_DECIMAL = Form(pattern=re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII), name="a number")
 _ADAPTIVE = "spark.sql.adaptive."
 # Settings of Spark that decide how rows are computed and into which files they go, and change none of them.
-EXECUTION: Mapping[str, re.Pattern[str]] = {
-    "spark.sql.shuffle.partitions": _NUMBER,
-    f"{_ADAPTIVE}enabled": _BOOLEAN,
-    f"{_ADAPTIVE}advisoryPartitionSizeInBytes": _SIZE,
-    f"{_ADAPTIVE}autoBroadcastJoinThreshold": _SIZE,
-    f"{_ADAPTIVE}coalescePartitions.enabled": _BOOLEAN,
-    f"{_ADAPTIVE}coalescePartitions.initialPartitionNum": _NUMBER,
-    f"{_ADAPTIVE}coalescePartitions.minPartitionSize": _SIZE,
-    f"{_ADAPTIVE}coalescePartitions.parallelismFirst": _BOOLEAN,
-    f"{_ADAPTIVE}forceOptimizeSkewedJoin": _BOOLEAN,
-    f"{_ADAPTIVE}localShuffleReader.enabled": _BOOLEAN,
-    f"{_ADAPTIVE}maxShuffledHashJoinLocalMapThreshold": _SIZE,
-    f"{_ADAPTIVE}optimizeSkewsInRebalancePartitions.enabled": _BOOLEAN,
+EXECUTION: Mapping[str, Form] = {
+    "spark.sql.shuffle.partitions": INTEGER,
+    f"{_ADAPTIVE}enabled": BOOLEAN,
+    f"{_ADAPTIVE}advisoryPartitionSizeInBytes": SPARK_SIZE,
+    f"{_ADAPTIVE}autoBroadcastJoinThreshold": SPARK_SIZE,
+    f"{_ADAPTIVE}coalescePartitions.enabled": BOOLEAN,
+    f"{_ADAPTIVE}coalescePartitions.initialPartitionNum": INTEGER,
+    f"{_ADAPTIVE}coalescePartitions.minPartitionSize": SPARK_SIZE,
+    f"{_ADAPTIVE}coalescePartitions.parallelismFirst": BOOLEAN,
+    f"{_ADAPTIVE}forceOptimizeSkewedJoin": BOOLEAN,
+    f"{_ADAPTIVE}localShuffleReader.enabled": BOOLEAN,
+    f"{_ADAPTIVE}maxShuffledHashJoinLocalMapThreshold": SPARK_SIZE,
+    f"{_ADAPTIVE}optimizeSkewsInRebalancePartitions.enabled": BOOLEAN,
     f"{_ADAPTIVE}rebalancePartitionsSmallPartitionFactor": _DECIMAL,
-    f"{_ADAPTIVE}skewJoin.enabled": _BOOLEAN,
+    f"{_ADAPTIVE}skewJoin.enabled": BOOLEAN,
     f"{_ADAPTIVE}skewJoin.skewedPartitionFactor": _DECIMAL,
-    f"{_ADAPTIVE}skewJoin.skewedPartitionThresholdInBytes": _SIZE,
-    "spark.sql.autoBroadcastJoinThreshold": _SIZE,
-    "spark.sql.broadcastTimeout": _SECONDS,
-    "spark.sql.join.preferSortMergeJoin": _BOOLEAN,
-    "spark.sql.files.maxPartitionBytes": _SIZE,
-    "spark.sql.files.maxPartitionNum": _NUMBER,
-    "spark.sql.files.maxRecordsPerFile": _NUMBER,
-    "spark.sql.files.minPartitionNum": _NUMBER,
-    "spark.sql.files.openCostInBytes": _SIZE,
+    f"{_ADAPTIVE}skewJoin.skewedPartitionThresholdInBytes": SPARK_SIZE,
+    "spark.sql.autoBroadcastJoinThreshold": SPARK_SIZE,
+    "spark.sql.broadcastTimeout": SPARK_DURATION,
+    "spark.sql.join.preferSortMergeJoin": BOOLEAN,
+    "spark.sql.files.maxPartitionBytes": SPARK_SIZE,
+    "spark.sql.files.maxPartitionNum": INTEGER,
+    "spark.sql.files.maxRecordsPerFile": INTEGER,
+    "spark.sql.files.minPartitionNum": INTEGER,
+    "spark.sql.files.openCostInBytes": SPARK_SIZE,
 }
 
 # Options of a write, under the names of the table properties they stand in for, with the names Iceberg's writer has for them.
@@ -160,8 +153,8 @@ def _check_setting(key: str, value: str, where: str, known: Collection[str]) -> 
                 f"such as spark.sql.shuffle.partitions. SET '{key}' before CREATE or ALTER … AS keeps it with the table."
             )
         raise _unknown(key, where, known)
-    if not EXECUTION[key].fullmatch(value.strip()):
-        raise RequestInvalid(f"{where}: {key} = '{value}' cannot be used; expected {_FORMS[EXECUTION[key]]}.")
+    if not EXECUTION[key].accepts(value):
+        raise RequestInvalid(f"{where}: {key} = '{value}' cannot be used; expected {EXECUTION[key].name}.")
 
 
 def _unknown(key: str, where: str, known: Collection[str]) -> RequestInvalid:
@@ -171,8 +164,8 @@ def _unknown(key: str, where: str, known: Collection[str]) -> RequestInvalid:
 
 
 def _meant(key: str, known: Collection[str]) -> str:
-    near = get_close_matches(key, sorted(known), n=1, cutoff=0.6)
-    return f"; did you mean {near[0]}?" if near else ""
+    near = suggestion(key, known, likeness=0.6)
+    return near and f"; {near}"
 
 
 def _without_effect(keys: Collection[str], where: str) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ def test_settings_of_one_refresh_act_on_it_alone(world: ManagerWorld) -> None:
     [
         ({"spark.sql.ansi.enabled": "false"}, "spark.sql.ansi.enabled cannot be set for a refresh"),
         ({"spark.sql.shufle.partitions": "2"}, "did you mean spark.sql.shuffle.partitions?"),
-        ({"spark.sql.shuffle.partitions": "many"}, "= 'many' cannot be used; expected a number"),
+        ({"spark.sql.shuffle.partitions": "many"}, "= 'many' cannot be used; expected a whole number"),
         ({"execution.runtime-mode": "streaming"}, "execution.runtime-mode"),
         ({"write.format.default": "orc"}, "write.format.default"),
     ],

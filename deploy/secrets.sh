@@ -9,7 +9,7 @@ fi
 random() { head -c "$1" /dev/urandom | od -An -v -tx1 | tr -d ' \n'; }
 umask 077
 cat > "$file.new" <<END
-FRESHTABLE_TOKEN=$(random 24)
+FRESHTABLE_ADMIN_TOKEN=$(random 24)
 FRESHTABLE_AIRFLOW_TOKEN=$(random 24)
 AIRFLOW_ADMIN_PASSWORD=$(random 12)
 AIRFLOW_FRESHTABLE_PASSWORD=$(random 24)
@@ -21,4 +21,4 @@ AIRFLOW_SECRET_KEY=$(random 32)
 AIRFLOW_JWT_SECRET=$(random 64)
 END
 mv "$file.new" "$file"
-echo "Wrote $file: AIRFLOW_ADMIN_PASSWORD is for Airflow's user admin, FRESHTABLE_TOKEN for the gateway."
+echo "Wrote $file: AIRFLOW_ADMIN_PASSWORD is for Airflow's user admin, FRESHTABLE_ADMIN_TOKEN for the gateway."

@@ -191,3 +191,10 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
         waiting += [each for each in targets if each.suffix == ".md" and each.exists() and each not in reached]
 
     assert set(DOCS.rglob("*.md")) - reached == set()
+
+
+def test_the_files_that_a_change_touches_are_there() -> None:
+    paths = re.findall(r"`([a-z_]+/[\w./-]+|pyproject\.toml)`", text_of("where-do-i-add.md"))
+
+    assert len(paths) > 30
+    assert [path for path in paths if not (ROOT / path).exists()] == []

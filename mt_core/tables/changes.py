@@ -5,33 +5,43 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 _POLL_S = 0.5
+T = TypeVar("T")
 
 
 class Signal:
-    """Thread-safe. Changes that another process makes are found by looking again twice a second."""
+    """Thread-safe. A change that another process makes is noticed within half a second."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._generation = 0
 
     def set(self) -> None:
-        """Wake everybody who waits."""
+        """Wake every waiter."""
         with self._changed:
             self._generation += 1
             self._changed.notify_all()
 
-    def wait(self, done: Callable[[], bool], timeout_s: float) -> bool:
-        """Block until *done*, at most *timeout_s* seconds; return whether it is done."""
+    def until(self, probe: Callable[[], T | None], timeout_s: float) -> T | None:
+        """Block until *probe* returns something, and return that; None if it does not within *timeout_s* seconds.
+
+        The probe runs in the calling thread, at least once and after every change.
+        """
         deadline = time.monotonic() + timeout_s
         while True:
-            seen = self._generation
-            if done():
-                return True
+            generation = self._generation
+            result = probe()
+            if result is not None:
+                return result
             left = deadline - time.monotonic()
             if left <= 0:
-                return False
+                return None
             with self._changed:
-                if seen == self._generation:
+                if generation == self._generation:
                     self._changed.wait(min(left, _POLL_S))
+
+    def wait(self, done: Callable[[], bool], timeout_s: float) -> bool:
+        """Block until *done*, at most *timeout_s* seconds; return whether it is done."""
+        return self.until(lambda: done() or None, timeout_s) is not None

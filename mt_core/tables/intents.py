@@ -1,7 +1,7 @@
-"""Intents: a command on a table is written down before its first effect, step by step, and cleared with its last.
+"""Intents: a command on a table is recorded before its first effect, step by step, and cleared with its last.
 
-Whoever holds the intent's token may go on; another command waits a little for it to settle, then refuses naming it. DROP alone
-replaces any intent.
+The holder of the intent's token may proceed; another command waits a little for the intent to be cleared, then refuses, naming
+it. DROP alone replaces any intent.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
 
 from mt_core.errors import MtError, TableBusy, TableNotFound, WorkflowError
 from mt_core.model.table import Intent, MaterializedTable, RefreshStatus, TableIdentifier
@@ -19,13 +21,14 @@ from mt_core.tables.runs.ledger import in_transaction
 from mt_core.tables.settings import ManagerSettings
 
 LEASE = timedelta(minutes=5)
-# No call to a scheduler is answered, or has an effect, later than this.
+# No call of a scheduler is answered, or has an effect, later than this.
 LONGEST_CALL = timedelta(minutes=3)
 Change = Callable[[Transaction, MaterializedTable], MaterializedTable]
+Check = Callable[[MaterializedTable], None]
 
 
 class Intents:
-    """Takes, steps and clears intents. Thread-safe."""
+    """Writes, steps and clears intents. Thread-safe."""
 
     def __init__(self, registry: Registry, settings: ManagerSettings, signal: Signal) -> None:
         self._registry, self._settings, self._signal = registry, settings, signal
@@ -43,19 +46,29 @@ class Intents:
             detail=dict(detail),
         )
 
+    def command(
+        self,
+        identifier: TableIdentifier,
+        command: str,
+        *,
+        check: Check = lambda _table: None,
+        detail: Mapping[str, Any] | None = None,
+    ) -> Command:
+        """Return the block in which *command* holds the intent that `take` writes."""
+        return Command(self, partial(self.take, identifier, command, check=check, detail=detail))
+
     def take(
         self,
         identifier: TableIdentifier,
         command: str,
         *,
-        check: Callable[[MaterializedTable], None],
+        check: Check,
         detail: Mapping[str, Any] | None = None,
     ) -> MaterializedTable:
         """Write an intent on a table that has none and passes *check*; raises TableNotFound, TableBusy after a short wait.
 
         *detail* is what it takes to finish the command after its process was lost.
         """
-        taken: list[MaterializedTable] = []
 
         def write(tx: Transaction) -> MaterializedTable | None:
             table = found(tx, identifier)
@@ -65,22 +78,35 @@ class Intents:
             intent = self.new(tx, command, "begin", table.revision + 1, detail or {})
             return tx.replace_table(replace(table, intent=intent))
 
-        def attempt() -> bool:
-            table = in_transaction(self._registry, write)
-            if table is not None:
-                taken.append(table)
-            return bool(taken)
-
-        if not self._signal.wait(attempt, self._settings.intent_wait_s):
+        attempt = partial(in_transaction, self._registry, write)
+        table = self._signal.until(attempt, self._settings.intent_wait_s)
+        if table is None:
             raise busy(self.current(identifier))
-        return taken[0]
+        return table
+
+    def seize(self, table: MaterializedTable) -> MaterializedTable | None:
+        """Give the intent another token, so that its holder, if it is still alive, can do no more.
+
+        Its lease has ended already, so that another process can seize it in turn. None: the intent was cleared or changed.
+        """
+
+        def work(tx: Transaction) -> MaterializedTable | None:
+            now = tx.table(table.table_id)
+            if now is None or now.intent is None or now.intent != table.intent:
+                return None
+            ours = self.new(tx, now.intent.command, now.intent.step, now.revision + 1, now.intent.detail)
+            # A call of the last holder may still be on its way to the scheduler.
+            until = tx.now() + LONGEST_CALL
+            return tx.replace_table(replace(now, intent=replace(ours, lease_until=tx.now()), repair_until=until))
+
+        return in_transaction(self._registry, work)
 
     def current(self, identifier: TableIdentifier) -> MaterializedTable:
-        """Return the table as it is; raises TableNotFound."""
+        """Return the table as the registry has it; raises TableNotFound."""
         return in_transaction(self._registry, lambda tx: found(tx, identifier))
 
     def change(self, table: MaterializedTable, change: Change) -> MaterializedTable:
-        """Apply *change* to the table as it is now, if the intent is still ours; raises TableBusy when it was taken over."""
+        """Apply *change* to the registry's table if the intent is still ours; raises TableBusy when another command seized it."""
 
         def work(tx: Transaction) -> MaterializedTable:
             now = tx.table(table.table_id)
@@ -105,19 +131,47 @@ class Intents:
         return self.change(table, to_step)
 
     def clear(self, table: MaterializedTable, *, late: timedelta | None = None) -> MaterializedTable:
-        """Clear the intent and change nothing else; *late* is how long a call to the scheduler may still have an effect."""
+        """Clear the intent and change nothing else; *late* is how long a call of the scheduler may still have an effect."""
 
         def cleared(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
             return replace(now, intent=None, repair_until=now.repair_until if late is None else tx.now() + late)
 
         return self.change(table, cleared)
 
-    def give_up(self, table: MaterializedTable, error: MtError) -> MaterializedTable:
-        """Clear the intent of a command that failed with *error*.
 
-        After an error of the scheduler its call may have had its effect, or may have it yet: what differs is repaired.
+class Command:
+    """A command that holds an intent while its block runs; `table` is as it was when the intent was written.
+
+    A block that ends without `finish` clears the intent and changes nothing else. After an error of the scheduler, or of its
+    plug-in, a call may have had its effect, or may have it later: the reconciler repairs what differs.
+    """
+
+    table: MaterializedTable
+
+    def __init__(self, intents: Intents, take: Callable[[], MaterializedTable]) -> None:
+        self._intents, self._take = intents, take
+        self._finished = False
+
+    def __enter__(self) -> Self:
+        self.table = self._take()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        ends_process = error is not None and not isinstance(error, Exception)
+        if self._finished or ends_process:
+            return
+        doubtful = error is not None and (isinstance(error, WorkflowError) or not isinstance(error, MtError))
+        self._intents.clear(self.table, late=LONGEST_CALL if doubtful else None)
+
+    def finish(self, change: Change) -> MaterializedTable:
+        """Apply the last change and clear the intent with it; raises TableBusy when another command seized the intent.
+
+        If this fails, the intent stays: whether the change was stored may be unknown, and the reconciler settles it.
         """
-        return self.clear(table, late=LONGEST_CALL if isinstance(error, WorkflowError) else None)
+        self._finished = True
+        return self._intents.change(self.table, lambda tx, now: replace(change(tx, now), intent=None))
 
 
 def found(tx: Transaction, identifier: TableIdentifier) -> MaterializedTable:
@@ -132,7 +186,7 @@ def found(tx: Transaction, identifier: TableIdentifier) -> MaterializedTable:
 
 
 def busy(table: MaterializedTable) -> TableBusy:
-    """Return the error that names what is going on."""
+    """Return the error that names the command under way."""
     if table.status is RefreshStatus.INITIALIZING:
         since = table.intent.started_at if table.intent else table.created_at
         return TableBusy(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from mt_core.errors import (
     DefinitionInvalid,
-    MtError,
     TableBusy,
     Unsupported,
 )
@@ -96,31 +96,27 @@ def _redefine(
 ) -> CommandOutcome:
     refuse_circle(services, seen.identifier, new.sources)
     detail = {"reschedules": new.freshness != seen.definition.freshness}
-    table = services.intents.take(seen.identifier, "ALTER", check=lambda now: _refuse_changed(now, seen), detail=detail)
-    try:
-        _change_storage(services, table, new, appended)
-        if detail["reschedules"]:
-            services.keeper.reschedule(_with_freshness(table, new.freshness))
-    except MtError as error:
-        services.intents.give_up(table, error)
-        raise
+    run_id: str | None = None
 
-    run_id: list[str] = []
-
-    def last(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
-        run_id.clear()
+    def redefined(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
+        nonlocal run_id
+        run_id = None
         now = _with_freshness(now, new.freshness) if detail["reschedules"] else now
         due = fingerprint_of(new)
         if due == fingerprint_of(now.definition):
-            return replace(now, definition=new, intent=None)
+            return replace(now, definition=new)
         if now.status is RefreshStatus.ACTIVATED:
             run = services.whole_run(now, RunKind.REBUILD, tx.now(), requested_by=requested_by)
-            run_id.append(services.ledger.request_in(tx, now, run).run_id)
-        return replace(now, definition=new, rebuild_due=due, intent=None)
+            run_id = services.ledger.request_in(tx, now, run).run_id
+        return replace(now, definition=new, rebuild_due=due)
 
-    services.intents.change(table, last)
-    told = (*warnings, *_partition_warnings(seen, new))
-    return CommandOutcome(wait_for=run_id[0] if run_id else None, warnings=told)
+    check = partial(_refuse_changed, seen=seen)
+    with services.intents.command(seen.identifier, "ALTER", check=check, detail=detail) as command:
+        _change_storage(services, command.table, new, appended)
+        if detail["reschedules"]:
+            services.keeper.reschedule(_with_freshness(command.table, new.freshness))
+        command.finish(redefined)
+    return CommandOutcome(wait_for=run_id, warnings=(*warnings, *_partition_warnings(seen, new)))
 
 
 def _partition_warnings(seen: MaterializedTable, new: TableDefinition) -> tuple[str, ...]:
@@ -164,17 +160,9 @@ def set_freshness(
             f"FRESHNESS = {freshness} would make {identifier} refresh in {mode} mode; create it with REFRESH_MODE = "
             f"{current.definition.refresh_mode} to keep its mode at any freshness."
         )
-    detail = {"reschedules": True}
-    table = services.intents.take(identifier, "SET FRESHNESS", check=lambda _table: None, detail=detail)
-    try:
-        services.keeper.reschedule(_with_freshness(table, freshness))
-    except MtError as error:
-        services.intents.give_up(table, error)
-        raise
-    services.intents.change(
-        table,
-        lambda _tx, now: replace(_with_freshness(now, freshness), intent=None),
-    )
+    with services.intents.command(identifier, "SET FRESHNESS", detail={"reschedules": True}) as command:
+        services.keeper.reschedule(_with_freshness(command.table, freshness))
+        command.finish(lambda _tx, now: _with_freshness(now, freshness))
     return CommandOutcome(warnings=formatter_warnings(identifier, replace(current.definition, freshness=freshness)))
 
 

@@ -113,14 +113,12 @@ def _announce(
 
 def _activate(services: TableServices, table: MaterializedTable, handler: str, requested_by: str | None) -> str | None:
     """The last transaction: handler, status, first run; the intent is cleared."""
-    run_id: list[str] = []
+    first = services.whole_run(table, RunKind.INITIAL, table.created_at, requested_by=requested_by)
+    runs_now = services.settings.initial_refresh is InitialRefresh.ON_CREATE
 
     def last(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
-        run_id.clear()
-        if services.settings.initial_refresh is InitialRefresh.ON_CREATE:
-            run = services.whole_run(now, RunKind.INITIAL, tx.now(), requested_by=requested_by)
-            tx.insert_run(run)
-            run_id.append(run.run_id)
+        if runs_now:
+            tx.insert_run(replace(first, requested_at=tx.now()))
         active = now.advance(RefreshStatus.ACTIVATED, by=now.status_by, at=tx.now())
         if services.settings.initial_refresh is not InitialRefresh.NONE:
             # Due until a run of the whole table has succeeded: the first may fail.
@@ -128,7 +126,7 @@ def _activate(services: TableServices, table: MaterializedTable, handler: str, r
         return replace(active, handler=handler, intent=None)
 
     services.intents.change(table, last)
-    return run_id[0] if run_id else None
+    return first.run_id if runs_now else None
 
 
 def _undone_unless_active(services: TableServices, table: MaterializedTable, error: MtError) -> str | None:

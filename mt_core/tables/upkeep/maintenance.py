@@ -1,4 +1,4 @@
-"""Housekeeping: snapshots older than `materialized-table.history` expire, files nobody refers to go, and old runs are forgotten."""
+"""Maintenance: expires snapshots older than `materialized-table.history`, deletes unreferenced files, and forgets old runs."""
 
 from __future__ import annotations
 
@@ -22,22 +22,12 @@ ORPHAN_AGE = timedelta(days=1)
 
 
 def maintain(services: TableServices) -> list[str]:
-    """Look after every table that has something to expire and nothing to do; return what was done, in words."""
+    """Maintain each table that has something to expire and no open run; return what was done, in words."""
     forgotten = forget_old_runs(services)
     done = [f"forgot {forgotten} old runs of the ledger"] if forgotten else []
     for table in on_each_page(services.registry, _idle):
-        attempt(f"maintenance of {table.identifier}", partial(_look_after, services, table, done))
+        attempt(f"maintenance of {table.identifier}", partial(_maintain, services, table, done))
     return done
-
-
-def _look_after(services: TableServices, table: MaterializedTable, done: list[str]) -> None:
-    try:
-        if _maintain(services, table):
-            done.append(f"expired old snapshots of {table.identifier}")
-    except (IllegalStatus, StorageMissing, TableBusy):
-        return
-    except MtError as error:
-        log.warning("maintenance of %s failed: %s", table.identifier, error, extra={"action": "maintenance_failed"})
 
 
 def _idle(tx: Transaction, tables: Iterable[MaterializedTable]) -> list[MaterializedTable]:
@@ -45,17 +35,18 @@ def _idle(tx: Transaction, tables: Iterable[MaterializedTable]) -> list[Material
     return [table for table in settled if not tx.runs(table_id=table.table_id, statuses=OPEN, limit=1)]
 
 
-def _maintain(services: TableServices, table: MaterializedTable) -> bool:
-    older_than = services.clock.now() - services.settings.history
-    if not services.engine.has_expired(table.identifier, older_than):
-        return False
-    held = services.intents.take(table.identifier, "MAINTENANCE", check=lambda _table: None)
+def _maintain(services: TableServices, table: MaterializedTable, done: list[str]) -> None:
+    now, history, engine = services.clock.now(), services.settings.history, services.engine
     try:
-        claim_exclusively(services, held, wait_s=0.0)
-        services.engine.expire(table.identifier, older_than)
-        services.engine.remove_orphans(
-            table.identifier, services.clock.now() - max(ORPHAN_AGE, services.settings.history)
-        )
-    finally:
-        services.intents.clear(held)
-    return True
+        if not engine.has_expired(table.identifier, now - history):
+            return
+        with services.intents.command(table.identifier, "MAINTENANCE") as command:
+            claim_exclusively(services, command.table, wait_s=0.0)
+            engine.expire(table.identifier, now - history)
+            engine.remove_orphans(table.identifier, services.clock.now() - max(ORPHAN_AGE, history))
+    except (IllegalStatus, StorageMissing, TableBusy):
+        return
+    except MtError as error:
+        log.warning("maintenance of %s failed: %s", table.identifier, error, extra={"action": "maintenance_failed"})
+        return
+    done.append(f"expired old snapshots of {table.identifier}")

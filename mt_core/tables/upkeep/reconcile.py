@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -15,9 +15,8 @@ from mt_core.tables.commands.create import undo_create
 from mt_core.tables.commands.drop import sweep
 from mt_core.tables.commands.lifecycle import resume, suspend
 from mt_core.tables.definition.options import CATCH_UP
-from mt_core.tables.intents import LONGEST_CALL
 from mt_core.tables.pages import every_table
-from mt_core.tables.ports import Tombstone, Transaction
+from mt_core.tables.ports import Tombstone
 from mt_core.tables.runs.ledger import in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.upkeep.gateways import ended_owners
@@ -111,11 +110,11 @@ def _command(table: MaterializedTable) -> str:
 
 
 def _settle(services: TableServices, table: MaterializedTable) -> None:
-    """Finish or undo the command whose process was lost. A half-made CREATE is undone, everything else is finished."""
-    taken = in_transaction(services.registry, lambda tx: _take_over(tx, services, table))
-    if taken is None:
+    """Finish or undo the command whose process was lost: a CREATE is undone, any other is finished."""
+    seized = services.intents.seize(table)
+    if seized is None:
         return
-    table = taken
+    table = seized
     if table.status is RefreshStatus.INITIALIZING:
         undo_create(services, table)
         return
@@ -123,28 +122,11 @@ def _settle(services: TableServices, table: MaterializedTable) -> None:
     options = detail.get("options", {})
     if detail.get("reschedules"):
         services.keeper.reschedule(table)
-    in_transaction(services.registry, lambda tx: _clear(tx, table))
+    services.intents.clear(table)
     if command == "SUSPEND" and table.status is RefreshStatus.ACTIVATED:
         suspend(services, table.identifier, by="SQL, finished after a restart")
     elif command == "RESUME" and (table.status is RefreshStatus.SUSPENDED or options.keys() - {CATCH_UP}):
         resume(services, table.identifier, options, by="SQL, finished after a restart")
-
-
-def _take_over(tx: Transaction, services: TableServices, table: MaterializedTable) -> MaterializedTable | None:
-    """Give the intent another token, so that its old holder, should it live after all, can do no more; None: it is settled."""
-    now = tx.table(table.table_id)
-    if now is None or now.intent is None or now.intent != table.intent:
-        return None
-    ours = services.intents.new(tx, now.intent.command, now.intent.step, now.revision + 1, now.intent.detail)
-    # A call of the old holder may still be on its way to the scheduler.
-    until = tx.now() + LONGEST_CALL
-    return tx.replace_table(replace(now, intent=replace(ours, lease_until=tx.now()), repair_until=until))
-
-
-def _clear(tx: Transaction, table: MaterializedTable) -> None:
-    now = tx.table(table.table_id)
-    if now is not None and now.intent == table.intent:
-        tx.replace_table(replace(now, intent=None))
 
 
 def _workflows(services: TableServices, found: _Found) -> list[str]:

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from mt_core.errors import MtError, TableBusy, WorkflowError
+from mt_core.errors import MtError, TableBusy
 from mt_core.model.table import MaterializedTable, RefreshStatus
+from mt_core.tables.intents import Command
 from mt_core.tables.keeper import KeeperReport, KeeperState
 from mt_core.tables.ports import Transaction
 from mt_core.tables.runs.ledger import in_transaction
@@ -82,7 +83,10 @@ def _repaired(services: TableServices, seen: Seen, table: MaterializedTable) -> 
     if seen.states[table.table_id].state is KeeperState.MISSING:
         if services.keeper.objection(table):
             return []
-        _make_again(services, table)
+        with _repair(services, table) as command:
+            handle = services.keeper.create(command.table, active=table.status is not RefreshStatus.SUSPENDED)
+            scheduler = services.settings.scheduler_type
+            command.finish(lambda _tx, now: replace(now, handler=handle, scheduler=scheduler))
         return [f"made the workflow of {table.identifier} again"]
     done = _corrected(services, seen, table)
     if table.repair_until is not None and seen.at >= table.repair_until:
@@ -97,42 +101,25 @@ def _corrected(services: TableServices, seen: Seen, table: MaterializedTable) ->
     sets_back = late and table in seen.differing
     if not reschedules and not sets_back:
         return []
-    taken = _taken(services, table)
-    try:
+    with _repair(services, table) as command:
         if reschedules:
-            services.keeper.reschedule(taken)
+            services.keeper.reschedule(command.table)
         if sets_back:
-            services.keeper.ensure(taken, active=taken.status is not RefreshStatus.SUSPENDED)
-    finally:
-        services.intents.clear(taken)
+            services.keeper.ensure(command.table, active=table.status is not RefreshStatus.SUSPENDED)
     done = [f"the workflow of {table.identifier} is {_wanted(table)} again"] if sets_back else []
     if scheduled is False:
         done.append(f"the workflow of {table.identifier} ticks every {table.definition.freshness.words} again")
     return done
 
 
-def _make_again(services: TableServices, seen: MaterializedTable) -> None:
-    table = _taken(services, seen)
-    try:
-        handler = services.keeper.create(table, active=table.status is not RefreshStatus.SUSPENDED)
-    except WorkflowError:
-        services.intents.clear(table)
-        raise
-
-    def made(_tx: Transaction, now: MaterializedTable) -> MaterializedTable:
-        return replace(now, handler=handler, scheduler=services.settings.scheduler_type, intent=None)
-
-    services.intents.change(table, made)
-
-
-def _taken(services: TableServices, seen: MaterializedTable) -> MaterializedTable:
-    """Keep commands away while the scheduler is corrected: theirs must not be overtaken by ours."""
+def _repair(services: TableServices, seen: MaterializedTable) -> Command:
+    """Keep commands away while the keeper is corrected: a correction must not overtake theirs."""
 
     def check(now: MaterializedTable) -> None:
         if (now.table_id, now.revision) != (seen.table_id, seen.revision):
             raise TableBusy(f"{seen.identifier} changed since the scheduler was asked; the next pass looks again.")
 
-    return services.intents.take(seen.identifier, "REPAIR", check=check)
+    return services.intents.command(seen.identifier, "REPAIR", check=check)
 
 
 def _mirror(tx: Transaction, table: MaterializedTable, found: KeeperReport) -> None:

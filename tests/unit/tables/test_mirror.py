@@ -412,3 +412,33 @@ def test_removing_what_a_dropped_table_left_waits_for_a_create_of_its_name(world
 
     assert not swept
     assert in_transaction(world.registry, lambda tx: list(tx.tombstones())) == []
+
+
+def test_a_repair_whose_answer_was_lost_is_itself_repaired_until_its_late_effect_is_past(world: ManagerWorld) -> None:
+    tick_on(world, Freshness(2, "DAY"))
+    world.scheduler.failing["modify"] = ValueError("timed out")
+
+    done = reconcile(world.services)
+
+    assert done == []
+    assert world.table().intent is None
+    assert world.table().repair_until == world.clock.now() + LONGEST_CALL
+
+
+def test_a_command_in_which_a_plug_in_raises_anything_leaves_the_table_free_for_the_next_and_to_be_repaired(
+    world: ManagerWorld, scheduler: NamingScheduler
+) -> None:
+    class Broken(NamingScheduler):
+        def modify_refresh_workflow(self, workflow: ModifyRefreshWorkflow) -> None:
+            raise KeyError("dag_id")
+
+    broken = Broken()
+    broken.workflows = scheduler.workflows
+    world.scheduler = broken
+    world.restart()
+
+    world.refused(lambda: world.sql(SUSPEND), KeyError)
+
+    assert world.table().status is RefreshStatus.ACTIVATED
+    assert world.table().intent is None
+    assert world.table().repair_until == world.clock.now() + LONGEST_CALL

@@ -71,7 +71,7 @@ class Intents:
         """
 
         def write(tx: Transaction) -> MaterializedTable | None:
-            table = found(tx, identifier)
+            table = get_table(tx, identifier)
             if table.intent is not None:
                 return None
             check(table)
@@ -103,7 +103,7 @@ class Intents:
 
     def current(self, identifier: TableIdentifier) -> MaterializedTable:
         """Return the table as the registry has it; raises TableNotFound."""
-        return in_transaction(self._registry, lambda tx: found(tx, identifier))
+        return in_transaction(self._registry, lambda tx: get_table(tx, identifier))
 
     def change(self, table: MaterializedTable, change: Change) -> MaterializedTable:
         """Apply *change* to the registry's table if the intent is still ours; raises TableBusy when another command seized it."""
@@ -174,7 +174,7 @@ class Command:
         return self._intents.change(self.table, lambda tx, now: replace(change(tx, now), intent=None))
 
 
-def found(tx: Transaction, identifier: TableIdentifier) -> MaterializedTable:
+def get_table(tx: Transaction, identifier: TableIdentifier) -> MaterializedTable:
     """Return the table of that name; raises TableNotFound."""
     table = tx.table_named(identifier)
     if table is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +32,24 @@ class KeeperReport:
     changed_by: str | None = None
     changed_at: datetime | None = None
     on_schedule: bool | None = None
+
+
+class KeeperReports:
+    """The last report on each table, by table id. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last: dict[str, tuple[datetime, KeeperReport]] = {}
+
+    def note(self, at: datetime, reports: Mapping[str, KeeperReport]) -> None:
+        """Store reports on tables that were read at *at*."""
+        with self._lock:
+            self._last |= {table_id: (at, report) for table_id, report in reports.items()}
+
+    def of(self, table_id: str) -> tuple[datetime, KeeperReport] | None:
+        """Return the last report and the instant it was noted for; None if there is none."""
+        with self._lock:
+            return self._last.get(table_id)
 
 
 class Keeper(Protocol):

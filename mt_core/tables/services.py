@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from mt_core.clock import Clock
 from mt_core.model.partition import WHOLE
 from mt_core.model.run import RefreshRun, RunKind
-from mt_core.model.table import MaterializedTable, TableDefinition
+from mt_core.model.table import MaterializedTable, TableDefinition, TableIdentifier
 from mt_core.tables.changes import Signal
 from mt_core.tables.intents import Intents
-from mt_core.tables.keeper import Keeper
-from mt_core.tables.name_locks import NameLocks
-from mt_core.tables.observed_workflows import Sightings
-from mt_core.tables.ports import Query, RefreshEngine, Registry, StorageSpec
+from mt_core.tables.keeper import Keeper, KeeperReports
+from mt_core.tables.ports import Query, RefreshEngine, Registry, StorageSpec, Transaction
 from mt_core.tables.runs.ledger import Ledger
 from mt_core.tables.settings import ManagerSettings
 
 _STORAGE_OPTIONS = ("write.", "commit.", "history.", "read.", "format-version")
+_STRIPES = 64
+
+
+class NameLocks:
+    """A lock for each name: storage is created and dropped by its name, which a dropped table and a new one can share."""
+
+    def __init__(self) -> None:
+        self._stripes = [threading.Lock() for _ in range(_STRIPES)]
+
+    def alone(self, identifier: TableIdentifier) -> AbstractContextManager[object]:
+        """Return the lock of *identifier*; a few other names share it."""
+        return self._stripes[hash(identifier) % _STRIPES]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableServices:
-    """Registry, engine, keeper and clock, wired once by the application. `signal` tells workers that the ledger changed,
-    `sightings` are what was seen of the workflows last, `names` keeps CREATE and DROP of one name apart."""
+    """Registry, engine, keeper and clock, wired once by the application. `signal` wakes workers when the ledger changes,
+    `reports` are the keeper's last, `names` keeps CREATE and DROP of one name apart."""
 
     registry: Registry
     engine: RefreshEngine
@@ -36,7 +48,7 @@ class TableServices:
     intents: Intents
     new_id: Callable[[], str]
     signal: Signal
-    sightings: Sightings = field(default_factory=Sightings)
+    reports: KeeperReports = field(default_factory=KeeperReports)
     names: NameLocks = field(default_factory=NameLocks)
 
     def whole_run(
@@ -51,6 +63,11 @@ class TableServices:
             requested_at=now,
             requested_by=requested_by,
         )
+
+    def request_rebuild(self, tx: Transaction, table: MaterializedTable, requested_by: str | None) -> RefreshRun:
+        """Queue a run that recomputes all of *table*, and return it, or the queued run that does so already."""
+        run = self.whole_run(table, RunKind.REBUILD, tx.now(), requested_by=requested_by)
+        return self.ledger.request_in(tx, table, run)
 
 
 def storage_spec(table: MaterializedTable) -> StorageSpec:
@@ -68,7 +85,7 @@ def storage_spec(table: MaterializedTable) -> StorageSpec:
 
 
 def query_of(definition: TableDefinition, text: str | None = None) -> Query:
-    """Return the query of a definition, or *text* in its place, as the engine needs it."""
+    """Return the query of a definition, or *text* in its place, for the engine."""
     return Query(
         text=text if text is not None else definition.expanded_query,
         catalog=definition.catalog,

@@ -26,9 +26,11 @@ class InitialRefresh(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerSettings:
-    """Defaults and limits of materialized tables. `owner` names this process in leases; `warehouse` is where storage goes;
-    `glance_s` is how long a statement that shows tables waits for the scheduler; `alter_wait_s` and `drop_wait_s` are how long
-    ALTER (of columns) and DROP wait for a running refresh to end."""
+    """Defaults and limits of materialized tables. `owner` names this process in leases; `warehouse` is where storage is created.
+
+    `observe_wait_s` is how long a statement that shows tables waits for the scheduler; `alter_wait_s` and `drop_wait_s` are how
+    long ALTER (of columns) and DROP wait for a running refresh to end.
+    """
 
     owner: str
     zone: str = "UTC"
@@ -43,7 +45,7 @@ class ManagerSettings:
     intent_wait_s: float = 5.0
     alter_wait_s: float = 60.0
     drop_wait_s: float = 10.0
-    glance_s: float = 1.0
+    observe_wait_s: float = 1.0
     history: timedelta = timedelta(days=7)
     refresh_history: timedelta = timedelta(days=30)
     refresh_timeout: timedelta = timedelta(0)

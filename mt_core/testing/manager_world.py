@@ -57,7 +57,7 @@ class ManagerWorld:
         self.registry = registry or MemoryRegistry(self.clock)
         self._initial_refresh = initial_refresh
         self._max_partitions = max_partitions
-        self.glance_s = 60.0
+        self.observe_wait_s = 60.0
         self._processes = itertools.count(1)
         self._ids = itertools.count(1)
         self.context = CommandContext(catalog="lake", namespace=("default",))
@@ -76,7 +76,7 @@ class ManagerWorld:
             intent_wait_s=0.0,
             alter_wait_s=0.0,
             drop_wait_s=0.0,
-            glance_s=self.glance_s,
+            observe_wait_s=self.observe_wait_s,
         )
         begin_process(self.registry, settings.owner)
         self.signal = Signal()

@@ -67,7 +67,7 @@ def test_a_pause_in_the_ui_suspends_the_table_and_a_deleted_dag_comes_back(
     done = gateway.reconcile()
 
     assert facts["status"].startswith("SUSPENDED, by ")
-    assert done == ["made the workflow of lake.shop.daily again"]
+    assert done == ["recreated the workflow of lake.shop.daily"]
     assert airflow.rest.dag(DAG)["is_paused"] is True
     assert gateway.table("daily").status is RefreshStatus.SUSPENDED
 

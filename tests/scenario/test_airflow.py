@@ -78,7 +78,7 @@ def test_a_dag_that_was_paused_in_the_ui_and_deleted_by_hand_comes_back_as_it_wa
     done = reconcile(daily.services)
 
     assert came_back is paused
-    assert done == ["made the workflow of lake.default.daily again"]
+    assert done == ["recreated the workflow of lake.default.daily"]
     assert daily.airflow.dags[DAG].is_paused is paused
     assert daily.table().status is (RefreshStatus.SUSPENDED if paused else RefreshStatus.ACTIVATED)
 

@@ -52,7 +52,7 @@ def test_tables_of_the_memory_scheduler_become_dags(on_memory: AirflowStory) -> 
     done = reconcile(on_memory.services)
 
     assert told == ["lake.default.daily has its workflow in airflow now, no longer in memory"]
-    assert done == ["made the workflow of lake.default.daily again"]
+    assert done == ["recreated the workflow of lake.default.daily"]
     assert on_memory.facts()["workflow"] == "ACTIVE in airflow"
     assert on_memory.airflow.dags[DAG].definition.workflow_id == on_memory.table().table_id
 
@@ -168,7 +168,7 @@ def test_tables_that_cannot_be_scheduled_do_not_keep_others_waiting(on_memory: A
     created(on_memory)
     on_memory.to_airflow()
 
-    assert reconcile(on_memory.services) == ["made the workflow of lake.default.daily again"]
+    assert reconcile(on_memory.services) == ["recreated the workflow of lake.default.daily"]
 
 
 def test_there_and_back_again_the_dag_is_the_one_it_was(story: AirflowStory) -> None:

@@ -12,7 +12,6 @@ from mt_core.errors import (
     Unsupported,
 )
 from mt_core.model.freshness import Freshness
-from mt_core.model.run import RunKind
 from mt_core.model.table import Column, MaterializedTable, RefreshMode, RefreshStatus, TableDefinition, TableIdentifier
 from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.commands.create import declared
@@ -106,8 +105,7 @@ def _redefine(
         if due == fingerprint_of(now.definition):
             return replace(now, definition=new)
         if now.status is RefreshStatus.ACTIVATED:
-            run = services.whole_run(now, RunKind.REBUILD, tx.now(), requested_by=requested_by)
-            run_id = services.ledger.request_in(tx, now, run).run_id
+            run_id = services.request_rebuild(tx, now, requested_by).run_id
         return replace(now, definition=new, rebuild_due=due)
 
     check = partial(_refuse_changed, seen=seen)
@@ -138,7 +136,7 @@ def _refuse_changed(now: MaterializedTable, seen: MaterializedTable) -> None:
 def _change_storage(
     services: TableServices, table: MaterializedTable, new: TableDefinition, appended: Sequence[Column]
 ) -> None:
-    """Change the storage under a claim of its own: no run is RUNNING, and no older commit can land any more."""
+    """Change the storage under a claim of its own: no run is RUNNING, and the fence refuses commits of older claims."""
     before, after = storage_spec(table), storage_spec(replace(table, definition=new))
     if not appended and (before.properties, before.comment) == (after.properties, after.comment):
         return
@@ -151,9 +149,10 @@ def _change_storage(
 def set_freshness(
     services: TableServices, identifier: TableIdentifier, freshness: Freshness, context: CommandContext
 ) -> CommandOutcome:
-    """Refresh on another grid from now on; which mode a freshness means, the session says, as it does at CREATE."""
+    """Refresh on another grid from now on; the session's properties decide which mode a freshness means, as at CREATE."""
     current = services.intents.current(identifier)
-    asked = RefreshMode(current.definition.logical_refresh_mode) if _is_explicit(current) else None
+    declared_mode = current.definition.logical_refresh_mode
+    asked = RefreshMode(declared_mode) if declared_mode in set(RefreshMode) else None
     _, mode = derive(freshness, asked, services.settings.in_session(context.properties))
     if mode is not current.definition.refresh_mode:
         raise Unsupported(
@@ -167,10 +166,6 @@ def set_freshness(
 
 
 def _with_freshness(table: MaterializedTable, freshness: Freshness) -> MaterializedTable:
-    # Which points of another grid lie in the spans between gaps is not known: they are due again.
+    # Which points of another grid the covered spans contain is unknown: they are due again.
     covered = None if table.covered is None else ()
     return replace(table, definition=replace(table.definition, freshness=freshness), covered=covered)
-
-
-def _is_explicit(table: MaterializedTable) -> bool:
-    return table.definition.logical_refresh_mode in set(RefreshMode)

@@ -1,4 +1,4 @@
-"""CREATE MATERIALIZED TABLE: each effect is announced by the intent, and undone backwards when a later one fails."""
+"""CREATE MATERIALIZED TABLE: the intent records each effect before it happens, and a failure undoes them backwards."""
 
 from __future__ import annotations
 
@@ -26,8 +26,15 @@ def create(
     """Create the table, its storage and its workflow, and queue its first refresh."""
     without_effect = check_table_options(statement.options, str(identifier))
     definition = declared(services, statement, identifier, context)
-    _sweep_leftovers(services, identifier)
-    _refuse_taken(services, identifier)
+    for tombstone in in_transaction(services.registry, lambda tx: tx.tombstones()):
+        # What a dropped table of this name has left is removed first, so that the name can be used again at once.
+        if tombstone.identifier == identifier:
+            sweep(services, tombstone)
+    if services.engine.relation_exists(identifier):
+        raise TableExists(
+            f"{identifier} exists already; choose another name, or use CREATE OR ALTER for a materialized table.",
+            table=str(identifier),
+        )
     refuse_circle(services, identifier, definition.sources)
     table = in_transaction(services.registry, lambda tx: _announce(services, tx, identifier, definition, context))
     try:
@@ -46,7 +53,7 @@ def create(
 def declared(
     services: TableServices, statement: CreateMaterializedTable, identifier: TableIdentifier, context: CommandContext
 ) -> TableDefinition:
-    """Return what the statement declares, checked against query, catalog and storage; nothing is changed."""
+    """Return the definition that the statement declares, checked against query, catalog and storage; changes nothing."""
     services.engine.check_catalog(identifier)
     query = Query(
         text=statement.query,
@@ -62,21 +69,6 @@ def declared(
     produced = {column.name: column for column in analysed.columns}
     services.engine.check_assignable([produced[column.name] for column in definition.columns], definition.columns)
     return replace(definition, columns=services.engine.check_columns(identifier, definition.columns))
-
-
-def _sweep_leftovers(services: TableServices, identifier: TableIdentifier) -> None:
-    """Remove what a dropped table of this name has left, so that its name can be used again at once."""
-    for tombstone in in_transaction(services.registry, lambda tx: tx.tombstones()):
-        if tombstone.identifier == identifier:
-            sweep(services, tombstone)
-
-
-def _refuse_taken(services: TableServices, identifier: TableIdentifier) -> None:
-    if services.engine.relation_exists(identifier):
-        raise TableExists(
-            f"{identifier} exists already; choose another name, or use CREATE OR ALTER for a materialized table.",
-            table=str(identifier),
-        )
 
 
 def _announce(
@@ -112,7 +104,7 @@ def _announce(
 
 
 def _activate(services: TableServices, table: MaterializedTable, handler: str, requested_by: str | None) -> str | None:
-    """The last transaction: handler, status, first run; the intent is cleared."""
+    """Store handler, status and first run in the last transaction, which clears the intent; return the run's id."""
     first = services.whole_run(table, RunKind.INITIAL, table.created_at, requested_by=requested_by)
     runs_now = services.settings.initial_refresh is InitialRefresh.ON_CREATE
 
@@ -130,19 +122,16 @@ def _activate(services: TableServices, table: MaterializedTable, handler: str, r
 
 
 def _undone_unless_active(services: TableServices, table: MaterializedTable, error: MtError) -> str | None:
-    """Undo and raise what to tell; if nothing but the answer of the last transaction was lost, return its run."""
+    """Undo the CREATE and raise its error; if only the answer of the last transaction was lost, return the run it queued."""
     try:
-        if _is_active(services, table):
-            runs = in_transaction(services.registry, lambda tx: tx.runs(table_id=table.table_id))
+        now, runs = in_transaction(
+            services.registry, lambda tx: (tx.table(table.table_id), tx.runs(table_id=table.table_id))
+        )
+        if now is not None and now.status is not RefreshStatus.INITIALIZING:
             return next((run.run_id for run in runs if run.kind is RunKind.INITIAL), None)
     except MtError as left:
         raise _not_removed(table, error, left) from error
     raise _undone(services, table, error) from error
-
-
-def _is_active(services: TableServices, table: MaterializedTable) -> bool:
-    now = in_transaction(services.registry, lambda tx: tx.table(table.table_id))
-    return now is not None and now.status is not RefreshStatus.INITIALIZING
 
 
 def _undone(services: TableServices, table: MaterializedTable, error: MtError) -> MtError:
@@ -166,7 +155,7 @@ def _not_removed(table: MaterializedTable, error: MtError, left: MtError) -> MtE
 
 
 def undo_create(services: TableServices, table: MaterializedTable) -> None:
-    """Take back a CREATE, backwards; harmless for steps that never happened, and to repeat."""
+    """Undo a CREATE, backwards; harmless for steps that never happened, and to repeat."""
     services.keeper.remove(table.table_id)
     with services.names.alone(table.identifier):
         services.engine.drop_storage(table.identifier, table.table_id, table.location)

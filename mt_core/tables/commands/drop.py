@@ -1,4 +1,4 @@
-"""DROP MATERIALIZED TABLE: the table is forgotten at once, and a tombstone remembers what is left to remove."""
+"""DROP MATERIALIZED TABLE: deletes the row at once; a tombstone lists what is left to remove."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mt_core.errors import MtError, TableBusy, WorkflowError
 from mt_core.model.run import OPEN, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.sql.statements import DropBehavior, DropTable
-from mt_core.tables.intents import found
+from mt_core.tables.intents import get_table
 from mt_core.tables.ports import Tombstone, Transaction
 from mt_core.tables.runs.ledger import in_transaction
 from mt_core.tables.services import TableServices
@@ -21,7 +21,7 @@ _FOLDERS = ("write.data.path", "write.metadata.path", "write.object-storage.path
 
 
 def drop_with_readers(services: TableServices, identifier: TableIdentifier, statement: DropTable) -> CommandOutcome:
-    """Drop a table as *statement* says of the materialized tables that read it: they are dropped too, keep it, or stay."""
+    """Drop a table; by the statement's behavior its readers are dropped too (CASCADE), prevent it (RESTRICT), or stay."""
     readers = readers_of(services, identifier)
     named = ", ".join(str(each) for each in readers)
     if readers and statement.behavior is DropBehavior.RESTRICT:
@@ -40,25 +40,25 @@ def drop_with_readers(services: TableServices, identifier: TableIdentifier, stat
 
 
 def _dependents(services: TableServices, identifier: TableIdentifier) -> list[TableIdentifier]:
-    """Return all that read *identifier*, directly or through others, those first that nothing reads."""
-    found: list[TableIdentifier] = []
+    """Return all tables that read *identifier*, directly or through others; a reader precedes what it reads."""
+    dependents: list[TableIdentifier] = []
     ahead = [identifier]
     while ahead:
-        new = [each for each in readers_of(services, ahead.pop()) if each not in found and each != identifier]
-        found += new
+        new = [each for each in readers_of(services, ahead.pop()) if each not in dependents and each != identifier]
+        dependents += new
         ahead += new
-    return found[::-1]
+    return dependents[::-1]
 
 
 def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: bool) -> CommandOutcome:
-    """Forget the table at once, then remove what belongs to it; what cannot be removed now is removed later."""
+    """Delete the table's row at once, then remove what belongs to it; the reconciler removes what cannot be removed now."""
     elsewhere: tuple[str, ...] = ()
 
     def bury(tx: Transaction) -> Tombstone | None:
         nonlocal elsewhere
         if if_exists and tx.table_named(identifier) is None:
             return None
-        table = found(tx, identifier)
+        table = get_table(tx, identifier)
         elsewhere = _left_elsewhere(table)
         return _bury(services, tx, table)
 
@@ -77,7 +77,7 @@ def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: boo
 
 
 def _left_elsewhere(table: MaterializedTable) -> tuple[str, ...]:
-    """Warn of files in folders that the user chose: others may keep theirs there."""
+    """Warn of files in folders that the user chose, which may hold files of others too."""
     folders = sorted({table.definition.options[key] for key in _FOLDERS if key in table.definition.options})
     return tuple(
         f"Files of {table.identifier} under {folder} are left there; remove them by hand." for folder in folders
@@ -107,7 +107,7 @@ def _bury(services: TableServices, tx: Transaction, table: MaterializedTable) ->
 
 
 def _end_runs(services: TableServices, tombstone: Tombstone) -> None:
-    """Cancel Spark work on the table and give it a moment to end, so that it leaves no files behind."""
+    """Cancel the run of the table and wait a moment for its end, so that it leaves no files behind."""
 
     def ended() -> bool:
         running = in_transaction(
@@ -124,7 +124,7 @@ def _end_runs(services: TableServices, tombstone: Tombstone) -> None:
 def sweep(services: TableServices, tombstone: Tombstone) -> None:
     """Remove workflow, storage and files of a dropped table; harmless to repeat.
 
-    A scheduler that is away does not keep the storage from being removed: what it still sends is refused as gone.
+    A scheduler that is away does not prevent the removal of the storage: its ticks for the table are refused.
     """
     failure: WorkflowError | None = None
     if tombstone.handler is not None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from mt_core.errors import IllegalStatus, StorageMissing
 from mt_core.model.freshness import grid_of
-from mt_core.model.run import RunKind
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifier
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import CATCH_UP, check_dynamic_options
@@ -60,25 +59,28 @@ def resume(
         if catch_up == "none":
             grid = grid_of(now.definition.freshness, now.definition.zone)
             now = replace(now, covered_until=max(now.covered_until, grid.at_or_before(tx.now())))
-        now = replace(now, intent=None)
         if now.rebuild_due is None:
             return now
-        run = services.whole_run(now, RunKind.REBUILD, tx.now(), requested_by=requested_by)
-        services.ledger.request_in(tx, now, run)
+        services.request_rebuild(tx, replace(now, intent=None), requested_by)
         return replace(now, rebuild_due=fingerprint_of(now.definition))
 
     with services.intents.command(identifier, "RESUME", detail={"options": dict(options)}) as command:
         table = command.table
         repaired = _restore_storage(services, table)
         before = services.keeper.ensure(table, active=True, options=given or None)
-        ran = before is KeeperState.ACTIVE and table.status is RefreshStatus.ACTIVATED
-        if ran and not (repaired or given):
-            raise IllegalStatus(
-                f"Materialized table {identifier} has been resumed already: it is ACTIVATED.", table=str(identifier)
-            )
+        if before is KeeperState.ACTIVE and not (repaired or given):
+            _refuse_activated(table)
         command.finish(resumed)
     services.signal.set()
     return CommandOutcome(warnings=warnings)
+
+
+def _refuse_activated(table: MaterializedTable) -> None:
+    if table.status is RefreshStatus.ACTIVATED:
+        raise IllegalStatus(
+            f"Materialized table {table.identifier} has been resumed already: it is ACTIVATED.",
+            table=str(table.identifier),
+        )
 
 
 def _restore_storage(services: TableServices, table: MaterializedTable) -> bool:

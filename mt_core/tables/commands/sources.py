@@ -1,4 +1,4 @@
-"""Sources of a query: no name that only the session has, and no circle of materialized tables."""
+"""Sources of a query: refuses names that only the session has, and circles of materialized tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from mt_core.errors import DefinitionInvalid, MtError
-from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.model.table import TableIdentifier
 from mt_core.sql.parser import parse_name
 from mt_core.sql.statements import qualify
 from mt_core.tables.ports import AnalysedQuery
@@ -47,16 +47,13 @@ def refuse_circle(services: TableServices, identifier: TableIdentifier, sources:
 
 def _sources_of(services: TableServices, name: str) -> tuple[str, ...]:
     """Return what the materialized table of that name reads now, or read when it was defined; nothing for any other table."""
-    table = _table_named(services, name)
-    if table is None:
-        return ()
-    with suppress(MtError):  # one whose query cannot be understood just now
-        return services.engine.analyse(query_of(table.definition)).sources
-    return table.definition.sources
-
-
-def _table_named(services: TableServices, name: str) -> MaterializedTable | None:
     parts = parse_name(name)
     if len(parts) < 3:
-        return None
-    return in_transaction(services.registry, lambda tx: tx.table_named(qualify(parts, parts[0], parts[1:-1])))
+        return ()
+    identifier = qualify(parts, parts[0], parts[1:-1])
+    table = in_transaction(services.registry, lambda tx: tx.table_named(identifier))
+    if table is None:
+        return ()
+    with suppress(MtError):  # the query cannot be analysed at the moment
+        return services.engine.analyse(query_of(table.definition)).sources
+    return table.definition.sources

@@ -24,7 +24,7 @@ from mt_core.sql.parser import parse_name
 from mt_core.sql.statements import qualify
 from mt_core.tables.definition.options import acting, check_dynamic_options, check_execution_config
 from mt_core.tables.definition.table_definition import check_partition_spec
-from mt_core.tables.intents import found
+from mt_core.tables.intents import get_table
 from mt_core.tables.ports import Progress, Transaction
 from mt_core.tables.refresh.named_partitions import scope_named
 from mt_core.tables.runs.due import scope_of
@@ -83,7 +83,7 @@ class RefreshRequests:
         scope = scope_named(self._services, seen, partitions)
 
         def work(tx: Transaction) -> RefreshRun:
-            table = found(tx, identifier)
+            table = get_table(tx, identifier)
             refuse_initializing(table)
             run = replace(self._manual(table, scope, options, tx.now()), requested_by=requested_by)
             return self._services.ledger.request_in(tx, table, run)
@@ -202,7 +202,7 @@ def identifier_of(text: str) -> TableIdentifier:
 def _addressee(tx: Transaction, identifier: TableIdentifier, request: RefreshRequest) -> MaterializedTable:
     if request.table_id and tx.table_named(identifier) is None:
         raise TableGone(f"Materialized table {identifier} ({request.table_id}) was dropped.", table=str(identifier))
-    table = found(tx, identifier)
+    table = get_table(tx, identifier)
     if request.table_id and request.table_id != table.table_id:
         raise TableGone(
             f"{table.identifier} was dropped and created again: it is {table.table_id} now, the request means "

@@ -1,4 +1,4 @@
-"""Makes the world agree with the registry again: intents that lost their process, leftovers of DROP, lost workflows."""
+"""Reconciles storage and scheduler with the registry: commands that lost their process, leftovers of DROP, lost workflows."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from mt_core.tables.ports import Tombstone
 from mt_core.tables.runs.ledger import in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.upkeep.gateways import ended_owners
-from mt_core.tables.workflows.mirror import look, repair, take_over
+from mt_core.tables.workflows.differences import adopt, observe, repair
 from mt_core.workflow.definitions import WorkflowDefinition
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """Definitions, tombstones and owners that had ended at an instant, and all tables as they were read from then on."""
+class _Snapshot:
+    """Definitions, tombstones and the owners that had ended at an instant, and all tables, read from then on."""
 
     at: datetime
     ended: frozenset[str]
@@ -54,19 +54,20 @@ class _Found:
 def reconcile(services: TableServices) -> list[str]:
     """Do one pass and return what was done, in words; a step that fails is logged and tried again at the next pass."""
     done: list[str] = []
-    found = _look(services)
-    orphaned = found.orphaned()
+    snapshot = _read(services)
+    orphaned = snapshot.orphaned()
     for table in orphaned:
-        _attempt(done, f"settled {_command(table)} of {table.identifier}", partial(_settle, services, table))
-    for tombstone in found.tombstones:
+        assert table.intent is not None
+        _attempt(done, f"settled {table.intent.command} of {table.identifier}", partial(_settle, services, table))
+    for tombstone in snapshot.tombstones:
         text = f"removed what was left of {tombstone.identifier}"
         _attempt(done, text, partial(sweep, services, tombstone))
-    for definition in found.without_table:
+    for definition in snapshot.without_table:
         text = f"removed the workflow of {definition.identifier}, which was dropped"
         _attempt(done, text, partial(_remove, services, definition))
-    if orphaned or found.tombstones:
-        found = _look(services)
-    _attempt(done, "", lambda: done.extend(_workflows(services, found)))
+    if orphaned or snapshot.tombstones:
+        snapshot = _read(services)
+    _attempt(done, "", partial(_align, services, snapshot, done))
     return [text for text in done if text]
 
 
@@ -85,13 +86,13 @@ def _attempt(done: list[str], text: str, work: Callable[[], object]) -> None:
     attempt(what, step)
 
 
-def _look(services: TableServices) -> _Found:
+def _read(services: TableServices) -> _Snapshot:
     # Before the tables: the row of a table is there before its definition.
     definitions = services.registry.definitions.all()
     at, ended, tombstones = in_transaction(services.registry, lambda tx: (tx.now(), ended_owners(tx), tx.tombstones()))
     # This process lives, also when it could not renew its lease for a moment.
     ended -= {services.settings.owner}
-    return _Found(
+    return _Snapshot(
         at=at,
         ended=ended,
         definitions=definitions,
@@ -105,10 +106,6 @@ def _remove(services: TableServices, definition: WorkflowDefinition) -> None:
     in_transaction(services.registry, lambda tx: tx.delete_definition(definition.workflow_id))
 
 
-def _command(table: MaterializedTable) -> str:
-    return table.intent.command if table.intent else "nothing"
-
-
 def _settle(services: TableServices, table: MaterializedTable) -> None:
     """Finish or undo the command whose process was lost: a CREATE is undone, any other is finished."""
     seized = services.intents.seize(table)
@@ -118,7 +115,8 @@ def _settle(services: TableServices, table: MaterializedTable) -> None:
     if table.status is RefreshStatus.INITIALIZING:
         undo_create(services, table)
         return
-    command, detail = _command(table), table.intent.detail if table.intent else {}
+    assert table.intent is not None
+    command, detail = table.intent.command, table.intent.detail
     options = detail.get("options", {})
     if detail.get("reschedules"):
         services.keeper.reschedule(table)
@@ -129,8 +127,8 @@ def _settle(services: TableServices, table: MaterializedTable) -> None:
         resume(services, table.identifier, options, by="SQL, finished after a restart")
 
 
-def _workflows(services: TableServices, found: _Found) -> list[str]:
-    """Compare tables with their workflows: take over what people did, give back what was lost."""
-    seen = look(services, found.tables, found.at)
-    services.sightings.note(found.at, seen.states)
-    return take_over(services, seen) + repair(services, seen)
+def _align(services: TableServices, snapshot: _Snapshot, done: list[str]) -> None:
+    """Compare tables with their workflows: adopt what users did, repair what was lost."""
+    observation = observe(services, snapshot.tables, snapshot.at)
+    done += adopt(services, observation)
+    done += repair(services, observation)

@@ -14,7 +14,7 @@ from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.rowset import BIGINT, INT, STRING, Column, RowSet
 from mt_core.tables.definition.fingerprint import fingerprint_of
-from mt_core.tables.intents import found
+from mt_core.tables.intents import get_table
 from mt_core.tables.ports import Transaction
 from mt_core.tables.refresh.named_partitions import scope_named
 from mt_core.tables.refresh.requests import refuse_initializing
@@ -38,7 +38,7 @@ class RefreshReports:
     def show(self, identifier: TableIdentifier | None, status: RunStatus | None, limit: int | None) -> RowSet:
         """SHOW REFRESHES: the run ledger, newest first."""
         registry, wanted = self._services.registry, LEDGER_LIMIT if limit is None else limit
-        table_id = in_transaction(registry, lambda tx: found(tx, identifier).table_id) if identifier else None
+        table_id = in_transaction(registry, lambda tx: get_table(tx, identifier).table_id) if identifier else None
         rows: list[list[object]] = []
         before: str | None = None
         while len(rows) < wanted:

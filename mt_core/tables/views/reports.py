@@ -16,7 +16,7 @@ from mt_core.rowset import BOOLEAN, Column, RowSet
 from mt_core.secrets import masked
 from mt_core.sql.flink.spark_types import in_flink
 from mt_core.sql.statements import ShowMaterializedTables
-from mt_core.tables.intents import found
+from mt_core.tables.intents import get_table
 from mt_core.tables.keeper import KeeperState
 from mt_core.tables.pages import on_each_page
 from mt_core.tables.ports import Transaction
@@ -25,7 +25,7 @@ from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext
 from mt_core.tables.views.health import ENDED, health_of, last_run, staleness
 from mt_core.tables.views.refresh_reports import source_text
-from mt_core.tables.workflows.glance import Glance, Glimpse
+from mt_core.tables.workflows.observer import ObservedWorkflow, WorkflowObserver
 
 _WILDCARDS = {"%": ".*", "_": "."}
 _TEXT = tuple[str, ...]
@@ -51,7 +51,7 @@ class Reports:
 
     def __init__(self, services: TableServices) -> None:
         self._services = services
-        self._glance = Glance(services)
+        self._observer = WorkflowObserver(services)
 
     # -------------------------------------------------------------------------------------------------------- tables
 
@@ -64,10 +64,10 @@ class Reports:
 
         registry = self._services.registry
         now = in_transaction(registry, lambda tx: tx.now())
-        glimpses = self._glimpses(on_each_page(registry, wanted), now)
+        observed = self._observe(on_each_page(registry, wanted), now)
 
         def rows(tx: Transaction, tables: Iterable[MaterializedTable]) -> list[list[object]]:
-            return [self._table_row(tx, table, glimpses.get(table.table_id)) for table in wanted(tx, tables)]
+            return [self._table_row(tx, table, observed.get(table.table_id)) for table in wanted(tx, tables)]
 
         columns = tuple(Column(name=name) for name in TABLE_COLUMNS)
         return RowSet(columns=columns, rows=on_each_page(registry, rows))
@@ -85,15 +85,15 @@ class Reports:
             )
         return catalog, namespace
 
-    def _glimpses(self, tables: Sequence[MaterializedTable], now: datetime) -> dict[str, Glimpse]:
+    def _observe(self, tables: Sequence[MaterializedTable], now: datetime) -> dict[str, ObservedWorkflow]:
         """Return what the scheduler says of *tables*, which were read at *now* or later, by their ids."""
-        return self._glance.at(tables, now) if tables else {}
+        return self._observer.observe(tables, now) if tables else {}
 
-    def _glimpse_of(self, identifier: TableIdentifier) -> dict[str, Glimpse]:
-        now, table = in_transaction(self._services.registry, lambda tx: (tx.now(), found(tx, identifier)))
-        return self._glimpses([table], now)
+    def _observe_one(self, identifier: TableIdentifier) -> dict[str, ObservedWorkflow]:
+        now, table = in_transaction(self._services.registry, lambda tx: (tx.now(), get_table(tx, identifier)))
+        return self._observe([table], now)
 
-    def _table_row(self, tx: Transaction, table: MaterializedTable, glimpse: Glimpse | None) -> list[object]:
+    def _table_row(self, tx: Transaction, table: MaterializedTable, workflow: ObservedWorkflow | None) -> list[object]:
         done, ended = last_run(tx, table, DONE), last_run(tx, table, ENDED)
         zone, now = table.definition.zone, tx.now()
         return [
@@ -109,14 +109,14 @@ class Reports:
             ended.error if ended else None,
             table.status_by,
             show_schedule_time(table.status_at, zone),
-            show_schedule_time(glimpse.as_of, zone) if glimpse and glimpse.as_of else None,
+            show_schedule_time(workflow.as_of, zone) if workflow and workflow.as_of else None,
         ]
 
     # ------------------------------------------------------------------------------------------------------ describe
 
     def describe(self, identifier: TableIdentifier, *, extended: bool) -> RowSet:
         """DESCRIBE with Flink's columns; EXTENDED adds key/value rows."""
-        glimpses = self._glimpse_of(identifier) if extended else {}
+        observed = self._observe_one(identifier) if extended else {}
         table = self._services.intents.current(identifier)
         keys = set(table.definition.partition_keys)
         rows: list[list[object]] = [
@@ -146,13 +146,13 @@ class Reports:
             blank: list[object] = [None] * (len(names) - 2)
             rows.append(["", "", *blank])
             rows.append(["# Materialized table", "", *blank])
-            rows.extend([key, value, *blank] for key, value in self._facts(table, glimpses.get(table.table_id)))
+            rows.extend([key, value, *blank] for key, value in self._facts(table, observed.get(table.table_id)))
         return RowSet(columns=tuple(names), rows=rows)
 
-    def _facts(self, table: MaterializedTable, glimpse: Glimpse | None) -> list[tuple[str, str]]:
+    def _facts(self, table: MaterializedTable, workflow: ObservedWorkflow | None) -> list[tuple[str, str]]:
         definition, zone = table.definition, table.definition.zone
         runs = in_transaction(self._services.registry, lambda tx: tx.runs(table_id=table.table_id, limit=50))
-        next_run = glimpse.workflow.next_run if glimpse and glimpse.workflow else None
+        next_run = workflow.report.next_run if workflow and workflow.report else None
         last = next((run for run in runs if run.status is not RunStatus.QUEUED), None)
         facts = {
             "identifier": str(table.identifier),
@@ -162,7 +162,7 @@ class Reports:
             "freshness": str(definition.freshness),
             "schedule": f"every {definition.freshness.words} in {zone}",
             "next run": show_schedule_time(next_run, zone) if next_run else "none",
-            "workflow": _workflow_text(glimpse, table) + self._problem_of(glimpse, table),
+            "workflow": _workflow_text(workflow, table) + self._problem_of(workflow, table),
             "last run": _run_text(last, zone) if last else "none",
             "decision": f"{last.decision}: {last.reason}" if last and last.decision else "none",
             "sources": _sources_text(next((run for run in runs if run.vector), None)),
@@ -180,9 +180,9 @@ class Reports:
             )
         return list(facts.items())
 
-    def _problem_of(self, glimpse: Glimpse | None, table: MaterializedTable) -> str:
+    def _problem_of(self, workflow: ObservedWorkflow | None, table: MaterializedTable) -> str:
         """Return why a workflow that is missing will not be made again, if that is so."""
-        missing = glimpse is not None and glimpse.workflow is not None and glimpse.workflow.state is KeeperState.MISSING
+        missing = workflow is not None and workflow.report is not None and workflow.report.state is KeeperState.MISSING
         problem = self._services.keeper.objection(table) if missing else ""
         return f": {problem}" if problem else ""
 
@@ -207,14 +207,14 @@ def _like(table: MaterializedTable, statement: ShowMaterializedTables) -> bool:
     return bool(re.fullmatch(pattern, table.identifier.name, re.DOTALL)) is not statement.negated
 
 
-def _workflow_text(glimpse: Glimpse | None, table: MaterializedTable) -> str:
-    if glimpse is None or glimpse.workflow is None:
-        return f"unknown: {glimpse.error if glimpse and glimpse.error else 'it is being changed'}"
-    text = f"{glimpse.workflow.state} in {table.scheduler}"
-    if glimpse.as_of is None:
+def _workflow_text(workflow: ObservedWorkflow | None, table: MaterializedTable) -> str:
+    if workflow is None or workflow.report is None:
+        return f"unknown: {workflow.error if workflow and workflow.error else 'it is being changed'}"
+    text = f"{workflow.report.state} in {table.scheduler}"
+    if workflow.as_of is None:
         return text
-    why = f" ({glimpse.error})" if glimpse.error else ""
-    return f"{text} as of {show_schedule_time(glimpse.as_of, table.definition.zone)}{why}"
+    why = f" ({workflow.error})" if workflow.error else ""
+    return f"{text} as of {show_schedule_time(workflow.as_of, table.definition.zone)}{why}"
 
 
 def _run_text(run: RefreshRun, zone: str) -> str:

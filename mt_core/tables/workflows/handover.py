@@ -1,7 +1,7 @@
 """Handover: tables whose workflows were another scheduler's become those of the scheduler in use.
 
-A workflow is a definition in the registry and what its scheduler made of it. The other scheduler is not open, so nothing can be
-asked of it: what it made is let go, and the one in use makes its own at the next look, or at the next command.
+A workflow is a definition in the registry and what its scheduler made of it. The other scheduler is not open and cannot be asked:
+what it made is abandoned, and the one in use creates its own at the next observation, or at the next command.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ log = logging.getLogger(__name__)
 
 
 def take_over_tables(services: TableServices) -> list[str]:
-    """Make all tables and tombstones those of the scheduler in use; return what was done, in words, and log what cannot be."""
+    """Make all tables and tombstones those of the scheduler in use; return what was done, in words."""
     ours = services.settings.scheduler_type
-    done = [_taken(services, table) for table in every_table(services.registry) if table.scheduler != ours]
-    in_transaction(services.registry, lambda tx: _let_go(tx, services.keeper))
+    done = [_moved(services, table) for table in every_table(services.registry) if table.scheduler != ours]
+    in_transaction(services.registry, lambda tx: _release_tombstones(tx, services.keeper))
     return done
 
 
-def _taken(services: TableServices, table: MaterializedTable) -> str:
+def _moved(services: TableServices, table: MaterializedTable) -> str:
     ours = services.settings.scheduler_type
 
     def work(tx: Transaction) -> None:
         now = tx.table(table.table_id)
         if now is not None:
-            # What the workflow is, if this scheduler has had it before, is older than what the table is: it is not mirrored.
+            # What the workflow is, if this scheduler has had it before, is older than the table's status: it is not adopted.
             tx.replace_table(replace(now, scheduler=ours, handler=None, repair_until=tx.now()))
 
     in_transaction(services.registry, work)
@@ -43,8 +43,8 @@ def _taken(services: TableServices, table: MaterializedTable) -> str:
     return f"{table.identifier} has its workflow in {ours} now, no longer in {table.scheduler}"
 
 
-def _let_go(tx: Transaction, keeper: Keeper) -> None:
-    """Let tombstones ask nothing of a scheduler that is not in use."""
+def _release_tombstones(tx: Transaction, keeper: Keeper) -> None:
+    """Forget the handles of dropped tables in schedulers that are not in use."""
     for tombstone in tx.tombstones():
         if tombstone.handler is not None and not keeper.owns(tombstone.handler):
             tx.put_tombstone(replace(tombstone, handler=None))

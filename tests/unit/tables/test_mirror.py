@@ -146,7 +146,7 @@ def test_show_tables_shows_a_pause_at_once_with_who_and_when(world: ManagerWorld
 def test_a_scheduler_that_does_not_answer_in_time_is_shown_as_it_was_seen_last(
     world: ManagerWorld, scheduler: NamingScheduler
 ) -> None:
-    world.glance_s = 0.0
+    world.observe_wait_s = 0.0
     world.restart()
     reconcile(world.services)
     world.clock.advance(timedelta(minutes=1))
@@ -306,7 +306,7 @@ def test_a_scheduler_that_cannot_tell_its_schedules_is_given_them_again_while_a_
     assert freshness_of_workflow(world) == Freshness(1, "DAY")
 
 
-def test_a_glance_does_not_take_over_what_must_be_repaired(world: ManagerWorld) -> None:
+def test_a_statement_that_shows_tables_does_not_take_over_what_must_be_repaired(world: ManagerWorld) -> None:
     world.scheduler.failing["modify"] = ValueError("timed out")
     world.refused(lambda: world.sql(SUSPEND), WorkflowError)
     set_paused(world, paused=True)
@@ -338,8 +338,8 @@ def test_a_workflow_that_cannot_be_made_again_keeps_none_of_the_others_from_it(w
     first = reconcile(world.services)
     second = reconcile(world.services)
 
-    assert first == ["made the workflow of lake.default.daily again"] or first == [
-        "made the workflow of lake.default.totals again"
+    assert first == ["recreated the workflow of lake.default.daily"] or first == [
+        "recreated the workflow of lake.default.totals"
     ]
     assert len(second) == 1
     assert len(world.scheduler.workflows) == 2

@@ -68,7 +68,7 @@ def test_a_workflow_that_vanished_is_made_again_as_the_registry_has_it(world: Ma
 
     done = reconcile(world.services)
 
-    assert done == ["made the workflow of lake.default.daily again"]
+    assert done == ["recreated the workflow of lake.default.daily"]
     assert world.table().status is status
     assert world.scheduler.workflows[world.table().table_id].paused is suspended
 

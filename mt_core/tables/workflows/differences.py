@@ -1,0 +1,147 @@
+"""Differences between tables and their workflows: a user's pause or resume is adopted, what the scheduler lost is repaired.
+
+A pause or resume is adopted by a compare-and-set on the revision that was read before the scheduler was asked, never while a
+command is under way. After a command whose calls may still be on their way (its process was lost, or its call got no answer)
+a difference may be its late effect: it is repaired, not adopted, until a whole pass has begun after the longest call time.
+The table alone decides the schedule: a workflow that ticks on another grid is always corrected.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+from mt_core.errors import MtError, TableBusy
+from mt_core.model.table import MaterializedTable, RefreshStatus
+from mt_core.tables.intents import Command
+from mt_core.tables.keeper import KeeperReport, KeeperState
+from mt_core.tables.ports import Transaction
+from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.services import TableServices
+
+# After so many failures in one pass nothing more is repaired in it: the scheduler may be away, and each try takes its time.
+MOST_FAILURES = 3
+_SCHEDULER = "scheduler"
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """Tables as they were read at an instant, and then what their keeper reports of those that can be compared with it."""
+
+    at: datetime
+    tables: Sequence[MaterializedTable]
+    reports: Mapping[str, KeeperReport]
+
+    @property
+    def differing(self) -> list[MaterializedTable]:
+        """The tables that are suspended with an active workflow, or active with a paused one."""
+        return [table for table in self.tables if self.reports[table.table_id].state is _opposite(table)]
+
+
+def observe(services: TableServices, tables: Iterable[MaterializedTable], at: datetime) -> Observation:
+    """Ask the keeper about *tables*, which were read at *at*, and note its reports; raises WorkflowError."""
+    settled = [table for table in tables if table.intent is None and table.status is not RefreshStatus.INITIALIZING]
+    reports = services.keeper.observe(settled)
+    services.reports.note(at, reports)
+    return Observation(at=at, tables=settled, reports=reports)
+
+
+def adopt(services: TableServices, observation: Observation) -> list[str]:
+    """Give tables the status that users gave their workflows in the scheduler; return what was done, in words."""
+    done: list[str] = []
+    for table in observation.differing:
+        if table.repair_until is None:
+            report = observation.reports[table.table_id]
+            in_transaction(services.registry, partial(_adopt, table=table, report=report))
+            done.append(f"{table.identifier} is {report.state} in the scheduler")
+    return done
+
+
+def repair(services: TableServices, observation: Observation) -> list[str]:
+    """Recreate or correct workflows that the scheduler lost or changed late; return what was done, in words.
+
+    The tables with the fewest changes come first, so that some that fail each time do not block the others.
+    """
+    done: list[str] = []
+    failures = 0
+    for table in sorted(observation.tables, key=lambda table: table.revision):
+        try:
+            done += _repair(services, observation, table)
+        except TableBusy:
+            continue
+        except MtError as error:
+            log.warning("repairing %s failed: %s", table.identifier, error, extra={"action": "reconcile_failed"})
+            failures += 1
+            if failures >= MOST_FAILURES:
+                break
+    return done
+
+
+def _repair(services: TableServices, observation: Observation, table: MaterializedTable) -> list[str]:
+    if observation.reports[table.table_id].state is KeeperState.MISSING:
+        if services.keeper.objection(table):
+            return []
+        with _correcting(services, table) as command:
+            handle = services.keeper.create(command.table, active=table.status is not RefreshStatus.SUSPENDED)
+            scheduler = services.settings.scheduler_type
+            command.finish(lambda _tx, now: replace(now, handler=handle, scheduler=scheduler))
+        return [f"recreated the workflow of {table.identifier}"]
+    done = _correct(services, observation, table)
+    if table.repair_until is not None and observation.at >= table.repair_until:
+        in_transaction(services.registry, partial(_end_repair, table=table))
+    return done
+
+
+def _correct(services: TableServices, observation: Observation, table: MaterializedTable) -> list[str]:
+    """Correct the schedule and, where a late call may have changed it, the state; return what was done, in words."""
+    late, scheduled = table.repair_until is not None, observation.reports[table.table_id].on_schedule
+    reschedules = not scheduled if late else scheduled is False
+    sets_back = late and table in observation.differing
+    if not reschedules and not sets_back:
+        return []
+    with _correcting(services, table) as command:
+        if reschedules:
+            services.keeper.reschedule(command.table)
+        if sets_back:
+            services.keeper.ensure(command.table, active=table.status is not RefreshStatus.SUSPENDED)
+    wanted = KeeperState.PAUSED if table.status is RefreshStatus.SUSPENDED else KeeperState.ACTIVE
+    done = [f"the workflow of {table.identifier} is {wanted} again"] if sets_back else []
+    if scheduled is False:
+        done.append(f"the workflow of {table.identifier} ticks every {table.definition.freshness.words} again")
+    return done
+
+
+def _correcting(services: TableServices, table: MaterializedTable) -> Command:
+    """Keep commands away while the keeper is corrected: a correction must not overtake theirs."""
+
+    def check(now: MaterializedTable) -> None:
+        if (now.table_id, now.revision) != (table.table_id, table.revision):
+            raise TableBusy(f"{table.identifier} changed since the scheduler was asked; the next pass looks again.")
+
+    return services.intents.command(table.identifier, "REPAIR", check=check)
+
+
+def _adopt(tx: Transaction, table: MaterializedTable, report: KeeperReport) -> None:
+    """Adopt the state of the workflow, unless the table changed since it was read."""
+    now = tx.table(table.table_id)
+    if now is None or now.revision != table.revision or now.intent is not None:
+        return
+    suspended = now.status is RefreshStatus.SUSPENDED
+    target = RefreshStatus.ACTIVATED if suspended else RefreshStatus.SUSPENDED
+    tx.replace_table(now.advance(target, by=report.changed_by or _SCHEDULER, at=report.changed_at or tx.now()))
+    # A workflow that has to be recreated begins in the state that the user gave it.
+    tx.pause_definition(table.table_id, paused=target is RefreshStatus.SUSPENDED)
+
+
+def _end_repair(tx: Transaction, table: MaterializedTable) -> None:
+    now = tx.table(table.table_id)
+    if now is not None and now.intent is None and now.repair_until == table.repair_until:
+        tx.replace_table(replace(now, repair_until=None))
+
+
+def _opposite(table: MaterializedTable) -> KeeperState:
+    return KeeperState.ACTIVE if table.status is RefreshStatus.SUSPENDED else KeeperState.PAUSED

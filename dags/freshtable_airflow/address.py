@@ -1,4 +1,4 @@
-"""Where the gateway is, and how it is spoken to."""
+"""The address of the gateway, with what a client needs to connect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMEOUT = httpx.Timeout(20.0, connect=5.0)
 
 @dataclass(frozen=True)
 class GatewayAddress:
-    """A gateway's URL, the token it asks for ("" for none) and what TLS needs ("" for the system's own)."""
+    """A gateway's URL, its token ("": none) and the files that TLS needs ("": the system's own)."""
 
     url: str
     token: str = field(default="", repr=False)
@@ -30,7 +30,7 @@ class GatewayAddress:
 
     @classmethod
     def of_connection(cls, connection: Connection) -> GatewayAddress:
-        """Return the address a connection names; raises GatewayRefused for one without a host."""
+        """Return the address in an Airflow connection; raises GatewayRefused for one without a host."""
         extra: dict[str, Any] = connection.extra_dejson
         if not connection.host:
             raise GatewayRefused(
@@ -48,21 +48,16 @@ class GatewayAddress:
 
     def options(self) -> dict[str, Any]:
         """Return the arguments of an httpx client for this gateway."""
+        # Reading the system's certificates takes longer than a whole request: without TLS they are not read.
+        is_checked = self.url.startswith("https:") and self.verify_tls
+        has_files = bool(self.client_cert or (is_checked and self.ca_file))
+        authorization = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         return {
             "base_url": self.url,
-            "headers": {
-                "Freshtable-Errors": "json",
-                **({"Authorization": f"Bearer {self.token}"} if self.token else {}),
-            },
+            "headers": {"Freshtable-Errors": "json", **authorization},
             "timeout": TIMEOUT,
-            "verify": self._verify(),
+            "verify": self._context(check=is_checked) if has_files else is_checked,
         }
-
-    def _verify(self) -> ssl.SSLContext | bool:
-        # Reading the system's certificates takes longer than a whole request: without TLS it is left out.
-        if not self.url.startswith("https:") or not self.verify_tls:
-            return False if not self.client_cert else self._context(check=False)
-        return self._context(check=True) if self.ca_file or self.client_cert else True
 
     def _context(self, *, check: bool) -> ssl.SSLContext:
         try:
@@ -78,7 +73,7 @@ class GatewayAddress:
 
 
 def _url(host: str, port: int | None, scheme: str) -> str:
-    """Return a base URL of what people write as a host: a URL, a host and port, or a host alone."""
+    """Return the base URL for a host as people write it: a URL, a host and port, or a host alone."""
     text = host.strip().rstrip("/")
     if "://" not in text:
         text = f"{scheme if scheme in ('http', 'https') else 'http'}://{text}"

@@ -16,8 +16,8 @@ from airflow.sdk import get_parsing_context
 from freshtable_airflow.cache import ShardCache, write_whole
 from freshtable_airflow.factory import DEFAULT_PREFIX, DagSettings
 from freshtable_airflow.hook import DEFAULT_CONNECTION
-from freshtable_airflow.pull import GatewayChoice, pull_shards
 from freshtable_airflow.shard import SHARDS
+from freshtable_airflow.sync import GatewayChoice, pull_shards
 
 # By then a parse that had begun before a file was written has long ended.
 SETTLED_S = 5.0
@@ -65,58 +65,50 @@ class GatewayDagBundle(BaseDagBundle):
         return None
 
     def initialize(self) -> None:
-        """Have files for all shards, before the gateway was ever reached too; in a task, ask for its own shard only."""
-        self._bring_up_to_date(self._wanted_shards())
+        """Write the files of all shards, even if the gateway has never answered; in a task, update its own shard only."""
+        dag_id = get_parsing_context().dag_id
+        number = self._cache.shard_with(dag_id) if dag_id else None
+        self._bring_up_to_date(range(SHARDS) if number is None else [number])
         super().initialize()
 
     def refresh(self) -> None:
-        self._bring_up_to_date(range(SHARDS))
-        self._have_parsed_again()
+        """Update all files, and touch, once, those written a little while ago that have not been parsed since.
 
-    def _wanted_shards(self) -> Iterable[int]:
-        wanted = get_parsing_context().dag_id
-        number = self._cache.shard_with(wanted) if wanted else None
-        return range(SHARDS) if number is None else [number]
-
-    def _bring_up_to_date(self, numbers: Iterable[int]) -> None:
-        pull_shards(self._choice, self._cache, numbers)
-        texts = {number: self._text(number) for number in numbers}
-        changed = {number: text for number, text in texts.items() if _read(self._file(number)) != text}
-        if not changed:
-            return
-        # A file that is written anew is parsed anew: one of several processes that notice the same change does it.
-        with self.lock():
-            for number, text in changed.items():
-                if _read(self._file(number)) != text:
-                    write_whole(self._file(number), text)
-                    self._written[number] = time.monotonic()
-
-    def _have_parsed_again(self) -> None:
-        """Touch, once, what was written a little while ago and has not been parsed since.
-
-        Airflow drops a change, and the gateway's request to look, that meet a parse of the same file: the parse has read what
-        was there before, and counts for later than the change. Without this the change would wait for the next full round.
+        Airflow drops a change, or the gateway's request, that meets a parse of the same file: the parse has read what was there
+        before, and counts as later than the change. Without this the change would wait for the next full round.
         """
+        self._bring_up_to_date(range(SHARDS))
         settled = time.monotonic() - SETTLED_S
         for number in [number for number, written in self._written.items() if written <= settled]:
             del self._written[number]
             if not self._cache.is_parsed(number, self._cache.state(number)):
                 self._file(number).touch()
 
+    def _bring_up_to_date(self, numbers: Iterable[int]) -> None:
+        pull_shards(self._choice, self._cache, numbers)
+        texts = {}
+        for number in numbers:
+            statements = "".join(_comment(body) for body in self._cache.read(number).workflows)
+            state, settings = self._cache.state(number), self._settings
+            texts[number] = FILE.format(state=state, number=number, settings=settings, statements=statements)
+        changed = {number: text for number, text in texts.items() if _read(self._file(number)) != text}
+        if not changed:
+            return
+        # A file that is rewritten is parsed again: of several processes that notice the same change only one does it.
+        with self.lock():
+            for number, text in changed.items():
+                if _read(self._file(number)) != text:
+                    write_whole(self._file(number), text)
+                    self._written[number] = time.monotonic()
+
     def _file(self, number: int) -> Path:
         return self.path / f"{self._settings.dag_id_prefix}shard_{number:02d}.py"
 
-    def _text(self, number: int) -> str:
-        statements = "".join(_comment(body) for body in self._cache.read(number).workflows)
-        return FILE.format(
-            state=self._cache.state(number), number=number, settings=self._settings, statements=statements
-        )
-
 
 def _comment(body: Any) -> str:
-    """Return the statement of a table as a comment, for people who look at the code of its DAG.
+    """Return the statement of a table as a comment, for people who read the code of its DAG.
 
-    It was written by users of the gateway, and Airflow runs the file: every line of it is a comment, of printable characters.
+    Users of the gateway wrote it, and Airflow runs the file: every line of it is a comment, of printable characters.
     """
     text = str(body.get("definition") or "") if isinstance(body, dict) else ""
     if len(text) > LONGEST_STATEMENT:

@@ -1,4 +1,4 @@
-"""The cache of shards: a folder with the definitions as they were served last, for when the gateway is away."""
+"""The cache of shards: a folder with the definitions of the last sync, for when the gateway is away."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ShardCache:
         self._folder = folder
 
     def read(self, number: int) -> Shard:
-        """Return a shard as it was stored, or an empty one; a file that cannot be read counts as none."""
+        """Return the stored shard, or an empty one if there is none or its file cannot be read."""
         try:
             body = json.loads(self._path(number).read_text(encoding="utf-8"))
             return Shard(etag=body["etag"], workflows=body["workflows"], state=body.get("state", ""))
@@ -34,7 +34,7 @@ class ShardCache:
         write_whole(self._path(number), body)
 
     def shard_with(self, name: str) -> int | None:
-        """Return the number of the shard that has the workflow *name*, or None; no file is decoded for it."""
+        """Return the number of the shard that has the workflow *name*, or None, without decoding any file."""
         wanted = f'"name": {json.dumps(name)}'
         for number in range(SHARDS):
             path = self._path(number)
@@ -43,26 +43,26 @@ class ShardCache:
         return None
 
     def state(self, number: int) -> str:
-        """Return a text that changes with whatever the file of a shard shows."""
-        # A problem is shown by the first anchor; it is not worth to parse all files for it.
-        shown = (self.read(number).etag, self.problem if number == 0 else "")
-        return sha256(repr(shown).encode()).hexdigest()[:16]
+        """Return a text that changes with everything that the DAGs of the shard's file show."""
+        # Only the first anchor shows a problem: to parse all files for it would cost too much.
+        content = (self.read(number).etag, self.problem if number == 0 else "")
+        return sha256(repr(content).encode()).hexdigest()[:16]
 
     def note_parsed(self, number: int, state: str) -> None:
-        """Remember the state that a parse of the shard's file has read."""
-        # A parser that may not write here is no less able to parse: its file is parsed once more than it need be.
+        """Store the state that a parse of the shard's file has read."""
+        # A parser that may not write here still parses: its file is then parsed once more than needed.
         with suppress(OSError):
             if not self.is_parsed(number, state):
                 write_whole(self._parsed(number), state)
 
     def is_parsed(self, number: int, state: str) -> bool:
-        """Whether the last parse of the shard's file that was noted has read that state."""
+        """Whether the last parse of the shard's file that is stored has read that state."""
         path = self._parsed(number)
         return path.exists() and path.read_text(encoding="utf-8") == state
 
     @property
     def problem(self) -> str:
-        """Why the gateway could not be asked the last time, or ""."""
+        """Why the last sync failed, or ""."""
         path = self._folder / PROBLEM
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
@@ -79,7 +79,7 @@ class ShardCache:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file with one that has *text*; whoever reads meanwhile gets the old one or the new one."""
+    """Replace the content of a file by *text*; a reader gets the old or the new content, as a whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -1,7 +1,7 @@
-"""Conversations with the gateway: what is asked and how an answer is read, whoever carries it.
+"""Conversations with the gateway: its requests and how their answers are read, over any transport.
 
-A conversation is a generator that yields requests and is sent responses, so that the operator (which waits) and the trigger
-(which must not) hold the very same ones.
+A conversation is a generator that yields requests and is sent responses, so that the operator, which blocks, and the trigger,
+which must not, hold the same ones.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from urllib.parse import quote
 
 import httpx
 
+from freshtable_airflow.error_response import ErrorResponse
 from freshtable_airflow.errors import GatewayRefused, GatewayUnavailable, RefreshFailed, RefreshHopeless
-from freshtable_airflow.outcome import Outcome, Progress, partitions_line
-from freshtable_airflow.refusal import read_refusal
 from freshtable_airflow.request import RefreshRequest, RunAddress
+from freshtable_airflow.run_status import Outcome, Progress, partitions_line
 
 SESSION_NAME = "airflow"
 SESSIONS = "/v3/sessions"
 SESSION_LOST = "SESSION_NOT_FOUND"
-# A refresh whose query cannot be understood any more: the next one fails in the same way until somebody changes something.
+# A refresh whose query cannot be analysed any more: the next one fails in the same way until the query or a source changes.
 HOPELESS = "QUERY_BROKEN"
 NOT_CANCELABLE = frozenset({"ILLEGAL_STATUS", "OPERATION_NOT_FOUND"})
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Ask:
-    """A request: method, path, and what goes with it."""
+class HttpRequest:
+    """A request: method, path, body and headers."""
 
     method: str
     path: str
@@ -44,16 +44,16 @@ class Wait:
     seconds: float
 
 
-Conversation = Generator[Ask | Wait, httpx.Response, T]
+Conversation = Generator[HttpRequest | Wait, httpx.Response, T]
 
 
 def begin_refresh(request: RefreshRequest, init_config: Mapping[str, str]) -> Conversation[RunAddress]:
-    """Open a session and ask for the refresh; raises GatewayUnavailable, GatewayRefused or TableDropped."""
+    """Open a session and request the refresh; raises GatewayUnavailable, GatewayRefused or TableDropped."""
     session = yield from open_session(init_config)
     path = f"{SESSIONS}/{session}/materialized-tables/{quote(request.table, safe='')}/refresh"
-    response = yield Ask("POST", path, request.body, request.headers)
+    response = yield HttpRequest("POST", path, request.body, request.headers)
     if response.is_error:
-        yield Ask("DELETE", f"{SESSIONS}/{session}")
+        yield HttpRequest("DELETE", f"{SESSIONS}/{session}")
     body = _read(response, f"The refresh of {request.table}")
     return RunAddress(
         table=request.table,
@@ -67,37 +67,37 @@ def begin_refresh(request: RefreshRequest, init_config: Mapping[str, str]) -> Co
 
 def open_session(init_config: Mapping[str, str]) -> Conversation[str]:
     """Return the handle of a new session with these properties."""
-    response = yield Ask("POST", SESSIONS, {"sessionName": SESSION_NAME, "properties": dict(init_config)})
+    response = yield HttpRequest("POST", SESSIONS, {"sessionName": SESSION_NAME, "properties": dict(init_config)})
     return str(_read(response, "Opening a session")["sessionHandle"])
 
 
 def close_session(run: RunAddress) -> Conversation[None]:
-    """Let the gateway forget the session; its own idle time-out does if this goes wrong."""
-    yield Ask("DELETE", f"{SESSIONS}/{run.session}")
+    """Close the session; if this fails, the gateway closes it when it has been idle for long."""
+    yield HttpRequest("DELETE", f"{SESSIONS}/{run.session}")
 
 
-def look_at(run: RunAddress) -> Conversation[tuple[RunAddress, Progress]]:
-    """Return how far the run is, and where to ask next."""
-    run, response = yield from _in_session(run, lambda now: Ask("GET", f"{_operation(now)}/status"))
+def get_progress(run: RunAddress) -> Conversation[tuple[RunAddress, Progress]]:
+    """Return the progress of the run, and the run with the session to use next."""
+    run, response = yield from _in_session(run, lambda at: HttpRequest("GET", f"{_operation(at)}/status"))
     return run, Progress.of(_read(response, f"The status of the refresh of {run.table}"))
 
 
-def ask_outcome(run: RunAddress) -> Conversation[tuple[RunAddress, Outcome]]:
-    """Return what a run that is over came to; raises RefreshFailed with the gateway's reason when it failed."""
-    run, response = yield from _in_session(run, lambda now: Ask("GET", f"{_operation(now)}/result/0"))
+def get_outcome(run: RunAddress) -> Conversation[tuple[RunAddress, Outcome]]:
+    """Return the outcome of a run that has ended; raises RefreshFailed with the gateway's reason if it failed."""
+    run, response = yield from _in_session(run, lambda at: HttpRequest("GET", f"{_operation(at)}/result/0"))
     if response.is_error:
-        refusal = read_refusal(response)
-        failed = RefreshHopeless if refusal.code == HOPELESS else RefreshFailed
-        raise failed(f"The refresh of {run.table} failed: {refusal}")
+        error = ErrorResponse.of(response)
+        failure = RefreshHopeless if error.code == HOPELESS else RefreshFailed
+        raise failure(f"The refresh of {run.table} failed: {error.text}")
     return run, Outcome.of(response.json())
 
 
 def cancel(run: RunAddress) -> Conversation[tuple[RunAddress, str]]:
-    """Cancel the run and return what became of it, in words; one that is over already is left alone."""
+    """Cancel the run and return its status, or why it was not cancelled; one that has ended is left alone."""
     attempt = {"Freshtable-Attempt": str(run.attempt)}
-    run, response = yield from _in_session(run, lambda now: Ask("POST", f"{_operation(now)}/cancel", {}, attempt))
+    run, response = yield from _in_session(run, lambda at: HttpRequest("POST", f"{_operation(at)}/cancel", {}, attempt))
     if response.headers.get("Freshtable-Error") in NOT_CANCELABLE:
-        return run, f"not cancelled: {read_refusal(response)}"
+        return run, f"not cancelled: {ErrorResponse.of(response).text}"
     body = _read(response, f"The cancel of the refresh of {run.table}")
     return run, str(body.get("status", "CANCELED"))
 
@@ -106,20 +106,22 @@ def _operation(run: RunAddress) -> str:
     return f"{SESSIONS}/{run.session}/operations/{run.handle}"
 
 
-def _in_session(run: RunAddress, ask: Callable[[RunAddress], Ask]) -> Conversation[tuple[RunAddress, httpx.Response]]:
-    """Ask, and once more in a new session when the gateway no longer knows this one: a run outlives its session."""
-    response = yield ask(run)
+def _in_session(
+    run: RunAddress, request: Callable[[RunAddress], HttpRequest]
+) -> Conversation[tuple[RunAddress, httpx.Response]]:
+    """HttpRequest, and once more in a new session when the gateway no longer knows this one: a run outlives its session."""
+    response = yield request(run)
     if response.is_error and response.headers.get("Freshtable-Error") == SESSION_LOST:
         session = yield from open_session(run.init_config)
         run = replace(run, session=session)
-        response = yield ask(run)
+        response = yield request(run)
     return run, response
 
 
 def _read(response: httpx.Response, what: str) -> dict[str, Any]:
-    """Return the body of a good answer; raises what a bad one means."""
+    """Return the body of an answer; raises the error that it means."""
     if response.is_error:
-        raise read_refusal(response).as_error(what)
+        raise ErrorResponse.of(response).as_error(what)
     try:
         body = response.json()
     except ValueError as cause:

@@ -17,7 +17,7 @@ SCHEDULE_VERSION = 2
 
 @dataclass(frozen=True)
 class Workflow:
-    """What becomes a DAG: `name` is its id, `workflow_id` the table's id."""
+    """The workflow of a DAG: `name` is the DAG's id, `workflow_id` the table's id."""
 
     name: str
     workflow_id: str
@@ -35,7 +35,7 @@ class Workflow:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Workflow:
-        """Return the workflow of a served definition; raises DefinitionBroken naming what does not fit."""
+        """Return the workflow of a served definition; raises DefinitionBroken naming the field that is wrong."""
         try:
             freshness = body["freshness"]
             return cls(
@@ -83,7 +83,7 @@ def _timetable(body: Mapping[str, Any]) -> Timetable:
 def _text(body: Mapping[str, Any], name: str) -> str:
     value = body[name]
     if not isinstance(value, str) or not value:
-        raise DefinitionBroken(f"{name}: {value!r} is no text.")
+        raise DefinitionBroken(f"{name}: {value!r} is not a text.")
     return value
 
 

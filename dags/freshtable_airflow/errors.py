@@ -1,8 +1,8 @@
-"""What can go wrong between Airflow and the gateway.
+"""The errors between Airflow and the gateway.
 
 FreshtableError
-├── GatewayUnavailable     no answer, or one that says to come again: retry
-├── GatewayRefused         the gateway will not do this, however often it is asked
+├── GatewayUnavailable     no answer, or one that requests a retry
+├── GatewayRefused         the gateway refuses the request; a retry does not help
 │   └── TableDropped       the table was dropped or re-created since
 ├── RefreshFailed          the gateway ran the refresh, and it failed
 │   └── RefreshHopeless    another try would fail in the same way
@@ -17,7 +17,7 @@ class FreshtableError(Exception):
 
 
 class GatewayUnavailable(FreshtableError):
-    """The gateway did not answer, or asked to come again."""
+    """The gateway did not answer, or requested a retry."""
 
 
 class GatewayRefused(FreshtableError):
@@ -37,7 +37,7 @@ class RefreshFailed(FreshtableError):
 
 
 class RefreshHopeless(RefreshFailed):
-    """The run failed, and will in the same way until the query, or what it reads, is changed."""
+    """The run failed, and another would fail in the same way until the query, or a source of it, changes."""
 
 
 class DefinitionBroken(FreshtableError):

@@ -22,7 +22,7 @@ ANCHOR_TAG = "freshtable-shard"
 ANCHORS_LAST = "zz_"
 TASK_ID = "refresh"
 DEFAULT_PREFIX = "mt__"
-# Half a minute, two, eight: together longer than a gateway takes to start anew.
+# Half a minute, two, eight: together longer than a gateway takes to restart.
 RETRIES = 3
 RETRY_DELAY = timedelta(seconds=30)
 RETRY_DELAY_GROWTH = 4.0
@@ -45,7 +45,7 @@ class DagSettings:
 
 
 def dag_of(body: Mapping[str, Any], settings: DagSettings) -> DAG:
-    """Return the DAG of a served definition; whatever does not fit is raised here, and not when Airflow stores the file's DAGs.
+    """Return the DAG of a served definition; raises here whatever is wrong with it, not when Airflow stores the file's DAGs.
 
     It has no start date: with one, Airflow would run a past tick at once, or a backfill from before it would do nothing.
     """
@@ -62,9 +62,9 @@ def dag_of(body: Mapping[str, Any], settings: DagSettings) -> DAG:
         tags=TABLE_TAGS,
         params={FORCE: Param(default=False, type="boolean", title="Force", description=FORCE_HELP)},
         doc_md=_documentation(workflow),
-        # A DAG that registered itself would be there even if what follows fails.
+        # A DAG that registered itself would exist even if what follows fails.
         auto_register=False,
-        # The task reads the table's present definition: there is nothing that an older version of the file could tell it.
+        # The task reads the table's present definition: an older version of the file has nothing to add.
         disable_bundle_versioning=True,
     )
     dag.add_task(_refresh_task(workflow, settings))
@@ -74,13 +74,13 @@ def dag_of(body: Mapping[str, Any], settings: DagSettings) -> DAG:
 
 
 def anchor_of(number: int, settings: DagSettings, problems: Sequence[str], *, state: str = "") -> DAG:
-    """Return the anchor of a shard: there from the start, so that the gateway finds the shard's file, and never run.
+    """Return the anchor of a shard: a DAG that always exists, so that the gateway finds the shard's file, and never runs.
 
-    It says which definitions of its shard are broken, and whether the gateway can be asked. Its timetable is one of ours, so
-    that an api-server without the plug-in cannot show it, and that is found out at once. By the *state* in its description the
-    gateway sees which of its changes Airflow has read: the time of a parse does not tell, as it may have begun before them.
+    Its documentation says which definitions of its shard are broken, and whether the gateway answers. Its timetable is one of
+    ours, so that an api-server without the plug-in cannot show it, which the gateway notices at its start. By the *state* in its
+    description the gateway sees which changes Airflow has parsed: the time of a parse, which may have begun before them, does not.
     """
-    found = "\n".join(f"- {problem}" for problem in problems)
+    lines = "\n".join(f"- {problem}" for problem in problems)
     dag_id = f"{settings.dag_id_prefix}shard_{number:02d}"
     return DAG(
         dag_id,
@@ -90,8 +90,8 @@ def anchor_of(number: int, settings: DagSettings, problems: Sequence[str], *, st
         catchup=False,
         is_paused_upon_creation=True,
         tags={ANCHOR_TAG},
-        doc_md=f"What keeps materialized tables of this shard from being DAGs as they should:\n\n{found}"
-        if found
+        doc_md=f"What keeps materialized tables of this shard from being DAGs as they should:\n\n{lines}"
+        if problems
         else None,
         auto_register=False,
         disable_bundle_versioning=True,
@@ -99,6 +99,7 @@ def anchor_of(number: int, settings: DagSettings, problems: Sequence[str], *, st
 
 
 def _refresh_task(workflow: Workflow, settings: DagSettings) -> RefreshWorkflowOperator:
+    uri = "freshtable://" + "/".join(quote(part, safe="") for part in workflow.identifier.split("."))
     return RefreshWorkflowOperator(
         task_id=TASK_ID,
         table=workflow.identifier,
@@ -113,24 +114,16 @@ def _refresh_task(workflow: Workflow, settings: DagSettings) -> RefreshWorkflowO
         retry_delay=RETRY_DELAY,
         retry_exponential_backoff=RETRY_DELAY_GROWTH,
         max_retry_delay=LONGEST_RETRY_DELAY,
-        outlets=[Asset(name=workflow.identifier, uri=_asset_uri(workflow.identifier))],
+        outlets=[Asset(name=workflow.identifier, uri=uri)],
     )
-
-
-def _fence(text: str) -> str:
-    """Return a Markdown fence that *text* does not end."""
-    longest = max((len(found) for found in re.findall("~+", text)), default=0)
-    return "~" * max(4, longest + 1)
-
-
-def _asset_uri(identifier: str) -> str:
-    return "freshtable://" + "/".join(quote(part, safe="") for part in identifier.split("."))
 
 
 def _documentation(workflow: Workflow) -> str:
     parts = [f"Materialized table `{workflow.identifier}`, fresh to {workflow.freshness} in {workflow.zone}."]
     if workflow.definition:
-        fence = _fence(workflow.definition)
+        # A fence that the statement does not end.
+        longest = max((len(run) for run in re.findall("~+", workflow.definition)), default=0)
+        fence = "~" * max(4, longest + 1)
         parts.append(f"{fence}sql\n{workflow.definition}\n{fence}")
     parts.append(PERIOD_HELP)
     if workflow.details_url:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from zoneinfo import ZoneInfo
@@ -24,40 +23,8 @@ LONGEST_S = 36_500 * DAY_S
 UNIT_SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3_600, "DAY": DAY_S, "WEEK": 7 * DAY_S}
 
 
-class Grid(ABC):
-    """The schedule times of a freshness in a zone: an endless row of aware UTC datetimes."""
-
-    @abstractmethod
-    def after(self, instant: datetime) -> datetime:
-        """Return the first point strictly later than *instant*."""
-
-    @abstractmethod
-    def at_or_before(self, instant: datetime) -> datetime:
-        """Return the last point that is not later than *instant*."""
-
-
-def grid_of(amount: int, unit: str, zone: str) -> Grid:
-    """Return the grid of the freshness in the IANA zone *zone*; raises ValueError naming what does not fit."""
-    if unit not in UNIT_SECONDS:
-        raise ValueError(f"The unit {unit} is not known; use one of {', '.join(UNIT_SECONDS)}.")
-    if isinstance(amount, bool) or not isinstance(amount, int) or not 0 < amount * UNIT_SECONDS[unit] <= LONGEST_S:
-        raise ValueError(
-            f"An interval of {amount!r} {unit} has no grid; use a whole number from 1 second to 36500 days."
-        )
-    seconds, named = amount * UNIT_SECONDS[unit], zone_named(zone)
-    if seconds % DAY_S == 0:
-        return _CalendarGrid(seconds // DAY_S, named)
-    return _WallClockGrid(seconds, named) if _cron_can_say(seconds) else _ElapsedGrid(seconds)
-
-
-def _cron_can_say(seconds: int) -> bool:
-    if seconds % 3_600 == 0:
-        return 24 % (seconds // 3_600) == 0
-    return 60 % (seconds // 60 if seconds % 60 == 0 else seconds) == 0
-
-
 @dataclass(frozen=True)
-class _CalendarGrid(Grid):
+class _CalendarGrid:
     days: int
     zone: ZoneInfo
 
@@ -81,7 +48,7 @@ class _CalendarGrid(Grid):
 
 
 @dataclass(frozen=True)
-class _WallClockGrid(Grid):
+class _WallClockGrid:
     """`step` divides a day, so the wall clock is a multiple of it since midnight as it is one since 1970."""
 
     step: int
@@ -119,7 +86,7 @@ class _WallClockGrid(Grid):
 
 
 @dataclass(frozen=True)
-class _ElapsedGrid(Grid):
+class _ElapsedGrid:
     step: int
 
     def after(self, instant: datetime) -> datetime:
@@ -127,3 +94,27 @@ class _ElapsedGrid(Grid):
 
     def at_or_before(self, instant: datetime) -> datetime:
         return instant_of((seconds_of(instant) - FIRST_INSTANT) // self.step * self.step + FIRST_INSTANT)
+
+
+# Endless schedule times: `after` is the first point later than an instant, `at_or_before` the last that is not later.
+Grid = _CalendarGrid | _WallClockGrid | _ElapsedGrid
+
+
+def grid_of(amount: int, unit: str, zone: str) -> Grid:
+    """Return the grid of the freshness in the IANA zone *zone*; raises ValueError naming what does not fit."""
+    if unit not in UNIT_SECONDS:
+        raise ValueError(f"The unit {unit} is not known; use one of {', '.join(UNIT_SECONDS)}.")
+    if isinstance(amount, bool) or not isinstance(amount, int) or not 0 < amount * UNIT_SECONDS[unit] <= LONGEST_S:
+        raise ValueError(
+            f"An interval of {amount!r} {unit} has no grid; use a whole number from 1 second to 36500 days."
+        )
+    seconds, named = amount * UNIT_SECONDS[unit], zone_named(zone)
+    if seconds % DAY_S == 0:
+        return _CalendarGrid(seconds // DAY_S, named)
+    return _WallClockGrid(seconds, named) if _cron_can_say(seconds) else _ElapsedGrid(seconds)
+
+
+def _cron_can_say(seconds: int) -> bool:
+    if seconds % 3_600 == 0:
+        return 24 % (seconds // 3_600) == 0
+    return 60 % (seconds // 60 if seconds % 60 == 0 else seconds) == 0

@@ -1,4 +1,4 @@
-"""The hook: a connection of type `freshtable` as a gateway to talk to."""
+"""The hook: the gateway of an Airflow connection of type `freshtable`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 from airflow.sdk import BaseHook
 
 from freshtable_airflow.address import GatewayAddress
-from freshtable_airflow.carrier import AsyncGateway, Gateway
 from freshtable_airflow.conversation import close_session, open_session
 from freshtable_airflow.errors import FreshtableError
 from freshtable_airflow.request import RunAddress
+from freshtable_airflow.transport import AsyncGateway, Gateway
 
 DEFAULT_CONNECTION = "freshtable_default"
 
 
 class FreshtableHook(BaseHook):
-    """A gateway, found by a connection: host = the gateway's URL, password = its token."""
+    """The gateway of a connection: host = the gateway's URL, password = its token."""
 
     conn_name_attr = "freshtable_conn_id"
     default_conn_name = DEFAULT_CONNECTION
@@ -29,7 +29,7 @@ class FreshtableHook(BaseHook):
 
     @property
     def address(self) -> GatewayAddress:
-        """Where the connection says the gateway is."""
+        """The gateway's address in the connection."""
         return GatewayAddress.of_connection(self.get_connection(self.freshtable_conn_id))
 
     def get_conn(self) -> Gateway:
@@ -41,7 +41,7 @@ class FreshtableHook(BaseHook):
         return AsyncGateway(GatewayAddress.of_connection(await self.aget_connection(self.freshtable_conn_id)))
 
     def test_connection(self) -> tuple[bool, str]:
-        """Say whether the gateway is there and takes the token."""
+        """Return whether the gateway answers and accepts the token, with a message for people."""
         try:
             with self.get_conn() as gateway:
                 session = gateway.hold(open_session({}))

@@ -11,14 +11,9 @@ RUN_URL = "freshtable_run_url"
 
 
 class GatewayRunLink(BaseOperatorLink):
-    """Shown as soon as the gateway has taken the refresh, while the task waits too."""
+    """Shown as soon as the gateway has accepted the refresh, also while the task waits."""
 
     name = "Refresh run"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         return XCom.get_value(key=RUN_URL, ti_key=ti_key) or ""
-
-
-def run_url(base: str, handle: str) -> str:
-    """Return the address of a run's page, *base* being the table's page or the gateway itself."""
-    return f"{base}{'&' if '?' in base else '?'}run={handle}"

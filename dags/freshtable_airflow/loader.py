@@ -18,8 +18,8 @@ from airflow.sdk import get_parsing_context
 
 from freshtable_airflow.cache import ShardCache
 from freshtable_airflow.factory import DagSettings, anchor_of, dag_of
-from freshtable_airflow.pull import GatewayChoice, pull_shards
 from freshtable_airflow.shard import SHARDS
+from freshtable_airflow.sync import GatewayChoice, pull_shards
 
 CACHES = "freshtable-loader"
 
@@ -37,7 +37,8 @@ def load(
     Several files with a part of the shards each are parsed side by side: worth it from a few hundred tables on.
     """
     choice = GatewayChoice(gateway=gateway, token=token, freshtable_conn_id=settings.freshtable_conn_id)
-    cache = ShardCache(_folder(choice))
+    owner = sha256(f"{choice.gateway} {choice.freshtable_conn_id}".encode()).hexdigest()[:16]
+    cache = ShardCache(Path(get_bundle_storage_root_path()) / CACHES / owner)
     wanted, numbers = get_parsing_context().dag_id, sorted(set(shards))
     if wanted:
         number = cache.shard_with(wanted)
@@ -66,15 +67,10 @@ def load_shard(namespace: dict[str, Any], cache: ShardCache, number: int, settin
 
 
 def load_file(namespace: dict[str, Any], file: str, number: int, settings: DagSettings) -> None:
-    """Do so for a file that the bundle wrote, whose shards are beside its folder, and which it wants to know to be parsed."""
+    """Do so for a file that the bundle wrote, whose shards are beside its folder; note in the cache that it was parsed."""
     cache = ShardCache(Path(file).resolve().parents[1] / "definitions")
-    # What changes from here on may be read or not, and counts as not.
+    # A change from here on may have been read or not; it counts as not read.
     state = cache.state(number)
     load_shard(namespace, cache, number, settings)
     if get_parsing_context().dag_id is None:
         cache.note_parsed(number, state)
-
-
-def _folder(choice: GatewayChoice) -> Path:
-    owner = sha256(f"{choice.gateway} {choice.freshtable_conn_id}".encode()).hexdigest()[:16]
-    return Path(get_bundle_storage_root_path()) / CACHES / owner

@@ -1,4 +1,4 @@
-"""The operator: has the gateway refresh a materialized table, and waits for it without taking a worker."""
+"""The operator: has the gateway refresh a materialized table, and waits for it without occupying a worker."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 
-from freshtable_airflow.carrier import Gateway
-from freshtable_airflow.conversation import ask_outcome, begin_refresh, cancel, close_session
+from freshtable_airflow.conversation import begin_refresh, cancel, close_session, get_outcome
 from freshtable_airflow.errors import (
     FreshtableError,
     GatewayRefused,
@@ -22,9 +21,10 @@ from freshtable_airflow.errors import (
     RefreshHopeless,
 )
 from freshtable_airflow.hook import DEFAULT_CONNECTION, FreshtableHook
-from freshtable_airflow.link import RUN_URL, GatewayRunLink, run_url
-from freshtable_airflow.outcome import Outcome
+from freshtable_airflow.link import RUN_URL, GatewayRunLink
 from freshtable_airflow.request import RefreshRequest, RunAddress, key_of
+from freshtable_airflow.run_status import Outcome
+from freshtable_airflow.transport import Gateway
 from freshtable_airflow.trigger import RefreshTrigger
 from freshtable_airflow.watch import Terms, watch
 from freshtable_airflow.zone import wall_clock
@@ -32,8 +32,8 @@ from freshtable_airflow.zone import wall_clock
 FORCE = "force"
 FINISHED = "FINISHED"
 CANCELED = "CANCELED"
-# Airflow can take a task for failed that is resumed seconds after it was deferred. So short refreshes are waited for, and of
-# those that end soon after that the trigger speaks a little later; what they published is there at once all the same.
+# Airflow can take a task for failed that is resumed seconds after it was deferred. So the task itself waits for short refreshes,
+# and the trigger reports one that ends soon after that a little later; its rows are published at once all the same.
 GRACE_S = 15.0
 SETTLE_S = 10.0
 POLL_INTERVAL_S = 3.0
@@ -44,9 +44,9 @@ class RefreshMaterializedTableOperator(BaseOperator):
     """Refreshes *table* for the run's schedule time, or exactly *partitions* of it when they are given.
 
     A retry finds the run of the try before; a cleared task begins a new one. *zone* is the table's time zone. *deadline*, or
-    `execution_timeout`, is how long the whole refresh may take before it is cancelled. With *force* it is done even if the
-    sources are unchanged. The result has `decision`, `reason`, `partitions`, `rows` and `snapshot`; where nothing was
-    written, because nothing had changed, the outlets get no event.
+    `execution_timeout`, is how long the whole refresh may take before it is cancelled. With *force* the table is refreshed even
+    if its sources are unchanged. The result has `decision`, `reason`, `partitions`, `rows` and `snapshot`; if nothing was written,
+    because nothing had changed, the outlets get no event.
     """
 
     template_fields: Sequence[str] = ("table", "partitions", "dynamic_options", "execution_config")
@@ -93,14 +93,18 @@ class RefreshMaterializedTableOperator(BaseOperator):
         address = hook.address
         with Gateway(address) as gateway:
             self._run = self._begin(gateway, context)
-            context["ti"].xcom_push(RUN_URL, run_url(self.details_url or address.url, self._run.handle))
+            page = self.details_url or address.url
+            context["ti"].xcom_push(RUN_URL, f"{page}{'&' if '?' in page else '?'}run={self._run.handle}")
             end = self._watch(gateway, until)
             if end:
                 return self._finish(gateway, context, end)
-        raise self._deferral(self._run, until)
+        terms = asdict(replace(self._terms(until), not_before=time.time() + self.settle_s))
+        run, connection = self._run.to_json(), self.freshtable_conn_id
+        trigger = RefreshTrigger(run=run, freshtable_conn_id=connection, terms=terms)
+        raise TaskDeferred(trigger=trigger, method_name="execute_complete")
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Go on when the trigger has fired."""
+        """Continue when the trigger has fired."""
         self._run = RunAddress.from_json(event["run"])
         if event["end"] == "unreachable":
             raise GatewayUnavailable(f"{event['problem']} The run may go on; a retry finds it.")
@@ -114,7 +118,7 @@ class RefreshMaterializedTableOperator(BaseOperator):
         if self._run is None:
             return
         try:
-            # The process may be in the midst of a request of its own: that connection is not ours to use.
+            # The process may be in the middle of a request: its connection must not be used here.
             with FreshtableHook(self.freshtable_conn_id).get_conn() as gateway:
                 run, answer = gateway.hold(cancel(self._run))
                 gateway.hold(close_session(run))
@@ -126,9 +130,11 @@ class RefreshMaterializedTableOperator(BaseOperator):
 
     def _begin(self, gateway: Gateway, context: Context) -> RunAddress:
         request = self._request(context)
-        asked = f"partitions {request.partitions}" if request.partitions else self._asked_at(request)
+        scope = f"schedule time {request.schedule_time} ({self.zone}), the period that ends then"
+        if request.partitions:
+            scope = f"partitions {request.partitions}"
         forced = ", forced" if request.force else ""
-        self.log.info("Asking for the refresh of %s, %s%s, attempt %d.", request.table, asked, forced, request.attempt)
+        self.log.info("Asking for the refresh of %s, %s%s, attempt %d.", request.table, scope, forced, request.attempt)
         try:
             run = gateway.hold(begin_refresh(request, self.init_config))
         except GatewayRefused as error:
@@ -136,9 +142,6 @@ class RefreshMaterializedTableOperator(BaseOperator):
         about = f": {run.partitions}" if run.partitions else ""
         self.log.info("The gateway took it as run %s%s.", run.handle, about)
         return run
-
-    def _asked_at(self, request: RefreshRequest) -> str:
-        return f"schedule time {request.schedule_time} ({self.zone}), the period that ends then"
 
     def _is_forced(self, context: Context) -> bool:
         return self.force
@@ -159,31 +162,28 @@ class RefreshMaterializedTableOperator(BaseOperator):
         )
 
     def _watch(self, gateway: Gateway, until: float | None) -> str:
-        """Return how the run ended, "" when it is to be watched by the trigger, or late."""
+        """Return how the run ended: its status, "late" past the deadline, or "" if the trigger has to watch it from here."""
         assert self._run is not None
         grace = time.time() + self.grace_s if self.deferrable else None
         ends = [end for end in (grace, until) if end is not None]
         try:
-            self._run, progress = gateway.hold(watch(self._run, self._terms(min(ends, default=None)), self._tell))
+            self._run, progress = gateway.hold(
+                watch(self._run, self._terms(min(ends, default=None)), self._log_progress)
+            )
         except GatewayRefused as error:
             raise AirflowFailException(str(error)) from error
         if progress.ended:
             return progress.status
         return "late" if until is not None and time.time() >= until else ""
 
-    def _deferral(self, run: RunAddress, until: float | None) -> TaskDeferred:
-        terms = asdict(replace(self._terms(until), not_before=time.time() + self.settle_s))
-        trigger = RefreshTrigger(run=run.to_json(), freshtable_conn_id=self.freshtable_conn_id, terms=terms)
-        return TaskDeferred(trigger=trigger, method_name="execute_complete")
-
     def _terms(self, until: float | None) -> Terms:
         return Terms(until=until, poll_interval_s=self.poll_interval_s, patience_s=self.patience_s)
 
-    def _tell(self, line: str) -> None:
+    def _log_progress(self, line: str) -> None:
         self.log.info("Refresh of %s: %s", self.table, line)
 
     def _finish(self, gateway: Gateway, context: Context, end: str) -> dict[str, Any]:
-        """Return what the run came to, or fail the task with the reason."""
+        """Return the result of the run, or fail the task with the reason."""
         assert self._run is not None
         run = self._run
         try:
@@ -194,7 +194,7 @@ class RefreshMaterializedTableOperator(BaseOperator):
                 raise AirflowFailException(
                     f"The refresh of {run.table} was cancelled at the gateway, run {run.handle}."
                 )
-            run, outcome = gateway.hold(ask_outcome(run))
+            run, outcome = gateway.hold(get_outcome(run))
         except RefreshHopeless as error:
             raise AirflowFailException(f"{error} Another try would fail in the same way.") from error
         except RefreshFailed as error:
@@ -210,7 +210,7 @@ class RefreshMaterializedTableOperator(BaseOperator):
     def _publish(self, context: Context, run: RunAddress, outcome: Outcome) -> dict[str, Any]:
         result = {**outcome.to_json(), "run": run.handle}
         if outcome.is_skip:
-            # Airflow sends an event of each outlet that the task has when it ends, whatever happened.
+            # Airflow sends an event for each outlet that the task has when it ends, whatever happened.
             self.outlets = []
         for outlet in self.outlets:
             context["outlet_events"][outlet].extra = dict(result)
@@ -218,11 +218,11 @@ class RefreshMaterializedTableOperator(BaseOperator):
 
 
 class RefreshWorkflowOperator(RefreshMaterializedTableOperator):
-    """The task of a table's own DAG. It renders nothing: what the gateway serves was written by people who have no right to
-    read connections and variables of Airflow, which templates can."""
+    """The task of a table's own DAG. It renders no template: users of the gateway wrote its fields, and have no right to read
+    connections and variables of Airflow, which templates can."""
 
     template_fields: Sequence[str] = ()
 
     def _is_forced(self, context: Context) -> bool:
-        """Whether somebody who began the run by hand asked for it."""
+        """Whether the run was triggered with `force`."""
         return context["params"].get(FORCE) is True

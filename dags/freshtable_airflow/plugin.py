@@ -1,4 +1,4 @@
-"""The plug-in that makes our timetables known to every part of Airflow."""
+"""The plug-in that registers our timetables in every component of Airflow."""
 
 from __future__ import annotations
 

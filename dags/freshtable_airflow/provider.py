@@ -1,4 +1,4 @@
-"""What Airflow's provider manager is told of this package."""
+"""The description of this package for Airflow's provider manager."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Return the provider's description; one that does not keep Airflow's schema stops every Airflow command."""
+    """Return the provider's description; if it violated Airflow's schema, every Airflow command would fail."""
     return {
         "package-name": "freshtable-airflow",
         "name": "Freshtable",

@@ -1,4 +1,4 @@
-"""A refresh as it is asked of the gateway."""
+"""The request for a refresh, and the address of the run that the gateway begins."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class RefreshRequest:
-    """What one task instance asks for; `schedule_time` is "" and periodic false when partitions are named.
+    """The request of one task instance; with partitions, `schedule_time` is "" and the refresh is not periodic.
 
-    With `force` nothing is skipped because its sources are unchanged.
+    With `force` the gateway skips nothing for its unchanged sources.
 
-    The key is made once, when the task begins: a retry of it finds the run of the try before, a cleared task does not.
+    The key is the same over the retries of a task, which find the run of the try before; a cleared task has another.
     """
 
     table: str
@@ -39,7 +39,7 @@ class RefreshRequest:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of the call; without a table's id the gateway takes the table that has the name now."""
+        """The headers of the call; without a table's id the gateway refreshes the table that has the name now."""
         headers = {"Idempotency-Key": self.key, "Freshtable-Attempt": str(self.attempt)}
         forced = {"Freshtable-Force": "true"} if self.force else {}
         return headers | forced | ({"Freshtable-Table": self.workflow_id} if self.workflow_id else {})
@@ -47,9 +47,9 @@ class RefreshRequest:
 
 @dataclass(frozen=True)
 class RunAddress:
-    """A run at the gateway as operator and trigger hand it on; `session` is replaced when the gateway forgot it.
+    """A run at the gateway as operator and trigger pass it on; `session` is replaced if the gateway no longer has it.
 
-    `partitions` are those that it began with, in words; "" if the gateway did not say.
+    `partitions` are those that it began with, as text for a log; "" if the gateway did not report them.
     """
 
     table: str
@@ -70,7 +70,7 @@ class RunAddress:
 def key_of(owner: str, task_instance: Any, dag_run: Any) -> str:
     """Return the idempotency key of a task instance: the same over its retries, another after it was cleared.
 
-    *owner* is the table's id, or its identifier where that is not known. Airflow's objects have no type that says this much.
+    *owner* is the table's id, or its identifier where that is not known. Airflow has no type with these fields for the other two.
     """
     return "/".join(
         str(part)

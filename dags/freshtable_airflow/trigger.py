@@ -1,4 +1,4 @@
-"""The trigger: watches a run at the gateway while its task takes no worker."""
+"""The trigger: watches a run at the gateway while its task occupies no worker."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from freshtable_airflow.carrier import AsyncGateway
 from freshtable_airflow.conversation import cancel, close_session
 from freshtable_airflow.errors import FreshtableError, GatewayRefused, GatewayUnavailable
 from freshtable_airflow.hook import FreshtableHook
 from freshtable_airflow.request import RunAddress
+from freshtable_airflow.transport import AsyncGateway
 from freshtable_airflow.watch import Terms, watch
 
 CANCEL_TRIES = 3
 
 
 class RefreshTrigger(BaseTrigger):
-    """Fires when the run is over, when its deadline passed, or when the gateway was away for too long.
+    """Fires when the run has ended, when its deadline has passed, or when the gateway was away for too long.
 
-    The deadline is kept here because Airflow's own ends a deferred task without a word to anybody, and Spark would work on.
+    The deadline is kept here because Airflow's own ends a deferred task without notice, and Spark would work on.
     """
 
     def __init__(self, *, run: dict[str, Any], freshtable_conn_id: str, terms: dict[str, Any]) -> None:
@@ -42,22 +42,22 @@ class RefreshTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         event = await self._watched()
-        # Airflow learns late that a task has deferred itself. If it is resumed before that, Airflow takes it for failed.
+        # Airflow notices late that a task has deferred itself. If it is resumed before that, Airflow takes it for failed.
         await asyncio.sleep(max(0.0, self.terms.not_before - time.time()))
         yield TriggerEvent(event)
 
     async def on_kill(self) -> None:
-        """Cancel the run: somebody failed, cleared or ended the task, or deleted its DAG."""
+        """Cancel the run: a user failed, cleared or ended the task, or deleted its DAG."""
         self.log.info("The task was ended by hand: refresh of %s %s", self.watched.table, await self._cancel())
         with suppress(FreshtableError):
             async with await self._gateway() as gateway:
                 await gateway.hold(close_session(self.watched))
 
     async def _watched(self) -> dict[str, Any]:
-        """Return the event: how the watch ended, and the run where it can be asked next."""
+        """Return the event: how the watch ended, and the run with the session to use next."""
         try:
             async with await self._gateway() as gateway:
-                self.watched, progress = await gateway.hold(watch(self.watched, self.terms, self._tell))
+                self.watched, progress = await gateway.hold(watch(self.watched, self.terms, self._log_progress))
         except GatewayRefused as error:
             return self._event("refused", str(error))
         except FreshtableError as error:
@@ -74,7 +74,7 @@ class RefreshTrigger(BaseTrigger):
         return {"end": end, "problem": problem, "run": self.watched.to_json()}
 
     async def _cancel(self) -> str:
-        """Return what became of the run, in words; a gateway that is away is asked a few times."""
+        """Return the run's status, or why it was not cancelled; tries a few times while the gateway is away."""
         answer = ""
         for _ in range(CANCEL_TRIES):
             try:
@@ -90,5 +90,5 @@ class RefreshTrigger(BaseTrigger):
     async def _gateway(self) -> AsyncGateway:
         return await FreshtableHook(self.freshtable_conn_id).aget_conn()
 
-    def _tell(self, line: str) -> None:
+    def _log_progress(self, line: str) -> None:
         self.log.info("Refresh of %s: %s", self.watched.table, line)

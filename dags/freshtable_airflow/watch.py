@@ -1,4 +1,4 @@
-"""Watching a run until it is over: looks at it now and then, and tells how far it is."""
+"""The watch over a run until it has ended: polls its status and logs its progress."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from freshtable_airflow.conversation import Conversation, Wait, look_at
+from freshtable_airflow.conversation import Conversation, Wait, get_progress
 from freshtable_airflow.errors import GatewayUnavailable
-from freshtable_airflow.outcome import Progress
 from freshtable_airflow.request import RunAddress
+from freshtable_airflow.run_status import Progress
 
 FIRST_WAIT_S = 0.25
 GROWTH = 1.5
@@ -19,7 +19,7 @@ UNKNOWN = Progress(status="UNKNOWN")
 @dataclass(frozen=True)
 class Terms:
     """How a run is watched: until when (seconds since 1970; None: to its end), at most every `poll_interval_s`, and how long
-    a gateway may be away before the watch is given up. The trigger says nothing before `not_before` (seconds since 1970)."""
+    the gateway may be away before the watch ends. The trigger reports nothing before `not_before` (seconds since 1970)."""
 
     until: float | None
     poll_interval_s: float
@@ -27,21 +27,21 @@ class Terms:
     not_before: float = 0.0
 
 
-def watch(run: RunAddress, terms: Terms, tell: Callable[[str], None]) -> Conversation[tuple[RunAddress, Progress]]:
-    """Return the run's last progress, which has not ended when the time was up; raises GatewayUnavailable and GatewayRefused."""
-    wait_s, told, lost_at = min(FIRST_WAIT_S, terms.poll_interval_s), "", None
+def watch(run: RunAddress, terms: Terms, log: Callable[[str], None]) -> Conversation[tuple[RunAddress, Progress]]:
+    """Return the run's last progress, not ended if the time was up before; raises GatewayUnavailable and GatewayRefused."""
+    wait_s, logged, lost_at = min(FIRST_WAIT_S, terms.poll_interval_s), "", None
     while True:
         try:
-            run, progress = yield from look_at(run)
+            run, progress = yield from get_progress(run)
             line, lost_at = progress.line, None
         except GatewayUnavailable as error:
             progress, lost_at = UNKNOWN, lost_at or time.monotonic()
             if time.monotonic() - lost_at > terms.patience_s:
                 raise
             line = f"{error} The run goes on without us; asking again for {terms.patience_s:.0f} s."
-        if line != told:
-            tell(line)
-            told = line
+        if line != logged:
+            log(line)
+            logged = line
         if progress.ended or (terms.until is not None and time.time() >= terms.until):
             return run, progress
         yield Wait(wait_s)

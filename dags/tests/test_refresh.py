@@ -167,7 +167,7 @@ def test_the_log_has_the_progress_of_the_job_and_what_it_came_to(stub: StubGatew
     caplog.set_level("INFO")
     told: list[str] = []
     trigger = deferred(operator(grace_s=0), context())
-    trigger._tell = told.append
+    trigger._log_progress = told.append
     event = fired(trigger)
 
     operator().execute_complete(context(), event)
@@ -195,7 +195,7 @@ def test_a_gateway_that_is_away_for_a_while_is_waited_for(stub: StubGateway) -> 
         told.append(line)
         stub.down = False
 
-    trigger._tell = tell
+    trigger._log_progress = tell
     event = fired(trigger)
 
     assert event["end"] == "FINISHED"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Literal
 from zoneinfo import ZoneInfo
 
@@ -42,7 +42,7 @@ UNIT_SECONDS = {
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How stale a table may be, as declared. Raises DefinitionInvalid naming a value that does not fit."""
+    """How stale a table may be, as declared; raises DefinitionInvalid naming a value that is not allowed."""
 
     amount: int
     unit: str
@@ -68,7 +68,7 @@ class Freshness:
 
     @property
     def words(self) -> str:
-        """The length as people say it: 10 seconds, 1 day."""
+        """The length for people: 10 seconds, 1 day."""
         return f"{self.amount} {self.unit.lower()}{'' if self.amount == 1 else 's'}"
 
     def __str__(self) -> str:
@@ -86,12 +86,12 @@ class Freshness:
 
 
 def derive_refresh_mode(freshness: Freshness, threshold_s: float) -> Literal["FULL", "CONTINUOUS"]:
-    """Return CONTINUOUS if *freshness* is strictly shorter than the threshold, else FULL."""
+    """Return CONTINUOUS if *freshness* is strictly shorter than the threshold in seconds, otherwise FULL."""
     return "CONTINUOUS" if freshness.seconds < threshold_s else "FULL"
 
 
 def before(schedule_time: datetime, freshness: Freshness, zone: str) -> datetime:
-    """Return *schedule_time* minus *freshness* (UTC): on the calendar of *zone* for whole days, else elapsed time.
+    """Return *schedule_time* minus *freshness* (UTC): on the calendar of *zone* for whole days, otherwise in elapsed time.
 
     The first instant of a local day counts as its midnight, even where that midnight is skipped.
     """
@@ -127,25 +127,24 @@ class Grid(ABC):
         return list(takewhile(lambda point: point <= until, self.points(after)))
 
     def latest(self, after: datetime, until: datetime, limit: int) -> list[datetime]:
-        """Return at most *limit* of the points with after < point <= until, newest first; only these are computed."""
-        return list(islice(takewhile(lambda point: point > after, self._backwards(until)), limit))
-
-    def _backwards(self, until: datetime) -> Iterator[datetime]:
-        while True:
-            point = self.at_or_before(until)
-            yield point
-            until = point - MICROSECOND
+        """Return at most *limit* of the points with after < point <= until, newest first; computes only these."""
+        points: list[datetime] = []
+        point = self.at_or_before(until)
+        while point > after and len(points) < limit:
+            points.append(point)
+            point = self.at_or_before(point - MICROSECOND)
+        return points
 
 
 def grid_of(freshness: Freshness, zone: str) -> Grid:
     """Return the grid of *freshness* in the IANA zone *zone*; raises DefinitionInvalid naming an unknown zone.
 
     Equal lengths have equal grids: 60 SECOND = 1 MINUTE, 24 HOUR = 1 DAY, 7 DAY = 1 WEEK.
-    Whole days are the midnights of every n-th local day, counted from Monday 1970-01-05; a midnight which is skipped is
-    the first instant after the gap, one which is seen twice is the first.
-    Intervals cron can say (seconds and minutes that divide 60, hours that divide 24) are the instants at which the
+    Whole days are the midnights of every n-th local day, counted from Monday 1970-01-05; a midnight that is skipped is
+    the first instant after the gap, one that comes twice is the first.
+    Intervals that cron can say (seconds and minutes that divide 60, hours that divide 24) are the instants at which the
     local wall clock shows a multiple of the interval since midnight. One that is skipped is the first instant after the
-    gap; one that is seen twice gives both instants; and where the clock is put back so that two points would be further
+    gap; one that comes twice gives both instants; and where the clock is put back so that two points would be further
     apart than the interval, there is one more point an interval after the earlier. So no table is ever staler than
     promised.
     All others are the instants 1970-01-05T00:00Z + k * interval; the zone does not matter.

@@ -1,4 +1,4 @@
-"""Workflow definitions: what a scheduler reads, stored durably where the gateway keeps its registry."""
+"""Workflow definitions: what a scheduler reads, stored in the gateway's registry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHARDS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowDefinition(CreatePeriodicRefreshWorkflow):
-    """A workflow as its scheduler has to run it: the one that was to be created, changed by every operation since.
+    """A workflow as its scheduler has to run it: the one of the CREATE, with the changes of all operations since.
 
     `token` is that of the last operation, and `name` is what the scheduler calls the workflow where that is not its id.
     """
@@ -29,12 +29,12 @@ class WorkflowDefinition(CreatePeriodicRefreshWorkflow):
 
     @classmethod
     def of(cls, workflow: CreatePeriodicRefreshWorkflow, *, name: str = "") -> WorkflowDefinition:
-        """Return the definition of a workflow that is to be created; *name* is what the scheduler calls it."""
+        """Return the definition of a new workflow; *name* is what the scheduler calls it."""
         facts = {each.name: getattr(workflow, each.name) for each in fields(CreatePeriodicRefreshWorkflow)}
         return cls(**facts, name=name)
 
     def check_token(self, token: int, verb: str) -> None:
-        """Raise WorkflowError for an operation, said as "cannot be *verb*", that is older than the last change."""
+        """Raise WorkflowError, saying "cannot be *verb*", for an operation that is older than the last change."""
         if token < self.token:
             raise WorkflowError(
                 f"Refresh workflow {self.workflow_id} ({self.identifier}) cannot be {verb}: outdated operation, its token "
@@ -91,7 +91,7 @@ def etag_of(definitions: Iterable[WorkflowDefinition]) -> str:
 
 
 class DefinitionStore(ABC):
-    """Where definitions are kept; every method is one transaction, safe from any thread."""
+    """The stored definitions; every method is one transaction, safe from any thread."""
 
     @abstractmethod
     def put(self, definition: WorkflowDefinition) -> None:
@@ -103,7 +103,7 @@ class DefinitionStore(ABC):
 
     @abstractmethod
     def delete(self, workflow_id: str) -> None:
-        """Forget the definition; harmless when it is not there."""
+        """Delete the definition; harmless if there is none."""
 
     @abstractmethod
     def all(self) -> list[WorkflowDefinition]:
@@ -113,10 +113,10 @@ class DefinitionStore(ABC):
     def latest_schedule_times(self) -> Mapping[str, datetime]:
         """Return for each workflow the latest schedule time that a run of the ledger covers or tries to (absent: none).
 
-        A run that was skipped because its table was suspended covers nothing, nor does one of a schedule time still to come.
+        A run that was skipped because its table was suspended covers nothing, nor does one of a future schedule time.
         """
 
     def shard(self, number: int) -> tuple[str, list[WorkflowDefinition]]:
         """Return the ETag and the definitions of one shard."""
-        found = [definition for definition in self.all() if shard_of(definition.workflow_id) == number]
-        return etag_of(found), found
+        definitions = [definition for definition in self.all() if shard_of(definition.workflow_id) == number]
+        return etag_of(definitions), definitions

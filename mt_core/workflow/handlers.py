@@ -1,4 +1,4 @@
-"""Refresh handlers: how a workflow is found again in its scheduler (FLIP-448 RefreshHandler)."""
+"""Refresh handlers: how to find a workflow in its scheduler (FLIP-448 RefreshHandler)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ HANDLER_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshHandler:
-    """Where a refresh workflow lives: the scheduler's identifier, the workflow's id (the table's uuid), and what else it needs."""
+    """The place of a refresh workflow: the scheduler's identifier, the workflow's id (the table's uuid), and what else it needs."""
 
     scheduler: str
     workflow_id: str
     location: Mapping[str, str] = field(default_factory=dict)
 
     def serialize(self) -> str:
-        """Return versioned JSON; the same handler always gives the same text."""
+        """Return versioned JSON; equal handlers give equal texts."""
         body = {
             "version": HANDLER_VERSION,
             "scheduler": self.scheduler,
@@ -39,7 +39,7 @@ class RefreshHandler:
 
     @classmethod
     def deserialize(cls, text: str) -> RefreshHandler:
-        """Raises WorkflowError for text that no version of ours wrote."""
+        """Return the handler of a text; raises WorkflowError for one that is not a handler of this version."""
         try:
             body = json.loads(text)
             if body["version"] != HANDLER_VERSION:

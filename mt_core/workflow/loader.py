@@ -1,4 +1,4 @@
-"""Finds the one scheduler that `workflow-scheduler.type` names, among the installed entry points."""
+"""The loader of the scheduler that `workflow-scheduler.type` names, from the installed entry points."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mt_core.workflow.scheduler import ENTRY_POINT_GROUP, SchedulerHooks, Workfl
 
 
 def load_scheduler(identifier: str) -> type[WorkflowScheduler]:
-    """Return the scheduler class *identifier*; only its plug-in is imported. Raises PluginError naming what is wrong."""
+    """Return the scheduler class *identifier*, importing only its plug-in; raises PluginError naming what is wrong."""
     point = _entry_point(identifier)
     try:
         plugin = point.load()
@@ -20,7 +20,7 @@ def load_scheduler(identifier: str) -> type[WorkflowScheduler]:
     manager = pluggy.PluginManager("mt_core")
     manager.add_hookspecs(SchedulerHooks)
     manager.register(plugin, name=identifier)
-    classes = [cls for found in manager.hook.mt_workflow_schedulers() for cls in found if cls.identifier == identifier]
+    classes = [cls for offer in manager.hook.mt_workflow_schedulers() for cls in offer if cls.identifier == identifier]
     if len(classes) != 1:
         raise PluginError(
             f"Plug-in {point.value} offers {len(classes)} workflow schedulers named {identifier!r}, not one."
@@ -33,8 +33,8 @@ def _entry_point(identifier: str) -> EntryPoint:
     points = entry_points(group=ENTRY_POINT_GROUP)
     matching = {point.value: point for point in points if point.name == identifier}
     if not matching:
-        known = ", ".join(sorted({point.name for point in points})) or "none"
-        raise PluginError(f"workflow-scheduler.type {identifier!r} is not installed; installed: {known}.")
+        names = ", ".join(sorted({point.name for point in points})) or "none"
+        raise PluginError(f"workflow-scheduler.type {identifier!r} is not installed; installed: {names}.")
     if len(matching) > 1:
         owners = " and ".join(
             sorted(f"{value} ({point.dist.name if point.dist else '?'})" for value, point in matching.items())

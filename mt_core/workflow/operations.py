@@ -1,4 +1,4 @@
-"""What a scheduler is asked to do: frozen facts, matched by the scheduler (FLIP-448 RefreshWorkflow)."""
+"""The operations on workflows: frozen facts, which a scheduler matches (FLIP-448 RefreshWorkflow)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Schedule:
     since: datetime
 
     def description(self, identifier: str) -> str:
-        """Return in words what a workflow on this schedule does for the table *identifier*."""
+        """Return, for people, what a workflow on this schedule does for the table *identifier*."""
         return f"Refresh materialized table {identifier} every {self.freshness.words}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatePeriodicRefreshWorkflow:
-    """Create the workflow `workflow_id` (the table's uuid); asked again with the same id it gives the same handler.
+    """Create the workflow `workflow_id` (the table's uuid); repeated with the same id, it gives the same handler.
 
     `identifier` is the table's qualified name, `init_config` the session properties of each tick.
     """
@@ -69,7 +69,7 @@ class ModifyRefreshWorkflowSchedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRefreshWorkflow:
-    """Forget the workflow; a workflow that is not there is deleted already."""
+    """Delete the workflow; harmless if there is none."""
 
     handler: RefreshHandler
 

@@ -1,4 +1,4 @@
-"""Published workflows: the JSON by which a scheduler outside the gateway reads what it has to run."""
+"""Published workflows: the JSON in which a scheduler outside the gateway reads what it has to run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def schedule_json(schedule: Schedule) -> dict[str, Any]:
 
 
 def workflow_json(definition: WorkflowDefinition, *, text: str = "", details_url: str = "") -> dict[str, Any]:
-    """Return one workflow; *text* is the table's CREATE statement without its secrets, *details_url* where to read more."""
+    """Return one workflow; *text* is the table's CREATE statement without its secrets, *details_url* the URL of its details."""
     body = definition.to_json()
     return {
         "name": definition.name,
@@ -52,15 +52,14 @@ def workflow_json(definition: WorkflowDefinition, *, text: str = "", details_url
         "description": definition.description,
         "schedule": schedule_json(definition.schedule),
         **{key: body[key] for key in ("freshness", "zone", "since", "paused")},
-        # A refresh takes the secret options of its table from the registry: schedulers need not know them.
-        **{key: _without_secrets(body[key]) for key in ("init_config", "execution_config", "dynamic_options")},
+        # A refresh takes the secret options of its table from the registry: schedulers do not need them.
+        **{
+            part: {key: value for key, value in body[part].items() if not is_secret(key)}
+            for part in ("init_config", "execution_config", "dynamic_options")
+        },
         "definition": text,
         "details_url": details_url,
     }
-
-
-def _without_secrets(options: dict[str, str]) -> dict[str, str]:
-    return {key: value for key, value in options.items() if not is_secret(key)}
 
 
 def published_shard(scheduler: str, number: int, workflows: Sequence[dict[str, Any]], *, state: str) -> PublishedShard:

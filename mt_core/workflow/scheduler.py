@@ -1,4 +1,4 @@
-"""What a workflow scheduler is to us: the ABC, its options, its context, and the pluggy hook by which it is found."""
+"""The interface of workflow schedulers: the ABC, its options, its context, and the pluggy hook that offers it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SchedulerOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerContext:
-    """What a scheduler is opened with. `gateway_url` is where its ticks go; `token` (empty: none) authorises them.
+    """The context in which a scheduler is opened. Its ticks go to `gateway_url`, authorised by `token` (empty: none).
 
     `configuration` has all settings in force as texts, secrets masked (FLIP-448 getConfiguration).
     """
@@ -63,7 +63,7 @@ class SchedulerContext:
 
 @contextmanager
 def workflow_errors(what: str) -> Iterator[None]:
-    """Turn the block's errors of other parts, such as the store's, into WorkflowError, which says *what* failed."""
+    """Raise errors of other parts in the block, such as the store's, as WorkflowError that says *what* failed."""
     try:
         yield
     except WorkflowError:
@@ -73,7 +73,7 @@ def workflow_errors(what: str) -> Iterator[None]:
 
 
 class WorkflowState(StrEnum):
-    """What a scheduler says of a workflow."""
+    """The state of a workflow in its scheduler."""
 
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"
@@ -82,9 +82,9 @@ class WorkflowState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowDescription:
-    """A workflow as its scheduler has it; `next_run` is a UTC instant, `changed_by` who paused or resumed it there, if known.
+    """A workflow as its scheduler has it; `next_run` is a UTC instant, `changed_by` the user who paused or resumed it there.
 
-    `schedule` is the one it ticks on; None says that the scheduler cannot tell.
+    Each is None where it is not known; `schedule` is the one that the workflow ticks on.
     """
 
     state: WorkflowState
@@ -95,15 +95,15 @@ class WorkflowDescription:
 
 
 class WorkflowScheduler(ABC):
-    """Runs refresh workflows (FLIP-448). Every method may be called from any thread and raises WorkflowError, from what was
-    raised below if anything was."""
+    """Runs refresh workflows (FLIP-448). Every method may be called from any thread; it raises WorkflowError, with the error
+    below, if there is one, as its cause."""
 
     identifier: ClassVar[str]
     options: ClassVar[tuple[SchedulerOption, ...]] = ()
 
     @abstractmethod
     def open(self, context: SchedulerContext) -> None:
-        """Get ready, and say precisely what is missing; opening twice is harmless."""
+        """Get ready, or raise WorkflowError naming what is missing; opening twice is harmless."""
 
     @abstractmethod
     def close(self) -> None:
@@ -112,21 +112,21 @@ class WorkflowScheduler(ABC):
     def check_schedule(self, identifier: str, schedule: Schedule) -> None:  # noqa: B027 (most keep to any schedule)
         """Raise WorkflowError, with the way out, if *schedule* is one that this scheduler can never keep to.
 
-        Nothing is asked of anybody, and the scheduler need not be open.
+        Sends no request; the scheduler need not be open.
         """
 
     @abstractmethod
     def create_refresh_workflow(self, workflow: CreatePeriodicRefreshWorkflow) -> RefreshHandler:
-        """Create the workflow and return how to find it; the same `workflow_id` gives the same handler."""
+        """Create the workflow and return its handler; the same `workflow_id` gives the same handler."""
 
     @abstractmethod
     def modify_refresh_workflow(self, workflow: ModifyRefreshWorkflow) -> None:
-        """Suspend, resume or re-schedule; an operation that is not known is refused and changes nothing."""
+        """Suspend, resume or re-schedule; refuse an unknown operation and change nothing."""
 
     @abstractmethod
     def delete_refresh_workflow(self, workflow: DeleteRefreshWorkflow) -> None:
-        """Forget the workflow; harmless when it is gone already."""
+        """Delete the workflow; harmless if there is none."""
 
     @abstractmethod
     def describe_refresh_workflows(self, handlers: Iterable[RefreshHandler]) -> Mapping[str, WorkflowDescription]:
-        """Return a description for the workflow id of every handler, in one go."""
+        """Return the description of every handler's workflow by its id, in as few requests as possible."""

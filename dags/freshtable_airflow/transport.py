@@ -1,4 +1,4 @@
-"""Carriers of conversations: one that waits, one for an event loop."""
+"""Transports of conversations: one that blocks, one for an event loop."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import time
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import httpx
 
 from freshtable_airflow.address import GatewayAddress
-from freshtable_airflow.conversation import Ask, Conversation, Wait
+from freshtable_airflow.conversation import Conversation, HttpRequest, Wait
 from freshtable_airflow.errors import GatewayUnavailable
 
 T = TypeVar("T")
-Move = Callable[[], Ask | Wait]
+Move = Callable[[], HttpRequest | Wait]
 
 
 class Gateway:
-    """Holds conversations with a gateway and waits for the answers; closed with `with`."""
+    """Holds conversations with a gateway and blocks until their end; closed with `with`."""
 
     def __init__(self, address: GatewayAddress) -> None:
         self._url = address.url
@@ -33,7 +33,7 @@ class Gateway:
         self._client.close()
 
     def hold(self, conversation: Conversation[T]) -> T:
-        """Return what the conversation comes to; the conversation meets GatewayUnavailable when no answer comes."""
+        """Return the result of the conversation, which gets GatewayUnavailable where there is no answer."""
         move: Move = partial(next, conversation)
         while True:
             try:
@@ -41,20 +41,19 @@ class Gateway:
             except StopIteration as end:
                 result: T = end.value
                 return result
-            move = self._carry(step, conversation)
-
-    def _carry(self, step: Ask | Wait, conversation: Conversation[T]) -> Move:
-        if isinstance(step, Wait):
-            time.sleep(step.seconds)
-            return partial(next, conversation)
-        try:
-            return partial(conversation.send, self._client.request(**_request(step)))
-        except httpx.HTTPError as cause:
-            return partial(conversation.throw, _unreachable(self._url, cause))
+            if isinstance(step, Wait):
+                time.sleep(step.seconds)
+                move = partial(next, conversation)
+                continue
+            try:
+                response = self._client.request(step.method, step.path, json=step.json, headers=dict(step.headers))
+                move = partial(conversation.send, response)
+            except httpx.HTTPError as cause:
+                move = partial(conversation.throw, _unreachable(self._url, cause))
 
 
 class AsyncGateway:
-    """Holds conversations with a gateway without keeping an event loop waiting; closed with `async with`."""
+    """Holds conversations with a gateway without blocking an event loop; closed with `async with`."""
 
     def __init__(self, address: GatewayAddress) -> None:
         self._url = address.url
@@ -69,7 +68,7 @@ class AsyncGateway:
         await self._client.aclose()
 
     async def hold(self, conversation: Conversation[T]) -> T:
-        """Return what the conversation comes to; the conversation meets GatewayUnavailable when no answer comes."""
+        """Return the result of the conversation, which gets GatewayUnavailable where there is no answer."""
         move: Move = partial(next, conversation)
         while True:
             try:
@@ -77,20 +76,17 @@ class AsyncGateway:
             except StopIteration as end:
                 result: T = end.value
                 return result
-            move = await self._carry(step, conversation)
-
-    async def _carry(self, step: Ask | Wait, conversation: Conversation[T]) -> Move:
-        if isinstance(step, Wait):
-            await asyncio.sleep(step.seconds)
-            return partial(next, conversation)
-        try:
-            return partial(conversation.send, await self._client.request(**_request(step)))
-        except httpx.HTTPError as cause:
-            return partial(conversation.throw, _unreachable(self._url, cause))
-
-
-def _request(ask: Ask) -> dict[str, Any]:
-    return {"method": ask.method, "url": ask.path, "json": ask.json, "headers": dict(ask.headers)}
+            if isinstance(step, Wait):
+                await asyncio.sleep(step.seconds)
+                move = partial(next, conversation)
+                continue
+            try:
+                response = await self._client.request(
+                    step.method, step.path, json=step.json, headers=dict(step.headers)
+                )
+                move = partial(conversation.send, response)
+            except httpx.HTTPError as cause:
+                move = partial(conversation.throw, _unreachable(self._url, cause))
 
 
 def _unreachable(url: str, cause: httpx.HTTPError) -> GatewayUnavailable:

@@ -1,4 +1,4 @@
-"""What the gateway says about a run: how far it is, and what it came to."""
+"""The status of a run at the gateway: its progress, and its outcome."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ENDED = frozenset({"FINISHED", "CANCELED", "CLOSED", "ERROR", "TIMEOUT"})
 
 @dataclass(frozen=True)
 class Progress:
-    """A run's status, and what the gateway tells of its work meanwhile ("" and 0 when it tells nothing)."""
+    """A run's status, and the progress of its work ("" and 0 where the gateway reports none)."""
 
     status: str
     done: int = 0
@@ -33,7 +33,7 @@ class Progress:
 
     @property
     def ended(self) -> bool:
-        """Whether the run is over."""
+        """Whether the run has ended."""
         return self.status in ENDED
 
     @property
@@ -44,23 +44,23 @@ class Progress:
 
 
 def partitions_line(body: Mapping[str, Any]) -> str:
-    """Return in words which partitions an answer of the gateway names; "" where it names none."""
+    """Return, for a log, the partitions that an answer of the gateway names; "" where it says nothing of them."""
     if "partitions" not in body:
         return ""
     partitions = body["partitions"]
     if partitions is None:
         return "the whole table"
     specs = ["/".join(f"{key}={value}" for key, value in spec.items()) for spec in partitions]
-    shown = ", ".join(specs[:MOST_SHOWN])
+    names = ", ".join(specs[:MOST_SHOWN])
     more = f" and {len(specs) - MOST_SHOWN} more" if len(specs) > MOST_SHOWN else ""
-    return f"partition{'' if len(specs) == 1 else 's'} {shown}{more}"
+    return f"partition{'' if len(specs) == 1 else 's'} {names}{more}"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a finished run came to; `rows` and `snapshot` are None when the gateway did not say.
+    """The outcome of a finished run; `rows` and `snapshot` are None where the gateway does not report them.
 
-    `partitions` are those that it was about, in words.
+    `partitions` are those that it refreshed, as text for a log.
     """
 
     decision: str

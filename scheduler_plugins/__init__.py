@@ -1,1 +1,1 @@
-"""Workflow schedulers that come with the distribution; each is found by its entry point, like anyone's."""
+"""The bundled workflow schedulers; each is loaded by its entry point, like those of other distributions."""

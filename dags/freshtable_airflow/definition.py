@@ -65,7 +65,7 @@ def _timetable(body: Mapping[str, Any]) -> Timetable:
     version = schedule.get("version", 1)
     if version not in (1, SCHEDULE_VERSION):
         raise DefinitionBroken(
-            f"schedule: version {version} is not known; a newer freshtable-airflow reads it: upgrade the package in Airflow "
+            f"schedule: version {version} is newer than this freshtable-airflow; upgrade the package in Airflow "
             "and restart its components."
         )
     if version == SCHEDULE_VERSION and schedule["anchor"] != FIRST_MONDAY.isoformat():

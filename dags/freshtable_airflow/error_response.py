@@ -47,8 +47,8 @@ class ErrorResponse:
         """Return the error that the response to *what* means for a task."""
         if self.status == GONE:
             return TableDropped(
-                f"{what}: the table was dropped, or re-created, since this DAG was written, and the DAG will be removed at the next "
-                f"update from the gateway; there is nothing left to refresh. The gateway says: {self.text}",
+                f"{what}: the table was dropped, or re-created, since this DAG was written, and the DAG will be removed "
+                f"at the next update from the gateway; there is nothing left to refresh. The gateway says: {self.text}",
                 code=self.code,
             )
         way_out = PASSWORD if self.status == UNAUTHORIZED else ""

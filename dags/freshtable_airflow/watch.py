@@ -38,7 +38,7 @@ def watch(run: RunAddress, terms: Terms, log: Callable[[str], None]) -> Conversa
             progress, lost_at = UNKNOWN, lost_at or time.monotonic()
             if time.monotonic() - lost_at > terms.patience_s:
                 raise
-            line = f"{error} The run goes on without us; asking again for {terms.patience_s:.0f} s."
+            line = f"{error} The run continues at the gateway; retrying for {terms.patience_s:.0f} s."
         if line != logged:
             log(line)
             logged = line

@@ -1,4 +1,4 @@
-"""The plug-in `airflow`: refresh workflows that are DAGs of an Airflow, asked by its public REST API."""
+"""The plug-in `airflow`: refresh workflows that are DAGs of an Airflow, controlled over its public REST API."""
 
 from __future__ import annotations
 

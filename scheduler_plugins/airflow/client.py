@@ -171,7 +171,7 @@ def _is_passing(answer: Answer) -> bool:
 
 def _tls(settings: AirflowSettings) -> ssl.SSLContext | bool:
     if not settings.ca_file:
-        # For plain HTTP the usual certificates, which take a while to read, are not needed.
+        # Plain HTTP does not need the usual certificates, which take a while to read.
         return settings.endpoint.startswith("https:")
     try:
         return ssl.create_default_context(cafile=settings.ca_file)

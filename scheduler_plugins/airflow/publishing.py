@@ -20,7 +20,7 @@ from scheduler_plugins.airflow.settings import PREFIX, PUBLISH_TIMEOUT, AirflowS
 POLL_S = 0.1
 LONGEST_POLL_S = 0.25
 PARSE_AGAIN_S = 5.0
-# Airflow's scheduler goes on with the old schedule if the DAG was written less than this before
+# Airflow's scheduler keeps the old schedule if the DAG was written less than this before
 # ([core] min_serialized_dag_update_interval, 30 s unless it was set), so its file has to be read once more after that.
 FOLLOW_UP = timedelta(seconds=35)
 # Airflow parses one file after the other: after a gateway's start a statement about a table must not wait for all files.
@@ -81,7 +81,7 @@ class Publisher:
         """Return when Airflow has read the shard of the workflow as it is now; raises WorkflowError if it does not.
 
         *within_s* is how long that may take (None: as the settings say). A parse that ends now may have begun before the last
-        change, and Airflow then drops our request: the state that the anchor shows tells such a parse from a later one.
+        change, and Airflow then drops our request: the state that the anchor shows distinguishes such a parse from a later one.
         """
         before, states = self.anchor(workflow_id), set[str]()
 
@@ -127,7 +127,7 @@ class Publisher:
         Raises WorkflowError, with what *lacking* says, after *within_s* seconds (None: as the settings say).
         """
         longest_s = self._settings.publish_timeout_s if within_s is None else within_s
-        began = asked = self._clock.now()
+        began = requested = self._clock.now()
         self._dags.parse(anchor)
         poll_s = POLL_S
         while (result := probe()) is None:
@@ -137,8 +137,8 @@ class Publisher:
                     f"Airflow at {self._dags.client.endpoint}: {lacking()} within {longest_s:g} s "
                     f"({PREFIX}{PUBLISH_TIMEOUT.key}); see that its DAG processor runs and reaches this gateway."
                 )
-            if now - asked >= timedelta(seconds=PARSE_AGAIN_S):
-                asked = now
+            if now - requested >= timedelta(seconds=PARSE_AGAIN_S):
+                requested = now
                 self._dags.parse(anchor)
             self._dags.client.pause(poll_s)
             poll_s = min(poll_s * 1.5, LONGEST_POLL_S)

@@ -20,7 +20,7 @@ ENDPOINT = SchedulerOption(
 )
 USER_NAME = SchedulerOption(
     key="user-name",
-    help="The user as whom the gateway logs in to Airflow; one of its own, so that others can be told apart.",
+    help="The user as whom the gateway logs in to Airflow; give it one of its own, so that Airflow distinguishes it from people.",
 )
 PASSWORD = SchedulerOption(key="password", help="The user's password.", secret=True)
 TOKEN = SchedulerOption(key="token", help="A JWT of Airflow's to use in place of user and password.", secret=True)
@@ -43,7 +43,7 @@ OPEN_TIMEOUT = SchedulerOption(
 )
 PUBLISH_TIMEOUT = SchedulerOption(
     key="publish-timeout",
-    help="How long Airflow may take to show a DAG that was published, changed or taken back.",
+    help="How long Airflow may take to show a DAG that was published, changed or removed.",
     default="60 s",
 )
 FULL_READ_INTERVAL = SchedulerOption(

@@ -214,7 +214,7 @@ def _report(tick: Tick, answer: Answer, facts: Mapping[str, object]) -> None:
         case Outcome.ACCEPTED:
             log.debug("tick accepted", extra={"action": "tick_accepted", **facts})
         case Outcome.GONE:
-            log.info("tick dropped: its table is gone", extra={"action": "tick_gone", **facts})
+            log.info("tick dropped: its table was dropped", extra={"action": "tick_gone", **facts})
         case Outcome.REFUSED:
             log.error("tick refused: %s", answer.detail, extra={"action": "tick_refused", **facts})
         case Outcome.UNAVAILABLE:

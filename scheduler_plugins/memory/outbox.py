@@ -38,11 +38,11 @@ class Outbox:
 
     @property
     def crowded(self) -> bool:
-        """Whether a tick is ready that no sender has taken yet."""
+        """Whether a tick is ready and waits for a sender."""
         return bool(self._ready)
 
     def put(self, tick: Tick) -> None:
-        """Add *tick* in place of an older one, to be taken at once."""
+        """Add *tick* in place of an older one, ready at once."""
         name = tick.workflow_id
         if any(each and each.point >= tick.point for each in (self._waiting.get(name), self._in_flight.get(name))):
             return

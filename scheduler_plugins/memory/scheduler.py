@@ -75,12 +75,26 @@ class MemoryScheduler(WorkflowScheduler):
         with self._lock, workflow_errors("The memory scheduler cannot be opened"):
             if self._runtime is not None:
                 return
-            definitions, ledger = context.definitions.all(), context.definitions.latest_schedule_times()
+            clock, ledger = context.clock, context.definitions.latest_schedule_times()
             ticker = Ticker(gateway_url=context.gateway_url, token=context.token, max_in_flight=senders)
-            delivery = Delivery(clock=context.clock, ticker=ticker, senders=senders)
-            _load(delivery, definitions, ledger, now=context.clock.now(), rate=rate)
+            delivery = Delivery(clock=clock, ticker=ticker, senders=senders)
+            grids = GridCache(clock.now())
+            missed: list[Tick] = []
+            for definition in context.definitions.all():
+                try:
+                    points = grids.around(definition.schedule)
+                except MtError as cause:
+                    # One definition that has no grid must not stop all others; it is described as MISSING.
+                    facts = {"action": "workflow_skipped", "table": definition.identifier}
+                    log.error("workflow not scheduled: %s", cause, extra=facts)
+                    continue
+                delivery.schedule(definition, points.next)
+                # One tick, that of the latest point, makes up for all that the workflow missed.
+                if not definition.paused and _is_missed(points.passed, ledger.get(definition.workflow_id)):
+                    missed.append(Tick(workflow_id=definition.workflow_id, point=points.passed))
+            delivery.make_up(missed, per_second=rate)
             delivery.start()
-            self._runtime = _Runtime(definitions=context.definitions, clock=context.clock, delivery=delivery)
+            self._runtime = _Runtime(definitions=context.definitions, clock=clock, delivery=delivery)
 
     def close(self) -> None:
         with self._lock:
@@ -167,31 +181,6 @@ class MemoryScheduler(WorkflowScheduler):
         if runtime is None:
             raise WorkflowError("The memory scheduler is not open; call open() first.")
         return runtime
-
-
-def _load(
-    delivery: Delivery,
-    definitions: Iterable[WorkflowDefinition],
-    ledger: Mapping[str, datetime],
-    *,
-    now: datetime,
-    rate: int,
-) -> None:
-    """Schedule what is stored, and make up one tick, that of the latest point, for each workflow that missed some."""
-    grids = GridCache(now)
-    missed: list[Tick] = []
-    for definition in definitions:
-        try:
-            points = grids.around(definition.schedule)
-        except MtError as cause:
-            # One definition that has no grid must not stop all others; it is described as MISSING.
-            facts = {"action": "workflow_skipped", "table": definition.identifier}
-            log.error("workflow not scheduled: %s", cause, extra=facts)
-            continue
-        delivery.schedule(definition, points.next)
-        if not definition.paused and _is_missed(points.passed, ledger.get(definition.workflow_id)):
-            missed.append(Tick(workflow_id=definition.workflow_id, point=points.passed))
-    delivery.make_up(missed, per_second=rate)
 
 
 def _is_missed(passed: datetime | None, latest: datetime | None) -> TypeGuard[datetime]:

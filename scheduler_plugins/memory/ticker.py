@@ -104,7 +104,7 @@ class Ticker:
         )
         if _lost_session(response):
             with session.lock:
-                # Another sender may have opened a new one meanwhile.
+                # Another sender may have replaced it meanwhile.
                 session.handle = None if session.handle == handle else session.handle
         return response
 

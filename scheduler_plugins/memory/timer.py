@@ -15,9 +15,6 @@ class Timer:
         self._instants: dict[str, datetime] = {}
         self._heap: list[tuple[datetime, str]] = []
 
-    def __len__(self) -> int:
-        return len(self._instants)
-
     def set(self, name: str, instant: datetime) -> None:
         if self._instants.get(name) == instant:
             return

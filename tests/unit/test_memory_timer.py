@@ -29,7 +29,8 @@ def test_names_come_out_earliest_first_and_only_once(timer: Timer) -> None:
 
     assert due == ["early", "late"]
     assert timer.pop_due(NOON + SECOND) == []
-    assert (timer.next_instant(), len(timer)) == (NOON + 2 * SECOND, 1)
+    assert timer.next_instant() == NOON + 2 * SECOND
+    assert timer.pop_due(NOON + 2 * SECOND) == ["later"]
 
 
 @pytest.mark.parametrize("moved", [NOON - SECOND, NOON + SECOND])
@@ -38,7 +39,7 @@ def test_setting_a_name_again_moves_it(timer: Timer, moved: datetime) -> None:
 
     timer.set("table", moved)
 
-    assert (timer.next_instant(), timer.instant_of("table"), len(timer)) == (moved, moved, 1)
+    assert (timer.next_instant(), timer.instant_of("table")) == (moved, moved)
     assert timer.pop_due(NOON + SECOND) == ["table"]
 
 

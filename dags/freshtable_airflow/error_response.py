@@ -16,8 +16,8 @@ PASSWORD = (
 )
 GONE = 410
 # Codes whose HTTP status is 500 on endpoints that Flink's clients use too; a repeat does not help.
-FOR_GOOD = frozenset({"TABLE_NOT_FOUND", "OPERATION_NOT_FOUND", "REQUEST_INVALID", "UNSUPPORTED", "UNAUTHORIZED"})
-COME_AGAIN = frozenset({408, 425, 429})
+PERMANENT = frozenset({"TABLE_NOT_FOUND", "OPERATION_NOT_FOUND", "REQUEST_INVALID", "UNSUPPORTED", "UNAUTHORIZED"})
+RETRYABLE = frozenset({408, 425, 429})
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class ErrorResponse:
             )
         way_out = PASSWORD if self.status == UNAUTHORIZED else ""
         message = f"{what} was refused with {self.status}{f' {self.code}' if self.code else ''}: {way_out}{self.text}"
-        is_for_good = self.status < 500 and self.status not in COME_AGAIN and self.code != "SESSION_NOT_FOUND"
-        if self.code in FOR_GOOD or is_for_good:
+        is_permanent = self.status < 500 and self.status not in RETRYABLE and self.code != "SESSION_NOT_FOUND"
+        if self.code in PERMANENT or is_permanent:
             return GatewayRefused(message, code=self.code)
         return GatewayUnavailable(message)
 

@@ -136,9 +136,9 @@ def test_who_paused_a_dag_is_read_from_the_event_log(airflow: AirflowStack, gate
 
 
 def test_a_token_that_airflow_does_not_accept_any_more_is_renewed(airflow: AirflowStack, gateway: LiveGateway) -> None:
-    opened = gateway.scheduler._opened
-    assert opened is not None
-    opened.client._token = "eyJhbGciOiJIUzUxMiJ9.e30.c2lnbmVkLXdpdGgtYW5vdGhlci1zZWNyZXQ"
+    connection = gateway.scheduler._connection
+    assert connection is not None
+    connection.client._token = "eyJhbGciOiJIUzUxMiJ9.e30.c2lnbmVkLXdpdGgtYW5vdGhlci1zZWNyZXQ"
 
     gateway.sql(CREATE.format("daily", DAILY))
 

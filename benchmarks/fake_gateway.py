@@ -16,29 +16,22 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from mt_core.access import parse_tokens
 from mt_core.app.logs import log_to
 from mt_core.app.memory import spare_what_stays
-from mt_core.app.wiring import Parts, Wiring
 from mt_core.clock import SystemClock
-from mt_core.gateway.application import build_app
-from mt_core.gateway.http.server import GatewayServer, listen
 from mt_core.registry.store import SqlRegistry
-from mt_core.sessions.sessions import SessionManager
-from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.ports import Write
 from mt_core.tables.services import storage_spec
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
 from mt_core.tables.upkeep.reconcile import reconcile
-from mt_core.testing.fake_engine import FakeEngine
-from mt_core.testing.fake_statements import FakeStatementEngine
 from mt_core.workflow.loader import load_scheduler
+from tests.support.fake_engine import FakeEngine
+from tests.support.gateway.wired import WiredGateway, fake_parts
 
 SOURCE = "lake.default.orders"
 STATEMENT_THREADS = 64
 # The least that Spark needs for a write; without it the workers would do in Python what no real gateway does.
 WRITE_S = 0.1
-DRAIN_S = 2.0
 CHANGE_EVERY_S = 0.5
 # A line for each write of the fake engine, each of which would be the jobs of one refresh in Spark.
 WRITES = "writes.txt"
@@ -58,71 +51,45 @@ class Setup:
     new_data: bool = False
 
 
-class FakeSparkGateway:
-    """Wired and started in the order of the application."""
+class FakeSparkGateway(WiredGateway):
+    """Wired, leased and started as the application does it, with a fake of Spark."""
 
     def __init__(self, folder: Path, setup: Setup) -> None:
         self._setup, self._writes = setup, folder / WRITES
-        self._clock, self._stopping = SystemClock(), threading.Event()
-        self._registry = SqlRegistry.open(f"sqlite:///{folder}/registry.db")
+        self._stopping = threading.Event()
         self._engine = FakeEngine()
         self._engine.on_write = self._write
         self._engine.create_source(SOURCE, [{"ds": "2026-03-01", "amount": 1}])
-        self._scheduler = load_scheduler(setup.scheduler)()
-        statements = FakeStatementEngine()
-        self._wiring = Wiring(
-            Parts(
-                registry=self._registry,
-                engine=self._engine,
-                statements=statements,
-                scheduler=self._scheduler,
-                catalogs=CreatedCatalogs(self._registry),
-                sessions=SessionManager(engine=statements, clock=self._clock),
-                settings=ManagerSettings(
-                    owner=str(uuid.uuid4()), scheduler_type=setup.scheduler, initial_refresh=InitialRefresh.NONE
-                ),
-                clock=self._clock,
-                refresh_threads=setup.workers,
-                statement_threads=STATEMENT_THREADS,
-            )
+        registry, scheduler = SqlRegistry.open(f"sqlite:///{folder}/registry.db"), load_scheduler(setup.scheduler)()
+        settings = ManagerSettings(
+            owner=str(uuid.uuid4()), scheduler_type=setup.scheduler, initial_refresh=InitialRefresh.NONE
         )
-        self._tables, self._workers = self._wiring.tables, self._wiring.workers
-        endpoints = replace(self._wiring.endpoints, tokens=parse_tokens(setup.token))
-        self._server = GatewayServer(build_app(endpoints), listen("127.0.0.1", setup.port))
+        parts = fake_parts(registry, self._engine, scheduler, settings, SystemClock())
+        parts = replace(parts, refresh_threads=setup.workers, statement_threads=STATEMENT_THREADS)
+        super().__init__(parts, port=setup.port, tokens=setup.token)
 
-    @property
-    def url(self) -> str:
-        return self._server.url
-
-    def start(self) -> None:
-        self._server.start()
-        self._tables.ledger.recover()
-        self._make_storage()
-        context = self._wiring.scheduler_context(self.url, options=self._setup.options, token=self._setup.token)
-        self._scheduler.open(context)
-        reconcile(self._tables)
-        self._workers.start()
+    def run(self) -> None:
+        """Begin, and let the reconciler work on, and the source change, until the gateway is stopped."""
+        self._create_storage()
+        self.start(self._setup.options)
         threading.Thread(target=self._reconcile, name="reconciler", daemon=True).start()
         if self._setup.new_data:
             threading.Thread(target=self._change, name="source", daemon=True).start()
 
     def stop(self) -> None:
         self._stopping.set()
-        self._scheduler.close()
-        self._server.stop()
-        self._workers.stop(DRAIN_S)
-        self._registry.close()
+        super().stop()
 
-    def _make_storage(self) -> None:
-        """The storage of a real engine outlives the process; that of the fake is made again."""
-        with self._registry.transaction() as tx:
+    def _create_storage(self) -> None:
+        """Create the storage of all tables: that of a real engine outlives the process."""
+        with self.registry.transaction() as tx:
             specs = [storage_spec(table) for table in tx.tables()]
         for spec in specs:
             self._engine.create_storage(spec)
 
     def _reconcile(self) -> None:
         while not self._stopping.wait(self._setup.reconcile_every_s):
-            reconcile(self._tables)
+            reconcile(self.tables)
 
     def _change(self) -> None:
         while not self._stopping.wait(CHANGE_EVERY_S):
@@ -154,7 +121,7 @@ def main(folder: Path, setup: Setup) -> None:
     """Run on the registry in *folder* until standard input ends; tell the URL when started."""
     log_to(folder, verbose=False)
     gateway = FakeSparkGateway(folder, setup)
-    gateway.start()
+    gateway.run()
     spare_what_stays()
     sys.stdout.write(f"{gateway.url}\n")
     sys.stdout.flush()

@@ -77,12 +77,14 @@ def started_driver(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytes
 
 
 @pytest.fixture
-def spark_driver(started_driver: SparkDriver) -> SparkDriver:
-    """The driver, ready again if a test before has killed its JVM."""
-    from tests.integration.gateway_process import wait_until
+def spark_driver(started_driver: SparkDriver) -> Iterator[SparkDriver]:
+    """The driver, ready again if a test before has killed its JVM; whatever a test has left running ends with it."""
+    from tests.support.gateway.own_process import wait_until
 
     # A JVM that has just died is READY until its end has been noticed.
     wait_until(
         lambda: started_driver.wait_ready(START_TIMEOUT_S) and started_driver.answers(), "no Spark", START_TIMEOUT_S
     )
-    return started_driver
+    yield started_driver
+    if started_driver.answers():
+        started_driver.session.sparkContext.cancelAllJobs()

@@ -50,18 +50,8 @@ class Wiring:
 
     def __init__(self, parts: Parts, *, watch: Watch | None = None) -> None:
         self._parts = parts
-        self.sessions, self.signal = parts.sessions, Signal()
-        self.tables = TableServices(
-            registry=parts.registry,
-            engine=parts.engine,
-            keeper=WorkflowKeeper(parts.scheduler),
-            settings=parts.settings,
-            clock=parts.clock,
-            ledger=Ledger(parts.registry, parts.settings, _new_id),
-            intents=Intents(parts.registry, parts.settings, self.signal),
-            new_id=_new_id,
-            signal=self.signal,
-        )
+        self.tables = wire_tables(parts.registry, parts.engine, parts.scheduler, parts.settings, parts.clock)
+        self.sessions, self.signal = parts.sessions, self.tables.signal
         self.manager = TableManager(self.tables)
         self.workers = Workers(self.tables, count=parts.refresh_threads, watch=watch)
         ports = StatementPorts(
@@ -99,3 +89,26 @@ class Wiring:
 
 def _new_id() -> str:
     return str(uuid.uuid4())
+
+
+def wire_tables(
+    registry: Registry,
+    engine: RefreshEngine,
+    scheduler: WorkflowScheduler,
+    settings: ManagerSettings,
+    clock: Clock,
+    new_id: Callable[[], str] = _new_id,
+) -> TableServices:
+    """Return what commands on materialized tables work with, over one signal."""
+    signal = Signal()
+    return TableServices(
+        registry=registry,
+        engine=engine,
+        keeper=WorkflowKeeper(scheduler),
+        settings=settings,
+        clock=clock,
+        ledger=Ledger(registry, settings, new_id),
+        intents=Intents(registry, settings, signal),
+        new_id=new_id,
+        signal=signal,
+    )

@@ -1,1 +1,1 @@
-"""Shipped test support: fakes, and the contracts which every implementation of a seam passes."""
+"""What an author of a scheduler tests it with: the contract, a clock and a gateway."""

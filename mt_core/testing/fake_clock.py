@@ -64,15 +64,3 @@ class FakeClock(Clock):
         busy = self._awake - {threading.current_thread()}
         due = [thread for thread, wait in self._asleep.items() if self._is_due(*wait)]
         return not any(thread.name.startswith(prefix) for thread in (*busy, *due))
-
-
-class HastyClock(FakeClock):
-    """A clock on which every wait is over at once, because the time moves on by itself to the instant that is waited for."""
-
-    def wait_until(self, instant: datetime | None, event: threading.Event) -> bool:
-        if instant is None:
-            return super().wait_until(instant, event)
-        with self._changed:
-            if not event.is_set():
-                self._now = max(self._now, instant)
-            return event.is_set()

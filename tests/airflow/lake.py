@@ -10,7 +10,7 @@ from pathlib import Path
 from mt_core.client.http import GatewayClient
 from tests.airflow.settings import SERVICE_PASSWORD, SERVICE_USER
 from tests.airflow.stack import AirflowStack
-from tests.integration.gateway_process import GatewayUnderTest, Row, wait_until
+from tests.support.gateway.own_process import GatewayUnderTest, Row, wait_until
 
 PREFIX = "mt__lake.default."
 SOON_S = 90.0

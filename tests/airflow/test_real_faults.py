@@ -12,7 +12,7 @@ from mt_core.errors import GatewayError
 from tests.airflow.lake import SOON_S, Lake
 from tests.airflow.stack import AirflowStack
 from tests.airflow.test_real_gateway import PASS_S
-from tests.integration.gateway_process import wait_until
+from tests.support.gateway.own_process import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -7,7 +7,7 @@ import pytest
 from tests.airflow.lake import SOON_S, Lake
 from tests.airflow.settings import SERVICE_USER
 from tests.airflow.stack import AirflowStack
-from tests.integration.gateway_process import wait_until
+from tests.support.gateway.own_process import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(300)]
 

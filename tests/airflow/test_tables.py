@@ -11,8 +11,8 @@ import pytest
 from dags.tests.stub_gateway import TOKEN
 from mt_core.errors import TableNotCreated, WorkflowError
 from mt_core.model.table import RefreshStatus
-from tests.airflow.live_gateway import LiveGateway
 from tests.airflow.stack import AirflowStack
+from tests.support.gateway.with_airflow import LiveGateway
 
 SOON_S = 90
 DAG = "mt__lake.shop.daily"
@@ -23,11 +23,10 @@ CREATE = "CREATE MATERIALIZED TABLE {} FRESHNESS = {} REFRESH_MODE = FULL AS SEL
 @pytest.fixture
 def gateway(airflow: AirflowStack, gateway_port: int) -> Iterator[LiveGateway]:
     options = {"endpoint": airflow.url, "user-name": airflow.user, "password": airflow.password}
-    live = LiveGateway(gateway_port, TOKEN, options)
-    yield live
-    for table in list(live.show("SHOW MATERIALIZED TABLES")):
-        live.sql(f"DROP MATERIALIZED TABLE {table['materialized table']}")
-    live.close()
+    with closing(LiveGateway(gateway_port, TOKEN, options)) as live:
+        yield live
+        for table in list(live.show("SHOW MATERIALIZED TABLES")):
+            live.sql(f"DROP MATERIALIZED TABLE {table['materialized table']}")
 
 
 def test_a_table_lives_as_a_dag_from_create_to_drop(airflow: AirflowStack, gateway: LiveGateway) -> None:

@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 
 from mt_core.clock import Clock
-from mt_core.testing.fake_airflow import FakeAirflow
-from mt_core.testing.fake_airflow_server import FakeAirflowServer
 from mt_core.testing.fake_gateway import ReceivedTick
 from mt_core.testing.scheduler_contract import SchedulerContract
 from mt_core.workflow.scheduler import WorkflowScheduler
 from scheduler_plugins.airflow.scheduler import AirflowScheduler
+from tests.support.fake_airflow import FakeAirflow
+from tests.support.fake_airflow_server import FakeAirflowServer
 
 
 class OftenAirflowScheduler(AirflowScheduler):

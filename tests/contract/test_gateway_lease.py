@@ -22,9 +22,9 @@ from mt_core.registry.store import SqlRegistry
 from mt_core.tables.ports import Registry
 from mt_core.tables.upkeep.gateways import LEASE, ended_owners
 from mt_core.testing.fake_clock import FakeClock
-from mt_core.testing.memory_registry import MemoryRegistry
-from mt_core.testing.registry_facts import a_run
-from mt_core.testing.registry_steps import insert_runs
+from tests.support.memory_registry import MemoryRegistry
+from tests.support.registry_facts import a_run
+from tests.support.registry_steps import insert_runs
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 FIRST, SECOND = "http://127.0.0.1:8083", "http://127.0.0.1:8084"

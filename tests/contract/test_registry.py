@@ -8,8 +8,8 @@ import pytest
 from mt_core.clock import SystemClock
 from mt_core.registry.database import connect
 from mt_core.registry.store import SqlRegistry
-from mt_core.testing.memory_registry import MemoryRegistry
-from mt_core.testing.registry_contract import RegistryContract
+from tests.support.memory_registry import MemoryRegistry
+from tests.support.registry_contract import RegistryContract
 
 
 class TestMemoryRegistry(RegistryContract):

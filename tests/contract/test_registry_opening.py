@@ -24,9 +24,9 @@ from mt_core.registry.database import MIGRATIONS, connect
 from mt_core.registry.schema import METADATA, NEWEST
 from mt_core.registry.store import SqlRegistry
 from mt_core.testing.fake_clock import FakeClock
-from mt_core.testing.registry_facts import NOON, a_definition, a_run, a_table
-from mt_core.testing.registry_steps import all_runs, all_tables, at_once, insert_runs, insert_tables
 from mt_core.workflow.definitions import shard_of
+from tests.support.registry_facts import NOON, a_definition, a_run, a_table
+from tests.support.registry_steps import all_runs, all_tables, at_once, insert_runs, insert_tables
 
 THREE_GATEWAYS = 3
 
@@ -180,7 +180,7 @@ def test_a_process_that_is_killed_loses_nothing_it_committed(tmp_path: Path) -> 
     program = f"""
 import os, signal
 from mt_core.registry.store import SqlRegistry
-from mt_core.testing.registry_facts import a_run
+from tests.support.registry_facts import a_run
 registry = SqlRegistry.open({url!r})
 for number in range(20):
     with registry.transaction() as transaction:

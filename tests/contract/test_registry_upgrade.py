@@ -11,7 +11,7 @@ import pytest
 from mt_core.model.table import MaterializedTable
 from mt_core.registry.migrations.versions.v0005_stars import has_star
 from mt_core.registry.store import SqlRegistry
-from mt_core.testing.registry_steps import all_tables
+from tests.support.registry_steps import all_tables
 
 # Made by the release whose newest migration is 0003, with real Spark.
 REGISTRY_0003 = Path(__file__).parent.parent / "assets" / "registry_0003.sql"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,26 +10,25 @@ from pathlib import Path
 
 import pytest
 
+from mt_core.app.wiring import wire_tables
 from mt_core.identifiers import quote
-from mt_core.keepers.workflow import WorkflowKeeper
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.sql.parser import parse
-from mt_core.tables.changes import Signal
-from mt_core.tables.intents import Intents
 from mt_core.tables.manager import TableManager
 from mt_core.tables.ports import Query, Registry, SourceVector
 from mt_core.tables.refresh.attempt import Attempt, Steps
-from mt_core.tables.runs.ledger import Ledger, in_transaction
-from mt_core.tables.services import TableServices, query_of
+from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.services import query_of
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
 from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshRequest
 from mt_core.testing.fake_clock import FakeClock
-from mt_core.testing.fake_scheduler import FakeScheduler
-from mt_core.testing.memory_registry import MemoryRegistry
+from tests.support.fake_scheduler import FakeScheduler
+from tests.support.memory_registry import MemoryRegistry
+from tests.support.registry_steps import begin_process
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 Row = tuple[object, ...]
@@ -68,19 +66,9 @@ class RefreshWorld:
             alter_wait_s=0.0,
             drop_wait_s=0.0,
         )
-        self.signal = Signal()
-        self.ledger = Ledger(self.registry, settings, _new_id)
-        self.services = TableServices(
-            registry=self.registry,
-            engine=self.engine,
-            keeper=WorkflowKeeper(self.scheduler),
-            settings=settings,
-            clock=self.clock,
-            ledger=self.ledger,
-            intents=Intents(self.registry, settings, self.signal),
-            new_id=_new_id,
-            signal=self.signal,
-        )
+        begin_process(self.registry, settings.owner)
+        self.services = wire_tables(self.registry, self.engine, self.scheduler, settings, self.clock)
+        self.ledger, self.signal = self.services.ledger, self.services.signal
         self.manager = TableManager(self.services)
 
     # ----------------------------------------------------------------------------------------------------- statements
@@ -226,7 +214,3 @@ def in_order(rows: Iterable[Row]) -> list[Row]:
 
 def _midnight_after(instant: datetime) -> datetime:
     return instant.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-
-
-def _new_id() -> str:
-    return str(uuid.uuid4())

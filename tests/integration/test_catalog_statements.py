@@ -25,8 +25,8 @@ from mt_core.sql.statements import DescribeTable
 from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.ports import Query
 from mt_core.testing.fake_clock import FakeClock
-from mt_core.testing.fake_commands import FakeRuns
-from mt_core.testing.memory_registry import MemoryRegistry
+from tests.support.fake_commands import FakeRuns
+from tests.support.memory_registry import MemoryRegistry
 
 pytestmark = pytest.mark.spark
 

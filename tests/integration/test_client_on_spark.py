@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy.dialects import registry
 
 from mt_core.client import dbapi
-from tests.integration.started_gateway import started_gateway
+from tests.support.gateway.own_process import started_gateway
 
 pytestmark = pytest.mark.spark
 

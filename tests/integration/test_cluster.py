@@ -9,8 +9,8 @@ import pytest
 
 from mt_core.client.http import GatewayClient, Refresh
 from mt_core.errors import GatewayError
-from tests.integration.gateway_process import GatewayUnderTest, rows_of, wait_until
 from tests.integration.standalone_cluster import StandaloneCluster
+from tests.support.gateway.own_process import GatewayUnderTest, rows_of, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 LOST_AFTER_S = 5
@@ -22,13 +22,12 @@ SLOW = "SELECT count(*) AS n, max(source.v) AS v FROM range(0, 300000000, 1, 8) 
 @pytest.fixture(scope="module")
 def gateway(cluster: StandaloneCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
     settings = (*cluster.settings, f"sql-gateway.engine.lost-after={LOST_AFTER_S} s")
-    gateway = GatewayUnderTest(tmp_path_factory.mktemp("on-cluster") / "home", settings)
-    gateway.start()
-    gateway.sql("CREATE TABLE source (v INT)")
-    gateway.sql("INSERT INTO source VALUES (1)")
-    gateway.sql(f"CREATE MATERIALIZED TABLE kept FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS {SLOW}")
-    yield gateway
-    gateway.stop()
+    with GatewayUnderTest(tmp_path_factory.mktemp("on-cluster") / "home", settings) as gateway:
+        gateway.start()
+        gateway.sql("CREATE TABLE source (v INT)")
+        gateway.sql("INSERT INTO source VALUES (1)")
+        gateway.sql(f"CREATE MATERIALIZED TABLE kept FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS {SLOW}")
+        yield gateway
 
 
 def change(gateway: GatewayUnderTest, value: int) -> str:

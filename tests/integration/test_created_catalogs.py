@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mt_core.errors import GatewayError
-from tests.integration.gateway_process import START_S, GatewayUnderTest, alive, wait_until
+from tests.support.gateway.own_process import START_S, GatewayUnderTest, alive, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 SECRET = "hidden-4711"
@@ -19,10 +19,9 @@ SECRET = "hidden-4711"
 
 @pytest.fixture
 def gateway(tmp_path: Path) -> Iterator[GatewayUnderTest]:
-    gateway = GatewayUnderTest(tmp_path / "home")
-    gateway.start()
-    yield gateway
-    gateway.stop()
+    with GatewayUnderTest(tmp_path / "home") as gateway:
+        gateway.start()
+        yield gateway
 
 
 def options(folder: Path) -> str:

@@ -241,7 +241,7 @@ REFUSED: dict[str, tuple[str, type[Exception], list[str]]] = {
     "a formatter of a column that is no partition": (
         creating("SELECT * FROM orders", clauses=BY_ID.replace("(id)", "(ds)")),
         DefinitionInvalid,
-        ["id is not a partition column", "its partition columns are ds"],
+        ["partition.fields.id.date-formatter"],
     ),
     "continuous": (
         "CREATE MATERIALIZED TABLE mt FRESHNESS = INTERVAL '10' SECOND AS SELECT * FROM orders",

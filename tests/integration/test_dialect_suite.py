@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mt_core.client import dbapi
-from tests.integration.started_gateway import started_gateway
+from tests.support.gateway.own_process import started_gateway
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.gateway_process import FAST, launch, ready_url
+from tests.support.gateway.own_process import FAST, launch, ready_url
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("mt_core", "scheduler_plugins", "pyproject.toml", "README.md", "LICENSE")

@@ -10,7 +10,7 @@ import pytest
 
 from mt_core.client.http import GatewayClient, Refresh
 from mt_core.errors import GatewayError
-from tests.integration.gateway_process import START_S, GatewayUnderTest, Row, alive, rows_of, wait_until
+from tests.support.gateway.own_process import START_S, GatewayUnderTest, Row, alive, rows_of, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 LONG = "SELECT count(*) AS n FROM range(0, 400000) a JOIN range(0, 400000) b ON a.id % 7 <= b.id % 11"
@@ -19,16 +19,15 @@ LOST = "Spark went away and is being started again; repeat the statement in a fe
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
-    gateway = GatewayUnderTest(tmp_path_factory.mktemp("jvm") / "home")
-    gateway.start()
-    gateway.sql("CREATE TABLE source (n INT)")
-    gateway.sql("INSERT INTO source VALUES (0)")
-    gateway.sql(
-        "CREATE MATERIALIZED TABLE kept FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL "
-        "AS SELECT count(*) AS n FROM source"
-    )
-    yield gateway
-    gateway.stop()
+    with GatewayUnderTest(tmp_path_factory.mktemp("jvm") / "home") as gateway:
+        gateway.start()
+        gateway.sql("CREATE TABLE source (n INT)")
+        gateway.sql("INSERT INTO source VALUES (0)")
+        gateway.sql(
+            "CREATE MATERIALIZED TABLE kept FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL "
+            "AS SELECT count(*) AS n FROM source"
+        )
+        yield gateway
 
 
 def _spark_answers(gateway: GatewayUnderTest) -> bool:

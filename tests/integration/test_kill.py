@@ -19,7 +19,7 @@ from mt_core.model.run import OPEN
 from mt_core.model.table import RefreshStatus
 from mt_core.registry.store import SqlRegistry
 from tests.depth import DEPTH
-from tests.integration.gateway_process import WAIT_S, GatewayUnderTest, launch, rows_of, wait_until
+from tests.support.gateway.own_process import WAIT_S, GatewayUnderTest, launch, rows_of, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 ROUNDS = 3 * DEPTH
@@ -35,10 +35,9 @@ STEPS = [
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
-    gateway = GatewayUnderTest(tmp_path_factory.mktemp("kill") / "home")
-    _declare(gateway)
-    yield gateway
-    gateway.stop()
+    with GatewayUnderTest(tmp_path_factory.mktemp("kill") / "home") as gateway:
+        _declare(gateway)
+        yield gateway
 
 
 def _declare(gateway: GatewayUnderTest) -> None:

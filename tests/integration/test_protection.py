@@ -14,9 +14,9 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.upkeep.registered import RegisteredTables
 from mt_core.testing.fake_clock import FakeClock
-from mt_core.testing.memory_registry import MemoryRegistry
-from mt_core.testing.registry_facts import a_table
 from tests.conftest import START_TIMEOUT_S
+from tests.support.memory_registry import MemoryRegistry
+from tests.support.registry_facts import a_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(START_TIMEOUT_S)]
 

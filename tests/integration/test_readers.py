@@ -15,7 +15,7 @@ import pytest
 
 from mt_core.client.http import GatewayClient
 from mt_core.errors import GatewayError
-from tests.integration.gateway_process import ROOT, WAIT_S, GatewayUnderTest, rows_of, wait_until
+from tests.support.gateway.own_process import ROOT, WAIT_S, GatewayUnderTest, rows_of, wait_until
 
 pytestmark = pytest.mark.spark
 REGIONS, DAYS, ROWS_OF_A_DAY = ("north", "south"), 10, 50
@@ -31,18 +31,19 @@ Views = dict[str, list[Seen]]
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
-    gateway = GatewayUnderTest(tmp_path_factory.mktemp("readers") / "home")
-    gateway.start()
-    with gateway.client() as client:
-        rows_of(client, "CREATE TABLE source (generation INT, region STRING, day STRING, k INT)")
-        _next_generation(client, 1)
-        declared = "FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT generation, region, day, k FROM source"
-        rows_of(client, f"CREATE MATERIALIZED TABLE whole {declared}")
-        rows_of(client, f"CREATE MATERIALIZED TABLE parts PARTITIONED BY (region, day) {declared}")
-        rows_of(client, "CREATE TABLE numbers (k INT)")
-        rows_of(client, "INSERT INTO numbers SELECT id FROM range(100)")
-    yield gateway
-    gateway.stop()
+    with GatewayUnderTest(tmp_path_factory.mktemp("readers") / "home") as gateway:
+        gateway.start()
+        with gateway.client() as client:
+            rows_of(client, "CREATE TABLE source (generation INT, region STRING, day STRING, k INT)")
+            _next_generation(client, 1)
+            declared = (
+                "FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT generation, region, day, k FROM source"
+            )
+            rows_of(client, f"CREATE MATERIALIZED TABLE whole {declared}")
+            rows_of(client, f"CREATE MATERIALIZED TABLE parts PARTITIONED BY (region, day) {declared}")
+            rows_of(client, "CREATE TABLE numbers (k INT)")
+            rows_of(client, "INSERT INTO numbers SELECT id FROM range(100)")
+        yield gateway
 
 
 def _next_generation(client: GatewayClient, generation: int) -> None:

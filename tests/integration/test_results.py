@@ -18,7 +18,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.results.row_stream import StreamedRows
 from mt_core.spark.results.spool import Spools
 from mt_core.spark.statements.spark_statements import SparkStatements
-from tests.integration.gateway_process import wait_until
+from tests.support.gateway.own_process import wait_until
 
 pytestmark = pytest.mark.spark
 

@@ -17,7 +17,7 @@ import httpx
 import psutil
 import pytest
 
-from tests.integration.gateway_process import (
+from tests.support.gateway.own_process import (
     FAST,
     ROOT,
     GatewayUnderTest,
@@ -55,10 +55,9 @@ def _refused(*arguments: str, environ: Mapping[str, str] | None = None) -> str:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
-    gateway = GatewayUnderTest(tmp_path_factory.mktemp("startup") / "home")
-    gateway.start()
-    yield gateway
-    gateway.stop()
+    with GatewayUnderTest(tmp_path_factory.mktemp("startup") / "home") as gateway:
+        gateway.start()
+        yield gateway
 
 
 # -------------------------------------------------------------------------------------------------------- start and stop

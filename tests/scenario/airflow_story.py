@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from mt_core.tables.workflows.handover import take_over_tables
-from mt_core.testing.fake_airflow import FakeAirflow
-from mt_core.testing.fake_airflow_server import FakeAirflowServer
-from mt_core.testing.fake_clock import FakeClock, HastyClock
-from mt_core.testing.manager_world import START, ManagerWorld
-from mt_core.testing.memory_registry import MemoryRegistry
+from mt_core.testing.fake_clock import FakeClock
 from mt_core.workflow.scheduler import SchedulerContext, WorkflowScheduler
 from scheduler_plugins.airflow.scheduler import AirflowScheduler
 from scheduler_plugins.memory.scheduler import MemoryScheduler
+from tests.support.fake_airflow import FakeAirflow
+from tests.support.fake_airflow_server import FakeAirflowServer
+from tests.support.hasty_clock import HastyClock
+from tests.support.manager_world import START, ManagerWorld
+from tests.support.memory_registry import MemoryRegistry
 
 
 class AirflowStory(ManagerWorld):

@@ -16,8 +16,8 @@ from mt_core.gateway.application import build_app
 from mt_core.gateway.http.routing import VersionRoutes
 from mt_core.gateway.http.security import roles_of
 from mt_core.sql.statements import SuspendTable
-from mt_core.testing.manager_world import DAILY, ManagerWorld
-from tests.scenario.running_gateway import Gateway
+from tests.support.gateway.statements import Gateway
+from tests.support.manager_world import DAILY, ManagerWorld
 
 TOKENS = parse_tokens("boss:admin:a,anna:sql:s,airflow:refresh:f,ops:read:r")
 REFRESH = "/materialized-tables/lake.default.daily/refresh"

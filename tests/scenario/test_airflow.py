@@ -11,8 +11,8 @@ from mt_core.errors import TableNotCreated, WorkflowError
 from mt_core.model.table import RefreshStatus
 from mt_core.tables.intents import LONGEST_CALL
 from mt_core.tables.upkeep.reconcile import reconcile
-from mt_core.testing.manager_world import DAILY
 from tests.scenario.airflow_story import AirflowStory
+from tests.support.manager_world import DAILY
 
 DAG = "mt__lake.default.daily"
 SUSPEND = "ALTER MATERIALIZED TABLE daily SUSPEND"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mt_core.gateway.http.bodies import MAX_BODY_BYTES
-from tests.scenario.running_gateway import Gateway, root_cause
+from tests.support.gateway.statements import Gateway, root_cause
 
 PREFIXES = ["/v1", "/v2", "/v3", "/v4", ""]
 

@@ -7,7 +7,7 @@ import pytest
 from mt_core.model.run import RunStatus
 from mt_core.sql.statements import RefreshTable
 from mt_core.tables.table_commands import CommandOutcome
-from tests.scenario.running_gateway import Gateway
+from tests.support.gateway.statements import Gateway
 
 REFRESH = "ALTER MATERIALIZED TABLE daily REFRESH"
 # The statement threads of the gateway of these tests.

@@ -7,7 +7,7 @@ from mt_core.rowset import INT, Column
 from mt_core.sessions.ports import StatementResult
 from mt_core.sql.statements import DescribeTable
 from mt_core.tables.table_commands import CommandOutcome
-from tests.scenario.running_gateway import NOW, Gateway, root_cause
+from tests.support.gateway.statements import NOW, Gateway, root_cause
 
 NO_ROWS = StatementResult(is_query=False, rows=None)
 

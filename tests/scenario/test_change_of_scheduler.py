@@ -11,8 +11,8 @@ from mt_core.model.table import RefreshStatus
 from mt_core.tables.runs.ledger import in_transaction
 from mt_core.tables.upkeep.reconcile import reconcile
 from mt_core.testing.fake_clock import FakeClock
-from mt_core.testing.manager_world import DAILY, START
 from tests.scenario.airflow_story import AirflowStory
+from tests.support.manager_world import DAILY, START
 
 DAG = "mt__lake.default.daily"
 OFTEN = DAILY.replace("'1' DAY", "'10' SECOND")

@@ -8,7 +8,7 @@ import pytest
 
 from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import StatementResult
-from tests.scenario.running_gateway import Gateway, root_cause
+from tests.support.gateway.statements import Gateway, root_cause
 
 
 def configure(gateway: Gateway, session: str, statement: str) -> tuple[int, object]:

@@ -3,9 +3,20 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from tests.scenario.gateway_process import HastyScheduler
-from tests.scenario.whole_gateway import DAILY, EVERY_10_S, NOTHING, WholeGateway, root_cause
-from tests.scenario.whole_gateway import whole_gateway as whole_gateway
+from mt_core.workflow.operations import ModifyRefreshWorkflow
+from scheduler_plugins.memory.scheduler import MemoryScheduler
+from tests.support.gateway.whole import DAILY, EVERY_10_S, NOTHING, WholeGateway, root_cause
+from tests.support.gateway.whole import whole_gateway as whole_gateway
+
+HASTE_S = 0.2
+
+
+class HastyScheduler(MemoryScheduler):
+    """Has the tick of a RESUME answered before RESUME itself goes on, if the gateway lets it."""
+
+    def modify_refresh_workflow(self, workflow: ModifyRefreshWorkflow) -> None:
+        super().modify_refresh_workflow(workflow)
+        self.wait_idle(HASTE_S)
 
 
 def test_a_created_table_is_there_with_its_first_rows_when_create_ends(whole: WholeGateway) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.scenario.whole_gateway import DAILY, EVERY_10_S, ORDERS, WholeGateway
-from tests.scenario.whole_gateway import whole_gateway as whole_gateway
+from tests.support.gateway.whole import DAILY, EVERY_10_S, ORDERS, WholeGateway
+from tests.support.gateway.whole import whole_gateway as whole_gateway
 
 CATALOG = "CREATE CATALOG archive WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop', 'token' = 'hidden-1')"
 

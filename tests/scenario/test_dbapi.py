@@ -13,7 +13,7 @@ from mt_core.client import dbapi
 from mt_core.errors import EngineUnavailable, QueryFailed
 from mt_core.rowset import INT, STRING, Column, LogicalType, RowSet
 from mt_core.sessions.ports import StatementResult
-from tests.scenario.running_gateway import Gateway
+from tests.support.gateway.statements import Gateway
 
 LOCAL = LogicalType(root="TIMESTAMP_WITH_LOCAL_TIME_ZONE", extras={"precision": 6})
 PRICE = LogicalType(root="DECIMAL", nullable=False, extras={"precision": 38, "scale": 3})

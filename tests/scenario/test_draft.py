@@ -10,7 +10,7 @@ import pytest
 from mt_core.model.run import RunStatus
 from mt_core.rowset import BOOLEAN, Column, LogicalType, RowSet
 from mt_core.sessions.ports import StatementResult
-from tests.scenario.running_gateway import Gateway, root_cause
+from tests.support.gateway.statements import Gateway, root_cause
 
 DRAFT = {"session_name": "d", "planner": "Blink", "execution_type": "batch"}
 DECIMAL = LogicalType(root="DECIMAL", nullable=False, extras={"precision": 10, "scale": 2})

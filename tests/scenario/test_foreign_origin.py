@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenario.running_gateway import Gateway
+from tests.support.gateway.statements import Gateway
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "http://localhost:1", "null"])

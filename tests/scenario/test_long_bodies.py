@@ -16,7 +16,7 @@ from mt_core.gateway.http.connections import Connection
 from mt_core.gateway.http.requests import MAX_STATEMENT_LENGTH, MAX_TEXTS_LENGTH
 from mt_core.gateway.http.server import GatewayServer, listen
 from tests.scenario.conftest import Switch
-from tests.scenario.running_gateway import Gateway, root_cause
+from tests.support.gateway.statements import Gateway, root_cause
 
 MIB = 2**20
 TOGETHER = 4

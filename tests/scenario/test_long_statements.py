@@ -13,7 +13,7 @@ import pytest
 from mt_core.sessions.operations.operation import OperationStatus
 from mt_core.sessions.ports import StatementResult
 from mt_core.tokens import Token, tokenize
-from tests.scenario.running_gateway import Gateway
+from tests.support.gateway.statements import Gateway
 
 ROWS = ", ".join(f"({number}, 'name {number};', {number}.5)" for number in range(2_000))
 # The first words are looked at before it is known whose statement it is, and once more by its reader.

@@ -16,8 +16,8 @@ from mt_core.client.http import GatewayClient
 from mt_core.errors import QueryFailed, SessionLost
 from mt_core.rowset import INT, Column, RowSet
 from mt_core.sessions.ports import StatementResult
-from tests.scenario.running_gateway import Gateway
 from tests.scenario.test_sql_command import freshtable
+from tests.support.gateway.statements import Gateway
 
 VIEW = "CREATE TEMPORARY VIEW v AS SELECT 1"
 

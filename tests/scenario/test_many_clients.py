@@ -18,8 +18,8 @@ import pytest
 from mt_core.gateway.http.blocking import MOST_HELD
 from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import StatementResult
-from mt_core.testing.fake_rows import FakeRows
-from tests.scenario.running_gateway import Gateway, root_cause
+from tests.support.fake_rows import FakeRows
+from tests.support.gateway.statements import Gateway, root_cause
 
 LEFT = 1000
 # Those whose memory is counted: to trace it makes every request several times slower.

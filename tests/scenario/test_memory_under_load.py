@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from mt_core.gateway.http.bodies import ALL_BODIES_BYTES, MAX_BODY_BYTES
-from tests.scenario import lone_gateway
+from tests.support.gateway import statements
 
 MIB = 2**20
 CLIENTS = 50
@@ -21,7 +21,7 @@ CLIENTS = 50
 
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", lone_gateway.__name__]
+    command = [sys.executable, "-m", statements.__name__]
     folder = Path(__file__).parents[2]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
         yield process

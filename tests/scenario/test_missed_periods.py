@@ -3,8 +3,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from mt_core.model.partition import PartitionSpec
-from tests.scenario.whole_gateway import DAILY, WholeGateway
-from tests.scenario.whole_gateway import whole_gateway as whole_gateway
+from tests.support.gateway.whole import DAILY, WholeGateway
+from tests.support.gateway.whole import whole_gateway as whole_gateway
 
 ORDERS = "lake.default.orders"
 

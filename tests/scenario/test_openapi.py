@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from mt_core.errors import MtError
-from tests.scenario.running_gateway import Gateway
+from tests.support.gateway.statements import Gateway
 
 DOCUMENTS = Path(__file__).parents[2] / "docs" / "openapi"
 VERSIONS = ["v1", "v2", "v3", "v4"]

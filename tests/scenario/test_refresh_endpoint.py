@@ -21,7 +21,7 @@ from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.run import RunStatus
 from mt_core.tables.ports import Progress
 from mt_core.tables.table_commands import RefreshRequest
-from tests.scenario.running_gateway import Gateway, normalised, root_cause
+from tests.support.gateway.statements import Gateway, normalised, root_cause
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v3_refresh.json"
 TABLE = "materialized-tables/lake.sales.daily/refresh"

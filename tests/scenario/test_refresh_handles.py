@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from mt_core.client.http import GatewayClient, Refresh
-from tests.scenario.whole_gateway import DAILY, WholeGateway, root_cause
-from tests.scenario.whole_gateway import whole_gateway as whole_gateway
+from tests.support.gateway.whole import DAILY, WholeGateway, root_cause
+from tests.support.gateway.whole import whole_gateway as whole_gateway
 
 ORDERS = "lake.default.orders"
 DAILY_NAME = "lake.default.daily"

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.scenario.whole_gateway import DAILY, EVERY_10_S, NOTHING, WholeGateway
-from tests.scenario.whole_gateway import whole_gateway as whole_gateway
+from tests.support.gateway.whole import DAILY, EVERY_10_S, NOTHING, WholeGateway
+from tests.support.gateway.whole import whole_gateway as whole_gateway
 
 ORDERS = "lake.default.orders"
 NEW_ROWS = [{"ds": "2026-03-01", "amount": 7}]

@@ -14,8 +14,8 @@ from mt_core.client.http import GatewayClient
 from mt_core.errors import EngineUnavailable, QueryFailed
 from mt_core.rowset import INT, Column, PageForm
 from mt_core.sessions.ports import StatementResult
-from mt_core.testing.fake_rows import FakeRows
-from tests.scenario.running_gateway import Gateway, root_cause
+from tests.support.fake_rows import FakeRows
+from tests.support.gateway.statements import Gateway, root_cause
 
 ARROW = {"Accept": "application/vnd.apache.arrow.stream"}
 QUERY = "SELECT slow"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from tests.scenario.whole_gateway import EVERY_10_S, WholeGateway
-from tests.scenario.whole_gateway import whole_gateway as whole_gateway
+from tests.support.gateway.whole import EVERY_10_S, WholeGateway
+from tests.support.gateway.whole import whole_gateway as whole_gateway
 
 ORDERS = "lake.default.orders"
 UNCHANGED = ("SKIPPED", "skip", "sources unchanged")

@@ -9,7 +9,7 @@ import pytest
 from mt_core.errors import PortInUse
 from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import listen, serve
-from tests.scenario.running_gateway import Gateway, root_cause
+from tests.support.gateway.statements import Gateway, root_cause
 
 
 def test_a_session_shows_its_properties_over_the_defaults_with_secrets_masked(gateway: Gateway) -> None:

@@ -15,10 +15,10 @@ from mt_core.gateway.application import build_app
 from mt_core.model.freshness import Freshness
 from mt_core.sql.parser import parse
 from mt_core.tables.workflows.published import PublishedWorkflows
-from mt_core.testing.manager_world import ManagerWorld
 from mt_core.workflow.definitions import WorkflowDefinition, shard_of
 from mt_core.workflow.operations import Schedule
-from tests.scenario.running_gateway import Gateway, root_cause
+from tests.support.gateway.statements import Gateway, root_cause
+from tests.support.manager_world import ManagerWorld
 
 CREATE = """CREATE MATERIALIZED TABLE daily COMMENT 'from jdbc:x://u:hunter2@h' WITH ('write.data.path' = 's3://u:p4ss@h/x')
 FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM orders"""

@@ -13,7 +13,7 @@ from mt_core.client.terminal.prompt import CONTINUATION, PROMPT, Prompt
 from mt_core.client.terminal.table import Format
 from mt_core.sql.statements import SuspendTable
 from mt_core.tables.table_commands import CommandOutcome
-from tests.scenario.running_gateway import Gateway
+from tests.support.gateway.statements import Gateway
 
 
 def freshtable(gateway: Gateway, *arguments: str, text: str = "") -> Result:

@@ -6,7 +6,7 @@ import pytest
 
 from mt_core.errors import QueryFailed
 from mt_core.sessions.ports import StatementResult
-from tests.scenario.running_gateway import Gateway, root_cause
+from tests.support.gateway.statements import Gateway, root_cause
 
 A, B = "INSERT INTO a SELECT 1", "CREATE TABLE b AS SELECT 1"
 DONE = StatementResult(is_query=False, rows=None)

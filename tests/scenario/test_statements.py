@@ -19,7 +19,7 @@ from mt_core.sql.statements import (
 )
 from mt_core.tables.ports import Progress
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
-from tests.scenario.running_gateway import CLUSTER, Gateway, normalised, root_cause
+from tests.support.gateway.statements import CLUSTER, Gateway, normalised, root_cause
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v3_statements.json"
 REFRESH = "ALTER MATERIALIZED TABLE daily REFRESH"

@@ -9,7 +9,7 @@ import pytest
 from mt_core.model.run import RunStatus
 from mt_core.sql.statements import RefreshTable
 from mt_core.tables.table_commands import CommandOutcome
-from tests.scenario.running_gateway import Gateway, root_cause
+from tests.support.gateway.statements import Gateway, root_cause
 
 
 def begin(gateway: Gateway, session: str, statement: str, timeout_ms: int) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.scenario.running_gateway import Gateway, normalised, root_cause
+from tests.support.gateway.statements import Gateway, normalised, root_cause
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 S, O = "4020cec2-d895-4858-8b76-b855c88f8077", "6fe5d9ab-9a7f-4df5-8a0e-1a2b7d0c5a11"  # noqa: E741

@@ -18,9 +18,9 @@ from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
 from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.testing.fake_clock import FakeClock
-from mt_core.testing.fake_commands import FakeRuns
-from mt_core.testing.fake_statements import FakeStatementEngine
-from mt_core.testing.memory_registry import MemoryRegistry
+from tests.support.fake_commands import FakeRuns
+from tests.support.fake_statements import FakeStatementEngine
+from tests.support.memory_registry import MemoryRegistry
 
 NOW = datetime(2026, 7, 2, 10, 4, 5, 120000, tzinfo=UTC)
 CREATE = "CREATE CATALOG c WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop', 'token' = 't')"

@@ -19,7 +19,7 @@ from mt_core.sessions.operations.operation import (
 )
 from mt_core.sessions.operations.result_pages import Cursor, Page
 from mt_core.sql.parser import ReadStatement
-from mt_core.testing.fake_rows import FakeRows
+from tests.support.fake_rows import FakeRows
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 PATHS: dict[OperationStatus, tuple[OperationStatus, ...]] = {

@@ -5,7 +5,7 @@ import pytest
 from mt_core.errors import EngineUnavailable
 from mt_core.sessions.statements.tasks import is_quick
 from mt_core.sql.parser import ReadStatement
-from mt_core.testing.fake_statements import FakeStatementEngine
+from tests.support.fake_statements import FakeStatementEngine
 
 
 @pytest.mark.parametrize(

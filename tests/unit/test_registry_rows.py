@@ -26,9 +26,9 @@ from mt_core.model.table import (
 )
 from mt_core.registry import rows
 from mt_core.tables.ports import Tombstone
-from mt_core.testing.registry_facts import HOUR, NOON, a_run, a_table
 from mt_core.workflow.definitions import WorkflowDefinition
 from mt_core.workflow.operations import Schedule
+from tests.support.registry_facts import HOUR, NOON, a_run, a_table
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "registry_v1.json"
 

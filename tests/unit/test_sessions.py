@@ -10,7 +10,7 @@ from mt_core.sessions.session import Session, Turn
 from mt_core.sessions.sessions import SessionManager
 from mt_core.sql.parser import ReadStatement
 from mt_core.testing.fake_clock import FakeClock
-from mt_core.testing.fake_statements import FakeStatementEngine
+from tests.support.fake_statements import FakeStatementEngine
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

@@ -9,8 +9,6 @@ import pytest
 
 from mt_core.errors import WorkflowError
 from mt_core.model.freshness import Freshness
-from mt_core.testing.fake_airflow import FakeDag
-from mt_core.testing.fake_airflow_server import FakeAirflowServer
 from mt_core.testing.fake_clock import FakeClock
 from mt_core.testing.memory_definitions import MemoryDefinitionStore
 from mt_core.workflow.handlers import RefreshHandler
@@ -24,6 +22,8 @@ from mt_core.workflow.operations import (
 )
 from mt_core.workflow.scheduler import SchedulerContext, WorkflowDescription
 from scheduler_plugins.airflow.scheduler import AirflowScheduler
+from tests.support.fake_airflow import FakeDag
+from tests.support.fake_airflow_server import FakeAirflowServer
 
 TABLE = "0aa5c1a4-7a3b-4c50-9d0e-6f1f3c1f0001"
 DAG = "mt__lake.sales.daily"

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mt_core.testing.fake_airflow import FakeAirflow
-from mt_core.testing.fake_airflow_server import FakeAirflowServer
-from mt_core.testing.fake_clock import HastyClock
 from mt_core.testing.memory_definitions import MemoryDefinitionStore
+from tests.support.fake_airflow import FakeAirflow
+from tests.support.fake_airflow_server import FakeAirflowServer
+from tests.support.hasty_clock import HastyClock
 from tests.unit.airflow.airflow_world import AirflowWorld
 
 

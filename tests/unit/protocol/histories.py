@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.run import RefreshRun
-from mt_core.testing.observed_engine import Cell
-from mt_core.testing.protocol_world import ProtocolWorld, Worker
+from tests.support.observed_engine import Cell
+from tests.support.protocol_world import ProtocolWorld, Worker
 
 FIRST, SECOND = "2026-03-01", "2026-03-02"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mt_core.model.run import RunKind, RunStatus
-from mt_core.testing.protocol_world import ProtocolWorld
+from tests.support.protocol_world import ProtocolWorld
 from tests.unit.protocol.histories import FIRST, SECOND, claimed, holder, partition, requeued_after_publish, ticked
 
 # ----------------------------------------------------------------------------------------------------------------- skip rule

@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.table import RefreshStatus
 from mt_core.tables.settings import InitialRefresh
-from mt_core.testing.protocol_world import SOURCES, ProtocolWorld, Worker
 from tests.depth import DEPTH
+from tests.support.protocol_world import SOURCES, ProtocolWorld, Worker
 
 DAYS = ("2026-03-01", "2026-03-02")
 # How often each kind of event may happen in one history: what is left over are workers that work.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mt_core.testing.manager_world import ManagerWorld
+from tests.support.manager_world import ManagerWorld
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.tables.table_commands import RefreshRequest
-from mt_core.testing.manager_world import DAILY, ManagerWorld
+from tests.support.manager_world import DAILY, ManagerWorld
 
 ORDERS = "lake.default.orders"
 

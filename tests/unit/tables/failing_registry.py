@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from mt_core.clock import Clock
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.testing.fake_clock import FakeClock
-from mt_core.testing.manager_world import START, ManagerWorld
-from mt_core.testing.memory_registry import MemoryRegistry, MemoryTransaction
+from tests.support.manager_world import START, ManagerWorld
+from tests.support.memory_registry import MemoryRegistry, MemoryTransaction
 
 
 class FailingRegistry(MemoryRegistry):

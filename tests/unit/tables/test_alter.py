@@ -13,7 +13,7 @@ from mt_core.model.partition import WHOLE
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import Column, RefreshStatus
 from mt_core.tables.runs.ledger import in_transaction
-from mt_core.testing.manager_world import DAILY, ManagerWorld
+from tests.support.manager_world import DAILY, ManagerWorld
 
 DS, AMOUNT, NOTE = (
     Column(name="ds", type="string"),

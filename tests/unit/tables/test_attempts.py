@@ -8,7 +8,7 @@ import pytest
 
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.tables.table_commands import RefreshRequest
-from mt_core.testing.manager_world import ManagerWorld
+from tests.support.manager_world import ManagerWorld
 from tests.unit.tables.daily_table import daily_world, statuses
 
 KEY = "table/dag/run/task/-1/0/2026-03-03T00:00:00"

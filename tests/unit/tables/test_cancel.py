@@ -6,7 +6,7 @@ import pytest
 
 from mt_core.errors import OperationNotFound
 from mt_core.model.run import RefreshRun, RunStatus
-from mt_core.testing.manager_world import ManagerWorld
+from tests.support.manager_world import ManagerWorld
 from tests.unit.tables.daily_table import ORDERS, daily_world, manual, statuses
 
 

@@ -11,9 +11,9 @@ from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.testing.fake_clock import FakeClock
-from mt_core.testing.memory_registry import MemoryRegistry
-from mt_core.testing.registry_facts import a_table
-from mt_core.testing.registry_steps import insert_tables
+from tests.support.memory_registry import MemoryRegistry
+from tests.support.registry_facts import a_table
+from tests.support.registry_steps import insert_tables
 
 ARCHIVE = CreatedCatalog(name="archive", options={"type": "iceberg", "catalog-type": "hadoop", "token": "t"})
 

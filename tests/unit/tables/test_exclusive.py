@@ -6,7 +6,7 @@ from mt_core.errors import TableBusy
 from mt_core.tables.ports import MetadataChange
 from mt_core.tables.refresh.fencing import fence
 from mt_core.tables.runs.ledger import in_transaction
-from mt_core.testing.manager_world import WHOLE_TABLE, ManagerWorld
+from tests.support.manager_world import WHOLE_TABLE, ManagerWorld
 
 
 def test_a_fence_that_comes_late_changes_nothing_under_a_newer_claim() -> None:

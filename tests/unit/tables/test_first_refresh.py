@@ -10,7 +10,7 @@ import pytest
 from mt_core.model.partition import WHOLE, PartitionSpec
 from mt_core.model.run import RunKind, RunStatus
 from mt_core.tables.settings import InitialRefresh
-from mt_core.testing.manager_world import DAILY, ManagerWorld
+from tests.support.manager_world import DAILY, ManagerWorld
 
 ORDERS = "lake.default.orders"
 PAST = [{"ds": f"2026-02-{number:02}", "amount": number} for number in range(1, 29)]

@@ -11,7 +11,7 @@ from mt_core.model.freshness import Freshness
 from mt_core.model.run import RunStatus
 from mt_core.model.table import Column, RefreshStatus
 from mt_core.tables.runs.ledger import MAX_ATTEMPTS, in_transaction
-from mt_core.testing.manager_world import DAILY, ManagerWorld
+from tests.support.manager_world import DAILY, ManagerWorld
 from tests.unit.tables.failing_registry import (
     Killed,
     buries,

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from mt_core.errors import EngineError
 from mt_core.tables.upkeep.maintenance import maintain
-from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
+from tests.support.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 
 
 def world_with_history() -> ManagerWorld:

@@ -15,12 +15,12 @@ from mt_core.model.table import RefreshStatus
 from mt_core.tables.intents import LONGEST_CALL
 from mt_core.tables.runs.ledger import in_transaction
 from mt_core.tables.upkeep.reconcile import reconcile
-from mt_core.testing.fake_scheduler import FakeScheduler
-from mt_core.testing.manager_world import DAILY, START, WHOLE_TABLE, ManagerWorld
 from mt_core.workflow.definitions import WorkflowDefinition
 from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import CreatePeriodicRefreshWorkflow, ModifyRefreshWorkflow
 from mt_core.workflow.scheduler import WorkflowDescription, WorkflowState
+from tests.support.fake_scheduler import FakeScheduler
+from tests.support.manager_world import DAILY, START, WHOLE_TABLE, ManagerWorld
 
 SUSPEND = "ALTER MATERIALIZED TABLE daily SUSPEND"
 RESUME = "ALTER MATERIALIZED TABLE daily RESUME"

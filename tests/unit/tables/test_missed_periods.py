@@ -9,7 +9,7 @@ import pytest
 from mt_core.errors import IllegalStatus, TableInitializing
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
-from mt_core.testing.manager_world import DAILY, START, WHOLE_TABLE, ManagerWorld
+from tests.support.manager_world import DAILY, START, WHOLE_TABLE, ManagerWorld
 
 ORDERS = "lake.default.orders"
 HOURLY = """CREATE MATERIALIZED TABLE hourly PARTITIONED BY (ds, hh)

@@ -6,7 +6,7 @@ import pytest
 
 from mt_core.errors import DefinitionInvalid, RequestInvalid, SqlSyntaxError
 from mt_core.model.partition import PartitionSpec, Scope
-from mt_core.testing.manager_world import DAILY, ManagerWorld
+from tests.support.manager_world import DAILY, ManagerWorld
 
 ROWS = [{"ds": ds, "amount": 1} for ds in ("2026-03-01", "2026-03-02", "2026-03-05", None)]
 

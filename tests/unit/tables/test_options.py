@@ -9,7 +9,7 @@ from mt_core.model.table import TableIdentifier
 from mt_core.spark.queries.determinism import unstable_literal
 from mt_core.tables.definition.options import EXECUTION, WRITE, check_execution_config, write_options
 from mt_core.tables.table_commands import RefreshRequest
-from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
+from tests.support.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 
 TABLE = TableIdentifier("lake", ("default",), "totals")
 

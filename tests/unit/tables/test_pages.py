@@ -6,9 +6,9 @@ from mt_core.model.table import MaterializedTable
 from mt_core.tables.pages import PAGE, every_table, on_each_page
 from mt_core.tables.ports import Transaction
 from mt_core.testing.fake_clock import FakeClock
-from mt_core.testing.memory_registry import MemoryRegistry
-from mt_core.testing.registry_facts import NOON, a_table
-from mt_core.testing.registry_steps import insert_tables
+from tests.support.memory_registry import MemoryRegistry
+from tests.support.registry_facts import NOON, a_table
+from tests.support.registry_steps import insert_tables
 
 
 def registry_of(count: int) -> tuple[MemoryRegistry, list[MaterializedTable]]:

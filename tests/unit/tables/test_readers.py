@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mt_core.errors import TableBusy
-from mt_core.testing.manager_world import WHOLE_TABLE, ManagerWorld
+from tests.support.manager_world import WHOLE_TABLE, ManagerWorld
 
 
 def named(name: str, source: str) -> str:

@@ -12,7 +12,7 @@ from mt_core.model.freshness import Freshness
 from mt_core.model.run import RunStatus
 from mt_core.model.table import RefreshStatus
 from mt_core.tables.upkeep.reconcile import reconcile
-from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
+from tests.support.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 
 SUSPEND = "ALTER MATERIALIZED TABLE daily SUSPEND"
 

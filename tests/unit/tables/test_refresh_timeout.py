@@ -9,7 +9,7 @@ import pytest
 from mt_core.errors import ConfigError
 from mt_core.model.run import RunStatus
 from mt_core.tables.refresh.workers import Workers
-from mt_core.testing.manager_world import WHOLE_TABLE, ManagerWorld
+from tests.support.manager_world import WHOLE_TABLE, ManagerWorld
 
 KEY = "materialized-table.refresh.timeout"
 LIMITED = WHOLE_TABLE.replace("FRESHNESS", f"WITH ('{KEY}' = '2 h') FRESHNESS", 1)

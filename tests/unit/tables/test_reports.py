@@ -9,7 +9,7 @@ import pytest
 
 from mt_core.errors import DefinitionInvalid, TableNotFound
 from mt_core.tables.runs.ledger import in_transaction
-from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
+from tests.support.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 
 ORDERS = "lake.default.orders"
 

@@ -22,7 +22,7 @@ from mt_core.errors import (
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import RunKind, RunStatus
 from mt_core.tables.table_commands import RefreshRequest
-from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
+from tests.support.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 from tests.unit.tables.daily_table import ORDERS, daily_world, manual, statuses
 
 MARCH_2 = datetime(2026, 3, 2, tzinfo=UTC)

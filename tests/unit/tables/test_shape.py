@@ -8,7 +8,7 @@ from mt_core.errors import QueryFailed
 from mt_core.model.run import RunStatus
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.tables.definition.shape import is_exact, stored_order
-from mt_core.testing.manager_world import ManagerWorld
+from tests.support.manager_world import ManagerWorld
 
 TABLE = TableIdentifier("lake", ("default",), "mt")
 

@@ -17,7 +17,7 @@ from mt_core.tables.definition.table_definition import define
 from mt_core.tables.ports import AnalysedQuery
 from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.table_commands import CommandContext
-from mt_core.testing.manager_world import DAILY, START, ManagerWorld
+from tests.support.manager_world import DAILY, START, ManagerWorld
 
 DEFINITION = TableDefinition(
     columns=(

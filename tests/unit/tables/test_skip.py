@@ -10,7 +10,7 @@ from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.settings import InitialRefresh
 from mt_core.tables.table_commands import RefreshRequest
-from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
+from tests.support.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 
 ORDERS = "lake.default.orders"
 TOTALS = TableIdentifier("lake", ("default",), "totals")

@@ -22,7 +22,7 @@ from mt_core.model.run import OPEN, RunStatus
 from mt_core.model.table import RefreshStatus, TableIdentifier
 from mt_core.tables.runs.ledger import in_transaction
 from mt_core.tables.table_commands import RefreshRequest
-from mt_core.testing.manager_world import DAILY, ManagerWorld
+from tests.support.manager_world import DAILY, ManagerWorld
 
 DAILY_ID = TableIdentifier("lake", ("default",), "daily")
 ALTERED = "SELECT * FROM lake.default.orders"

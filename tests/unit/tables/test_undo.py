@@ -17,7 +17,7 @@ from mt_core.errors import (
     TableNotCreated,
 )
 from mt_core.model.table import RefreshStatus
-from mt_core.testing.manager_world import DAILY, ManagerWorld
+from tests.support.manager_world import DAILY, ManagerWorld
 from tests.unit.tables.failing_registry import Killed, activates, failing_world, registry_of
 
 

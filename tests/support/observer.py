@@ -19,7 +19,7 @@ from mt_core.tables.ports import Registry, Snapshot, Write
 from mt_core.tables.refresh.attempt import BRANCH_PREFIX, Steps
 from mt_core.tables.runs.due import covered_by, due_share, scope_of
 from mt_core.tables.runs.ledger import Claimed, in_transaction
-from mt_core.testing.observed_engine import Cell, Cells, ObservedEngine
+from tests.support.observed_engine import Cell, Cells, ObservedEngine
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

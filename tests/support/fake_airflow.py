@@ -13,13 +13,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-import httpx
-
 from mt_core.clock import Clock
-from mt_core.model.formatter import show_schedule_time
 from mt_core.model.freshness import Grid, grid_of
 from mt_core.workflow.definitions import SHARDS, DefinitionStore, WorkflowDefinition, shard_of
 from mt_core.workflow.publishing import schedule_json
+from tests.support.tick import gateway_client, send_tick
 
 ALL_HEALTHY = {"metadatabase": "healthy", "scheduler": "healthy", "triggerer": "healthy", "dag_processor": "healthy"}
 PACKAGES = ("apache-airflow-providers-standard", "freshtable-airflow")
@@ -149,11 +147,11 @@ class FakeAirflow:
             for dag in due:
                 dag.last_run = dag.next_run(now)
                 dag.plan(now)
-        with httpx.Client(
-            base_url=gateway_url, headers={"Authorization": f"Bearer {token}"}, trust_env=False
-        ) as gateway:
+        with gateway_client(gateway_url, token) as gateway:
             for dag in due:
-                _refresh(gateway, dag)
+                assert dag.last_run is not None
+                key = f"{dag.definition.workflow_id}/{dag.definition.name}/scheduled__{dag.last_run.isoformat()}/refresh/-1/0/0"
+                send_tick(gateway, dag.definition, dag.last_run, key)
 
     # --------------------------------------------------------------------------------------------------- what a client sees
 
@@ -270,24 +268,3 @@ class FakeAirflow:
         extra = f'{{"is_paused": {str(paused).lower()}, "method": "PATCH"}}'
         when = self.clock.now().isoformat()
         self.events.append({"dag_id": dag_id, "event": "patch_dag", "owner": user, "when": when, "extra": extra})
-
-
-def _refresh(gateway: httpx.Client, dag: FakeDag) -> None:
-    definition, point = dag.definition, dag.last_run
-    assert point is not None
-    opened = gateway.post("/v3/sessions", json={"sessionName": "airflow", "properties": dict(definition.init_config)})
-    gateway.post(
-        f"/v3/sessions/{opened.json()['sessionHandle']}/materialized-tables/{definition.identifier}/refresh",
-        json={
-            "isPeriodic": True,
-            "scheduleTime": show_schedule_time(point, definition.schedule.zone),
-            "dynamicOptions": dict(definition.dynamic_options),
-            "staticPartitions": {},
-            "executionConfig": dict(definition.execution_config),
-        },
-        headers={
-            "Idempotency-Key": f"{definition.workflow_id}/{definition.name}/scheduled__{point.isoformat()}/refresh/-1/0/0",
-            "Freshtable-Table": definition.workflow_id,
-            "Freshtable-Attempt": "1",
-        },
-    )

@@ -17,6 +17,9 @@ from mt_core.sql.statements import Statement
 from mt_core.tables.ports import Progress
 from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshJob, RefreshRequest
 
+# A request with the key of such a run begins a new one.
+_KEYS_END = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
+
 
 class FakeTableCommands:
     """Gives the prepared outcome of each statement class, else OK; remembers what it was asked."""
@@ -50,8 +53,11 @@ class FakeRuns:
         self.requests.append(request)
         if self.refusal is not None:
             raise self.refusal
-        known = [run for run in self._runs.values() if run.request_key and run.request_key == request.request_key]
-        return known[0] if known else self.queue(request_key=request.request_key)
+        key = request.request_key
+        same = [run for run in self._runs.values() if key and run.request_key == key and run.status not in _KEYS_END]
+        if not same:
+            return self.queue(request_key=key, request_attempt=request.attempt)
+        return self._put(replace(same[0], request_attempt=max(request.attempt or 0, same[0].request_attempt or 0)))
 
     def queue(self, **facts: Any) -> RefreshRun:
         """Add a QUEUED run."""
@@ -82,8 +88,10 @@ class FakeRuns:
             return self._runs[run_id]
 
     def cancel_run(self, run_id: str, attempt: int | None = None) -> RefreshRun:
+        if run_id not in self._runs:
+            raise OperationNotFound(f"There is no run {run_id}.")
         run = self._runs[run_id]
-        if attempt is not None and (run.status in TERMINAL or attempt < (run.request_attempt or 0)):
+        if run.status in TERMINAL or (attempt is not None and attempt < (run.request_attempt or 0)):
             return run
         self.canceled.append(run_id)
         return self.move(run_id, RunStatus.CANCELED)

@@ -12,8 +12,8 @@ from mt_core.model.gateway import GatewayLease
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.tables.ports import Registry
-from mt_core.testing.registry_facts import HOUR, NOON, a_run, a_table, an_intent
-from mt_core.testing.registry_steps import (
+from tests.support.registry_facts import HOUR, NOON, a_run, a_table, an_intent
+from tests.support.registry_steps import (
     all_runs,
     claimable,
     insert_runs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
+from mt_core.errors import Canceled, DefinitionInvalid, EngineUnavailable, MtError, QueryFailed
 from mt_core.identifiers import Namespace
 from mt_core.rowset import INT, Column, RowSet
 from mt_core.sessions.ports import SessionContext, SessionState, StatementResult
@@ -50,6 +50,7 @@ class FakeStatementEngine:
         self.shared_catalogs: Callable[[], Mapping[str, Mapping[str, str]]] = dict
         self.opened_catalogs: list[tuple[str, Mapping[str, str]]] = []
         self.broken_catalogs: set[str] = set()
+        self.missing_jars: set[str] = set()
         self.tasks: Progress | None = None
         self.failure: EngineUnavailable | None = None
         self.ready = threading.Event()
@@ -108,6 +109,8 @@ class FakeStatementEngine:
         return f"{mode} plan of {sql}"
 
     def add_jar(self, context: SessionContext, path: str) -> str:
+        if path in self.missing_jars:
+            raise DefinitionInvalid(f"There is no jar {path}.")
         return f"/jars/{path}"
 
     def open_catalog(self, name: str, settings: Mapping[str, str]) -> None:

@@ -45,7 +45,7 @@ from mt_core.tables.ports import (
     StorageSpec,
     Write,
 )
-from mt_core.testing.fake_tables import FakeSource, FakeStorage, Row, StoredSnapshot, inside, text_of
+from tests.support.fake_tables import FakeSource, FakeStorage, Row, StoredSnapshot, inside, text_of
 
 _SELECT = re.compile(r"(?is)^\s*select\s+(?P<columns>\*|[\w`, ]+)\s+from\s+(?P<name>[\w.`]+)\s*$")
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.ports import Query, SourceVector, Staged, Write
-from mt_core.testing.fake_engine import FakeEngine
-from mt_core.testing.fake_tables import FakeStorage, Row
+from tests.support.fake_engine import FakeEngine
+from tests.support.fake_tables import FakeStorage, Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from mt_core.testing.fake_airflow import FakeAirflow, FakeDag
+from tests.support.fake_airflow import FakeAirflow, FakeDag
 
 Body = Mapping[str, Any]
 Reply = tuple[int, Body]

@@ -13,16 +13,16 @@ from mt_core.model.gateway import GatewayLease
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import RefreshStatus, TableIdentifier
 from mt_core.tables.ports import Registry, Tombstone
-from mt_core.testing.registry_contract_ledger import LedgerContract
-from mt_core.testing.registry_contract_transactions import TransactionsContract
-from mt_core.testing.registry_facts import HOUR, NOON, a_definition, a_run, a_table, an_intent
-from mt_core.testing.registry_steps import (
+from mt_core.workflow.definitions import etag_of, shard_of
+from tests.support.registry_contract_ledger import LedgerContract
+from tests.support.registry_contract_transactions import TransactionsContract
+from tests.support.registry_facts import HOUR, NOON, a_definition, a_run, a_table, an_intent
+from tests.support.registry_steps import (
     all_runs,
     all_tables,
     insert_runs,
     insert_tables,
 )
-from mt_core.workflow.definitions import etag_of, shard_of
 
 
 class TablesContract:

@@ -1,11 +1,14 @@
-"""FakeScheduler: keeps workflows and never ticks; for tests of what the manager asks of a scheduler."""
+"""FakeScheduler: keeps workflows, and ticks only when a test says so; for tests of what the manager asks of a scheduler."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 
 from mt_core.errors import WorkflowError
+from mt_core.model.freshness import Grid, grid_of
+from mt_core.workflow.definitions import WorkflowDefinition
 from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import (
     CreatePeriodicRefreshWorkflow,
@@ -16,12 +19,14 @@ from mt_core.workflow.operations import (
     SuspendRefreshWorkflow,
 )
 from mt_core.workflow.scheduler import SchedulerContext, WorkflowDescription, WorkflowScheduler, WorkflowState
+from tests.support.tick import gateway_client, send_tick
 
 
 class FakeScheduler(WorkflowScheduler):
-    """`workflows` is what a scheduler's own users could change behind our back.
+    """`workflows` is what a scheduler's own users could change without us.
 
-    `failing` operations raise once, inside a WorkflowError; a BaseException as it is.
+    `failing` operations raise once, inside a WorkflowError; a BaseException as it is. Its service can be `down`: then every
+    operation fails. Nothing is sent before `run_due`, for which it must be open.
     """
 
     identifier = "fake"
@@ -29,12 +34,28 @@ class FakeScheduler(WorkflowScheduler):
     def __init__(self) -> None:
         self.workflows: dict[str, CreatePeriodicRefreshWorkflow] = {}
         self.failing: dict[str, BaseException] = {}
+        self.down = False
+        self._context: SchedulerContext | None = None
+        self._done: dict[str, datetime] = {}
 
     def open(self, context: SchedulerContext) -> None:
-        """Nothing to prepare."""
+        self._context = context
 
     def close(self) -> None:
-        """Nothing to release."""
+        self._context = None
+
+    def run_due(self) -> None:
+        """Send the latest point of each workflow, if it has passed and was not sent yet."""
+        if self._context is None:
+            return
+        now = self._context.clock.now()
+        with gateway_client(self._context.gateway_url, self._context.token) as gateway:
+            for workflow in list(self.workflows.values()):
+                point = _grid(workflow).at_or_before(now)
+                if not workflow.paused and point > self._done.get(workflow.workflow_id, workflow.schedule.since):
+                    self._done[workflow.workflow_id] = point
+                    key = f"{workflow.workflow_id}/{point.isoformat()}"
+                    send_tick(gateway, WorkflowDefinition.of(workflow), point, key)
 
     def create_refresh_workflow(self, workflow: CreatePeriodicRefreshWorkflow) -> RefreshHandler:
         self._check("create")
@@ -46,11 +67,13 @@ class FakeScheduler(WorkflowScheduler):
         known = self.workflows.get(workflow.handler.workflow_id)
         if known is None:
             raise WorkflowError(
-                f"Workflow {workflow.handler.workflow_id} is not here; RESUME the table to make it again."
+                f"Workflow {workflow.handler.workflow_id} is not here; RESUME the table to recreate it."
             )
         if workflow.token < known.token:
             raise WorkflowError(f"Operation {workflow.token} on {known.identifier} is outdated by {known.token}.")
         self.workflows[known.workflow_id] = replace(_modified(known, workflow), token=workflow.token)
+        if isinstance(workflow, ModifyRefreshWorkflowSchedule) and self._context is not None:
+            self._done[known.workflow_id] = self._context.clock.now()
 
     def delete_refresh_workflow(self, workflow: DeleteRefreshWorkflow) -> None:
         self._check("delete")
@@ -64,10 +87,14 @@ class FakeScheduler(WorkflowScheduler):
         known = self.workflows.get(workflow_id)
         if known is None:
             return WorkflowDescription(state=WorkflowState.MISSING)
-        state = WorkflowState.PAUSED if known.paused else WorkflowState.ACTIVE
-        return WorkflowDescription(state=state, schedule=known.schedule)
+        if known.paused:
+            return WorkflowDescription(state=WorkflowState.PAUSED, schedule=known.schedule)
+        next_run = None if self._context is None else _grid(known).after(self._context.clock.now())
+        return WorkflowDescription(state=WorkflowState.ACTIVE, schedule=known.schedule, next_run=next_run)
 
     def _check(self, operation: str) -> None:
+        if self.down:
+            raise WorkflowError(f"The scheduler cannot be reached to {operation}.")
         planned = self.failing.pop(operation, None)
         if planned is not None and not isinstance(planned, Exception):
             raise planned
@@ -87,3 +114,7 @@ def _modified(known: CreatePeriodicRefreshWorkflow, workflow: ModifyRefreshWorkf
             return replace(known, schedule=schedule)
         case _:
             raise WorkflowError(f"{type(workflow).__name__} is not an operation this scheduler knows.")
+
+
+def _grid(workflow: CreatePeriodicRefreshWorkflow) -> Grid:
+    return grid_of(workflow.schedule.freshness, workflow.schedule.zone)

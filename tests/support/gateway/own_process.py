@@ -15,14 +15,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from types import TracebackType
+from typing import Any, Literal, Self
 
 import httpx
 import psutil
 
 from mt_core.client.http import GatewayClient
+from mt_core.demo.process import GatewayProcess
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 START_S = 90.0
 WAIT_S = 60.0
 POLL_S = 0.1
@@ -43,8 +45,18 @@ class GatewayUnderTest:
         self.home, self.url = home, ""
         home.mkdir(parents=True, exist_ok=True)
         options = [part for setting in (*FAST, *settings) for part in ("-D", setting)]
-        self.command = [sys.executable, "-m", "tests.integration.gateway_process", "--home", str(home), *options]
+        self.command = [sys.executable, "-m", __name__, "--home", str(home), *options]
         self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave no process behind, wherever the test or its fixture failed."""
+        if self._process is not None:
+            self.stop()
 
     # ------------------------------------------------------------------------------------------------------ life and death
 
@@ -135,6 +147,16 @@ class GatewayUnderTest:
         return sorted(row["name"] for row in self.sql(f"SELECT name FROM lake.default.{table}.refs"))
 
 
+@contextmanager
+def started_gateway(home: Path, *settings: str) -> Iterator[str]:
+    """Yield the URL of a gateway as the demo starts one, on any free port; it is stopped in the end."""
+    process = GatewayProcess(home, ["sql-gateway.endpoint.rest.port=0", *settings])
+    try:
+        yield process.start()
+    finally:
+        process.stop()
+
+
 def rows_of(client: GatewayClient, statement: str) -> list[Row]:
     """Execute a statement to its end and return its rows by column name."""
     return [
@@ -185,7 +207,7 @@ def _death_file(home: Path) -> Path:
     return home / "death.json"
 
 
-def _main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     from mt_core.app.serve import serve
     from mt_core.config import load_config
     from mt_core.tables.runs.ledger import Claimed
@@ -212,4 +234,4 @@ def _main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))

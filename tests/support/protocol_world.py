@@ -17,9 +17,9 @@ from mt_core.tables.refresh.attempt import Steps
 from mt_core.tables.refresh.fencing import fence
 from mt_core.tables.runs.ledger import Claimed, in_transaction
 from mt_core.tables.settings import InitialRefresh
-from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
-from mt_core.testing.observed_engine import ObservedEngine
-from mt_core.testing.observer import Observer
+from tests.support.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
+from tests.support.observed_engine import ObservedEngine
+from tests.support.observer import Observer
 
 SOURCES = ("lake.default.orders", "lake.default.returns")
 DAYS = tuple(f"2026-03-0{day}" for day in range(1, 7))

@@ -11,8 +11,8 @@ from mt_core.errors import RegistryError, TableExists
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.ports import Registry, Tombstone
-from mt_core.testing.registry_facts import NOON, a_definition, a_run, a_table
-from mt_core.testing.registry_steps import (
+from tests.support.registry_facts import NOON, a_definition, a_run, a_table
+from tests.support.registry_steps import (
     THREADS,
     all_runs,
     all_tables,

@@ -9,28 +9,25 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mt_core.keepers.workflow import WorkflowKeeper
+from mt_core.app.wiring import wire_tables
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.freshness import grid_of
 from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.parser import parse
-from mt_core.tables.changes import Signal
-from mt_core.tables.intents import Intents
 from mt_core.tables.manager import TableManager
 from mt_core.tables.ports import Registry, Transaction
 from mt_core.tables.refresh.attempt import Attempt, Steps
-from mt_core.tables.runs.ledger import Claimed, Ledger, in_transaction
-from mt_core.tables.services import TableServices
+from mt_core.tables.runs.ledger import Claimed, in_transaction
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
 from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshRequest
 from mt_core.tables.upkeep.reconcile import reconcile
 from mt_core.testing.fake_clock import FakeClock
-from mt_core.testing.fake_engine import FakeEngine
-from mt_core.testing.fake_scheduler import FakeScheduler
-from mt_core.testing.memory_registry import MemoryRegistry
-from mt_core.testing.registry_steps import begin_process
+from tests.support.fake_engine import FakeEngine
+from tests.support.fake_scheduler import FakeScheduler
+from tests.support.memory_registry import MemoryRegistry
+from tests.support.registry_steps import begin_process
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 DAILY = """CREATE MATERIALIZED TABLE daily PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')
@@ -79,19 +76,8 @@ class ManagerWorld:
             observe_wait_s=self.observe_wait_s,
         )
         begin_process(self.registry, settings.owner)
-        self.signal = Signal()
-        self.ledger = Ledger(self.registry, settings, self.new_id)
-        self.services = TableServices(
-            registry=self.registry,
-            engine=self.engine,
-            keeper=WorkflowKeeper(self.scheduler),
-            settings=settings,
-            clock=self.clock,
-            ledger=self.ledger,
-            intents=Intents(self.registry, settings, self.signal),
-            new_id=self.new_id,
-            signal=self.signal,
-        )
+        self.services = wire_tables(self.registry, self.engine, self.scheduler, settings, self.clock, self.new_id)
+        self.ledger, self.signal = self.services.ledger, self.services.signal
         self.manager = TableManager(self.services)
 
     def new_id(self) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -10,33 +12,60 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
+from uuid import uuid4
 
 import httpx
 import pytest
 
+from mt_core.app.wiring import Parts
 from mt_core.client.http import GatewayClient, ResultPage
 from mt_core.errors import GatewayError
 from mt_core.model.run import OPEN
+from mt_core.model.table import TableIdentifier
 from mt_core.registry.store import SqlRegistry
+from mt_core.rowset import Column, RowSet
+from mt_core.sessions.ports import SessionContext, StatementResult
 from mt_core.tables.ports import Write
 from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.settings import ManagerSettings
 from mt_core.testing.fake_clock import FakeClock
-from mt_core.testing.fake_engine import FakeEngine
-from mt_core.testing.fake_statements import Hold
 from mt_core.workflow.loader import load_scheduler
 from mt_core.workflow.scheduler import WorkflowScheduler
 from scheduler_plugins.memory.delivery import THREADS
 from scheduler_plugins.memory.scheduler import MemoryScheduler
-from tests.scenario.gateway_process import Process, identifier_of
+from tests.support.fake_engine import FakeEngine
+from tests.support.fake_statements import FakeStatementEngine, Hold
+from tests.support.gateway.shared_app import app_of
+from tests.support.gateway.wired import WiredGateway, fake_parts
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 WAIT_S = 60.0
+INTENT_WAIT_S = 0.5
+WORKERS = 3
 ORDERS = [{"ds": "2026-02-28", "amount": 1}, {"ds": "2026-03-01", "amount": 2}]
 DAILY = """CREATE MATERIALIZED TABLE daily PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')
 FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM orders"""
 EVERY_10_S = "CREATE MATERIALIZED TABLE {} FRESHNESS = INTERVAL '10' SECOND REFRESH_MODE = FULL AS SELECT * FROM {}"
+_SELECT = re.compile(r"SELECT \* FROM (?P<name>\w+)")
 
 Row = dict[str, Any]
+
+
+class TableStatements(FakeStatementEngine):
+    """Answers `SELECT * FROM name` with what a reader of the table sees; everything else has prepared answers."""
+
+    def __init__(self, engine: FakeEngine) -> None:
+        super().__init__()
+        self._refreshes = engine
+
+    def execute(self, context: SessionContext, sql: str, *, job_id: str) -> StatementResult:
+        select = _SELECT.fullmatch(sql)
+        if select is None or identifier_of(select["name"]) not in self._refreshes.storages:
+            return super().execute(context, sql, job_id=job_id)
+        stored = self._refreshes.storages[identifier_of(select["name"])]
+        names = [column.name for column in stored.columns]
+        rows = [[row[name] for name in names] for row in self._refreshes.rows(stored.spec.identifier)]
+        return StatementResult(is_query=True, rows=RowSet(columns=[Column(name=name) for name in names], rows=rows))
 
 
 class WholeGateway:
@@ -52,24 +81,28 @@ class WholeGateway:
         self._holds: dict[str, Hold] = {}
         self._freezer: tuple[str, Hold] | None = None
         self._frozen: list[Hold] = []
-        self._process: Process | None = None
-        self._zombies: list[Process] = []
+        self._process: WiredGateway | None = None
+        self._zombies: list[WiredGateway] = []
         self.start()
 
     # ------------------------------------------------------------------------------------------------- life of a process
 
     @property
-    def process(self) -> Process:
+    def process(self) -> WiredGateway:
         assert self._process is not None, "the gateway is down"
         return self._process
 
     def start(self) -> None:
-        scheduler = self._scheduler()
-        assert isinstance(scheduler, MemoryScheduler)
-        self._process = Process(self._url, self.clock, self.engine, scheduler=scheduler, watch=self._watch)
+        self._process = WiredGateway(self._parts(), app=app_of, watch=self._watch)
         self._process.start()
         self.client = GatewayClient(self.process.server.url)
         self.http = httpx.Client(base_url=self.process.server.url, verify=False)
+
+    def _parts(self) -> Parts:
+        settings = ManagerSettings(owner=str(uuid4()), warehouse="memory:/warehouse", intent_wait_s=INTENT_WAIT_S)
+        registry, statements = SqlRegistry.open(self._url, self.clock), TableStatements(self.engine)
+        parts = fake_parts(registry, self.engine, self._scheduler(), settings, self.clock, statements)
+        return replace(parts, refresh_threads=WORKERS, statement_threads=4)
 
     def stop(self) -> None:
         self._hang_up()
@@ -143,7 +176,9 @@ class WholeGateway:
     def wait_ticked(self) -> None:
         """Wait until every tick that is due has been answered."""
         assert self.clock.settle(threads=f"{THREADS}-timer", timeout_s=WAIT_S)
-        assert self.process.scheduler.wait_idle(WAIT_S)
+        scheduler = self.process.scheduler
+        assert isinstance(scheduler, MemoryScheduler)
+        assert scheduler.wait_idle(WAIT_S)
 
     def wait_quiet(self) -> None:
         """Wait until no run is open."""
@@ -258,6 +293,11 @@ def _names(page: ResultPage) -> list[str]:
     return [column.name for column in page.columns]
 
 
+def identifier_of(name: str) -> TableIdentifier:
+    """Return the full name of a table in the namespace of every session."""
+    return TableIdentifier("lake", ("default",), name)
+
+
 @cache
 def empty_registry() -> bytes:
     """Return the file of a registry that nothing is in: to make one takes several times as long as to copy it."""
@@ -270,6 +310,5 @@ def empty_registry() -> bytes:
 @pytest.fixture(name="whole")
 def whole_gateway(tmp_path: Path) -> Iterator[WholeGateway]:
     """A running gateway with a source table `orders`."""
-    gateway = WholeGateway(tmp_path)
-    yield gateway
-    gateway.close()
+    with closing(WholeGateway(tmp_path)) as gateway:
+        yield gateway

@@ -1,0 +1,137 @@
+"""A gateway whose Spark and whose materialized tables are prepared answers: in this process, or in one of its own.
+
+As a module, `python -m tests.support.gateway.statements`, it serves until standard input ends and writes its URL when started.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+
+from mt_core.clock import Clock, SystemClock
+from mt_core.gateway.application import build_app
+from mt_core.gateway.http.server import serve
+from mt_core.gateway.services import GatewayServices, ProductInfo
+from mt_core.sessions.refreshes import OperationFinder
+from mt_core.sessions.sessions import SessionManager
+from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
+from mt_core.tables.created_catalogs import CreatedCatalogs
+from mt_core.testing.fake_clock import FakeClock
+from tests.support.fake_commands import FakeRuns, FakeTableCommands
+from tests.support.fake_statements import FakeStatementEngine
+from tests.support.memory_registry import MemoryRegistry
+
+ALL_THREADS = 64
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+CLUSTER = {"execution.target": "local[*]"}
+VARIABLE = [
+    (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uuid>"),
+    (re.compile(r"\b[0-9a-f]{32}\b"), "<32 hex>"),
+    (re.compile(r"\\tat [^\\\"]*"), r"\\tat <origin>"),
+]
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """A gateway on a real port, with fakes instead of Spark and of materialized tables."""
+
+    http: httpx.Client
+    engine: FakeStatementEngine
+    commands: FakeTableCommands
+    runs: FakeRuns
+    clock: FakeClock
+    sessions: SessionManager
+    services: GatewayServices
+
+    def open(self, **properties: str) -> str:
+        handle: str = self.http.post("/v3/sessions", json={"properties": properties}).json()["sessionHandle"]
+        return f"/v3/sessions/{handle}"
+
+    def begin(self, session: str, statement: str) -> str:
+        answer = self.http.post(f"{session}/statements", json={"statement": statement})
+        return f"{session}/operations/{answer.json()['operationHandle']}"
+
+    def run(self, session: str, statement: str) -> httpx.Response:
+        """Execute a statement and return the first page of its result."""
+        return self.result(self.begin(session, statement))
+
+    def result(self, operation: str) -> httpx.Response:
+        answer = self.http.get(f"{operation}/result/0")
+        while answer.json().get("resultType") == "NOT_READY":
+            answer = self.http.get(f"{operation}/result/0")
+        return answer
+
+    def rows(self, session: str, statement: str) -> list[Any]:
+        return [row["fields"] for row in self.run(session, statement).json()["results"]["data"]]
+
+    def status(self, operation: str) -> str:
+        status: str = self.http.get(f"{operation}/status").json()["status"]
+        return status
+
+
+@contextmanager
+def statement_gateway(http: httpx.Client, *, max_sessions: int) -> Iterator[Gateway]:
+    """A gateway in this process, to which *http* leads; its sessions and statements end with the block."""
+    clock, engine, commands = FakeClock(NOW), FakeStatementEngine(), FakeTableCommands()
+    runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock, max_sessions=max_sessions)
+    executor = StatementExecutor(_ports(engine, commands, runs, clock), max_workers=4)
+    try:
+        yield Gateway(http, engine, commands, runs, clock, sessions, _services(sessions, executor, runs))
+    finally:
+        sessions.close_all()
+        executor.close()
+
+
+def _ports(engine: FakeStatementEngine, commands: FakeTableCommands, runs: FakeRuns, clock: Clock) -> StatementPorts:
+    catalogs = CreatedCatalogs(MemoryRegistry(clock), reserved=("lake", "spark_catalog"))
+    engine.shared_catalogs = catalogs.settings
+    return StatementPorts(
+        engine=engine, commands=commands, runs=runs, clock=clock, cluster_info=lambda: CLUSTER, catalogs=catalogs
+    )
+
+
+def _services(sessions: SessionManager, executor: StatementExecutor, runs: FakeRuns) -> GatewayServices:
+    return GatewayServices(
+        sessions=sessions,
+        executor=executor,
+        operations=OperationFinder(sessions, runs, lambda: CLUSTER),
+        runs=runs,
+        info=ProductInfo(version="0.1.0"),
+    )
+
+
+def root_cause(answer: httpx.Response) -> str:
+    """Return what a Flink client shows: the text after the last `Caused by:`."""
+    text: str = answer.json()["errors"][-1]
+    return text.rpartition("Caused by: ")[2].partition("\n\tat ")[0]
+
+
+def normalised(answer: httpx.Response) -> str:
+    """Return the text of a body with handles and origins replaced."""
+    text = answer.text
+    for pattern, name in VARIABLE:
+        text = pattern.sub(name, text)
+    return text
+
+
+def main() -> None:
+    """Serve in real time until standard input ends; write the URL when started."""
+    clock, engine = SystemClock(), FakeStatementEngine()
+    runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock)
+    executor = StatementExecutor(_ports(engine, FakeTableCommands(), runs, clock), max_workers=ALL_THREADS)
+    server = serve(build_app(_services(sessions, executor, runs)), "127.0.0.1", 0)
+    sys.stdout.write(f"{server.url}\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    server.stop()
+
+
+if __name__ == "__main__":
+    main()

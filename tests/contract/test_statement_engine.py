@@ -1,0 +1,59 @@
+"""The contract of statement engines, on Spark and on the fake that tests of sessions stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from mt_core.rowset import Column
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.statements.spark_statements import SparkStatements
+from tests.support.fake_statements import ONE_ROW, FakeStatementEngine
+from tests.support.statement_engine_contract import ONE, StatementEngineContract, job, session
+
+TABLE = ("lake", "default", "contract_of_statements")
+ENDLESS = "SELECT java_method('java.lang.Thread', 'sleep', id + 600000) FROM range(0, 1, 1, 1)"
+
+
+class TestFakeStatementEngine(StatementEngineContract):
+    @pytest.fixture
+    def engine(self) -> FakeStatementEngine:
+        return FakeStatementEngine({ONE: ONE_ROW})
+
+    @pytest.fixture
+    def table(self, engine: FakeStatementEngine) -> Sequence[str]:
+        engine.tables[".".join(TABLE)] = [Column(name="id"), Column(name="city")]
+        return TABLE
+
+    @pytest.fixture
+    def endless(self, engine: FakeStatementEngine) -> str:
+        engine.hold(ENDLESS)
+        return ENDLESS
+
+    @pytest.fixture
+    def missing_jar(self, engine: FakeStatementEngine) -> str:
+        engine.missing_jars.add("missing.jar")
+        return "missing.jar"
+
+
+@pytest.mark.spark
+class TestSparkStatements(StatementEngineContract):
+    @pytest.fixture
+    def engine(self, spark_driver: SparkDriver) -> SparkStatements:
+        return SparkStatements(spark_driver)
+
+    @pytest.fixture
+    def table(self, engine: SparkStatements) -> Sequence[str]:
+        sql = f"CREATE TABLE IF NOT EXISTS {'.'.join(TABLE)} (id BIGINT, city STRING) USING iceberg"
+        engine.execute(session(), sql, job_id=job())
+        return TABLE
+
+    @pytest.fixture
+    def endless(self) -> str:
+        return ENDLESS
+
+    @pytest.fixture
+    def missing_jar(self, tmp_path: Path) -> str:
+        return str(tmp_path / "missing.jar")

@@ -1,0 +1,154 @@
+"""StatementEngineContract: what every StatementEngine has to do, as tests that its author subclasses.
+
+The subclass prepares the statement `SELECT 1 AS a`, a table, a statement without an end and a path without a jar.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from mt_core.errors import Canceled, DefinitionInvalid, MtError, QueryFailed
+from mt_core.sessions.ports import SessionContext, StatementEngine
+
+ONE = "SELECT 1 AS a"
+WAIT_S = 60.0
+_numbers = itertools.count(1)
+
+
+class StatementEngineContract:
+    """The tests."""
+
+    @pytest.fixture
+    def engine(self) -> StatementEngine:
+        """Return the engine under test, ready."""
+        raise NotImplementedError("Give the contract a fixture engine.")
+
+    @pytest.fixture
+    def table(self, engine: StatementEngine) -> Sequence[str]:
+        """Return the parts of the name of a table with the columns `id` and `city`."""
+        raise NotImplementedError("Give the contract a fixture table.")
+
+    @pytest.fixture
+    def endless(self, engine: StatementEngine) -> str:
+        """Return a statement that does not end before it is cancelled."""
+        raise NotImplementedError("Give the contract a fixture endless.")
+
+    @pytest.fixture
+    def missing_jar(self, engine: StatementEngine) -> str:
+        """Return a path where there is no jar."""
+        raise NotImplementedError("Give the contract a fixture missing_jar.")
+
+    def test_a_query_gives_its_rows(self, engine: StatementEngine) -> None:
+        ends: list[MtError | None] = []
+
+        result = engine.execute(session(), ONE, job_id=job())
+        assert result.rows is not None
+        page = result.rows.page(0, 10)
+        result.rows.on_end(ends.append)
+
+        assert result.is_query
+        assert [column.name for column in result.rows.columns] == ["a"]
+        assert page == [[1]]
+        assert not result.rows.running
+        assert ends == [None]
+
+    def test_a_page_behind_the_last_row_is_empty(self, engine: StatementEngine) -> None:
+        rows = engine.execute(session(), ONE, job_id=job()).rows
+
+        assert rows is not None
+        assert rows.available(1, 10, WAIT_S) == 0
+        assert rows.page(1, 10) == []
+
+    def test_a_statement_that_only_has_an_effect_gives_no_rows(self, engine: StatementEngine) -> None:
+        result = engine.execute(session(), "USE lake.default", job_id=job())
+
+        assert not result.is_query
+        assert result.rows is None
+
+    def test_text_that_is_no_statement_is_refused_with_the_place(self, engine: StatementEngine) -> None:
+        with pytest.raises(QueryFailed, match="PARSE_SYNTAX_ERROR"):
+            engine.execute(session(), "SELEKT 1", job_id=job())
+
+    def test_a_cancelled_statement_ends_as_cancelled(self, engine: StatementEngine, endless: str) -> None:
+        job_id, ended = job(), threading.Event()
+
+        with ThreadPoolExecutor(1) as pool:
+            work = pool.submit(engine.execute, session(), endless, job_id=job_id)
+            work.add_done_callback(lambda _: ended.set())
+            # One that has not begun when it is cancelled is cancelled again.
+            cancels = 0
+            while not ended.wait(0.05) and cancels < WAIT_S / 0.05:
+                engine.cancel(job_id)
+                cancels += 1
+
+        assert isinstance(work.exception(), Canceled)
+
+    def test_what_is_not_there_can_be_cancelled_and_closed(self, engine: StatementEngine) -> None:
+        engine.cancel("no-such-job")
+        engine.close_session("no-such-session")
+
+        assert engine.progress("no-such-job") is None
+
+    def test_a_new_session_looks_names_up_in_lake_default(self, engine: StatementEngine) -> None:
+        context = session()
+
+        assert engine.current_catalog(context) == "lake"
+        assert engine.current_namespace(context) == ("default",)
+
+    def test_a_session_has_a_zone_of_its_own(self, engine: StatementEngine) -> None:
+        zones = [
+            engine.session_state(session({"table.local-time-zone": zone})).zone
+            for zone in ("Asia/Tokyo", "Europe/Oslo")
+        ]
+
+        assert zones == ["Asia/Tokyo", "Europe/Oslo"]
+
+    def test_a_session_sees_the_catalogs_of_all_and_those_it_has_configured(self, engine: StatementEngine) -> None:
+        mine = {
+            "spark.sql.catalog.mine": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.mine.type": "hadoop",
+        }
+
+        configured, other = engine.catalogs(session(mine)), engine.catalogs(session())
+
+        assert {"lake", "spark_catalog"} <= set(other)
+        assert set(configured) - set(other) == {"mine"}
+        assert all(options["type"] for options in configured.values())
+
+    def test_the_columns_of_a_table(self, engine: StatementEngine, table: Sequence[str]) -> None:
+        assert [column.name for column in engine.columns(session(), table)] == ["id", "city"]
+
+    def test_the_columns_of_what_is_not_there_are_refused(self, engine: StatementEngine) -> None:
+        with pytest.raises(QueryFailed, match="nowhere"):
+            engine.columns(session(), ("lake", "default", "nowhere"))
+
+    def test_a_table_without_a_primary_key_has_no_keys(self, engine: StatementEngine, table: Sequence[str]) -> None:
+        assert list(engine.keys(session(), table)) == []
+
+    def test_the_plan_of_a_statement(self, engine: StatementEngine) -> None:
+        assert engine.explain(session(), ONE, "simple")
+
+    def test_a_jar_that_is_not_there_is_refused(self, engine: StatementEngine, missing_jar: str) -> None:
+        with pytest.raises(DefinitionInvalid, match="jar"):
+            engine.add_jar(session(), missing_jar)
+
+    def test_a_catalog_without_a_class_does_not_open(self, engine: StatementEngine) -> None:
+        with pytest.raises(QueryFailed):
+            engine.open_catalog("unknown", {"spark.sql.catalog.unknown.type": "hadoop"})
+
+        assert "unknown" not in engine.catalogs(session())
+
+
+def session(properties: Mapping[str, str] | None = None) -> SessionContext:
+    """Return a session of its own."""
+    return SessionContext(session_id=f"contract-{next(_numbers)}", properties=properties or {})
+
+
+def job() -> str:
+    """Return the id of a job of its own."""
+    return f"contract-job-{next(_numbers)}"

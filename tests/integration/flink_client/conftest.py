@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from mt_core.client.http import GatewayClient
+from mt_core.errors import GatewayError
 from mt_core.spark.java import check_java
 from tests.integration.flink_client.jars import flink_jars
 from tests.integration.flink_client.jdbc import JdbcProgram
 from tests.integration.flink_client.sql_client import SqlClient
-from tests.integration.gateway_process import FAST
-from tests.integration.started_gateway import started_gateway
+from tests.support.gateway.own_process import FAST, rows_of, started_gateway
 
 
 @pytest.fixture(scope="package")
@@ -25,6 +27,18 @@ def gateway_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a real gateway for all tests of these clients."""
     with started_gateway(tmp_path_factory.mktemp("home"), *FAST, "table.local-time-zone=Asia/Kolkata") as url:
         yield url
+
+
+@pytest.fixture(autouse=True)
+def no_jobs_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever a test has left running on the gateway, which all share, ends with the test."""
+    yield
+    if "gateway_url" in request.fixturenames:
+        with GatewayClient(request.getfixturevalue("gateway_url")) as gateway:
+            left = [row["job id"] for row in rows_of(gateway, "SHOW JOBS") if row["status"] == "RUNNING"]
+            for job in left:
+                with suppress(GatewayError):
+                    rows_of(gateway, f"STOP JOB '{job}'")
 
 
 @pytest.fixture

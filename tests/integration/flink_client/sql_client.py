@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.integration.flink_client.terminal import Terminal, plain
+from tests.support.terminal import Terminal, plain
 
 PROMPT = "Flink SQL> "
 WAIT_S = 100

@@ -9,8 +9,8 @@ import pytest
 
 from mt_core.client.http import GatewayClient
 from tests.integration.flink_client.sql_client import DONE, TABLEAU, SqlClient, column, error, rows
-from tests.integration.flink_client.terminal import CTRL_C, CTRL_D, PROMPT, TAB, Terminal
-from tests.integration.gateway_process import rows_of, wait_until
+from tests.support.gateway.own_process import rows_of, wait_until
+from tests.support.terminal import CTRL_C, CTRL_D, PROMPT, TAB, Terminal
 
 pytestmark = [pytest.mark.spark, pytest.mark.flink]
 

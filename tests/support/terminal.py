@@ -44,8 +44,7 @@ class Terminal:
             stderr=terminal,
             env={**environ, "TERM": "xterm"},
             start_new_session=True,
-            # The terminal must be the one that controls the program, or Ctrl-C would signal nobody.
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=_become_child_of_a_terminal,
         )
         os.close(terminal)
         self._raw = b""
@@ -107,3 +106,14 @@ class Terminal:
             return False
         self._raw += got
         return bool(got)
+
+
+def _become_child_of_a_terminal() -> None:
+    """Have the signals of the terminal delivered to this process: it is the controlling one, and nothing inherited ignores them.
+
+    A shell starts what runs in its background with SIGINT ignored, nohup with SIGHUP, and children inherit that.
+    """
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())

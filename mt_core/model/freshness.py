@@ -50,13 +50,21 @@ class Freshness:
     def __post_init__(self) -> None:
         if self.unit not in UNIT_SECONDS:
             units = ", ".join(FreshnessUnit)
-            raise DefinitionInvalid(f"FRESHNESS: the unit {self.unit} is not supported; use one of {units}.")
+            raise DefinitionInvalid(
+                f"FRESHNESS: the unit {self.unit} is not supported; use one of {units}.",
+                key="FRESHNESS",
+                value=self.unit,
+            )
         if self.amount <= 0:
             raise DefinitionInvalid(
-                f"FRESHNESS: only positive integers are supported, not '{self.amount}'; write INTERVAL '1' {self.unit}."
+                f"FRESHNESS: only positive integers are supported, not '{self.amount}'; write INTERVAL '1' {self.unit}.",
+                key="FRESHNESS",
+                value=self.amount,
             )
         if self.seconds > LONGEST_S:
-            raise DefinitionInvalid(f"FRESHNESS: {self} is too long; 36500 days is the longest.")
+            raise DefinitionInvalid(
+                f"FRESHNESS: {self} is too long; 36500 days is the longest.", key="FRESHNESS", value=str(self)
+            )
 
     @classmethod
     def of_seconds(cls, seconds: int) -> Freshness:

@@ -7,8 +7,8 @@ import pytest
 
 from mt_core.errors import CatalogUnsupported, DefinitionInvalid, GatewayError, TableProtected
 from mt_core.model.table import Column
-from tests.scenario.whole_gateway import DAILY, NOTHING, WholeGateway, root_cause
-from tests.scenario.whole_gateway import whole_gateway as whole_gateway
+from tests.support.gateway.whole import DAILY, NOTHING, WholeGateway, root_cause
+from tests.support.gateway.whole import whole_gateway as whole_gateway
 
 EVERY_DAY = "FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL"
 TABLE = "lake.default.t"
@@ -58,6 +58,14 @@ BAD_STATEMENTS = {
     "unit of an interval": (
         create("FRESHNESS = INTERVAL '1' MONTH"),
         "FRESHNESS: the unit MONTH is not supported; use one of SECOND, MINUTE, HOUR, DAY, WEEK.",
+    ),
+    "interval of two units": (
+        create("FRESHNESS = INTERVAL '1:30' HOUR TO MINUTE"),
+        "FRESHNESS: HOUR TO MINUTE is not supported; use one of SECOND, MINUTE, HOUR, DAY, WEEK.",
+    ),
+    "interval of more than a century": (
+        create("FRESHNESS = INTERVAL '36501' DAY"),
+        "FRESHNESS: INTERVAL '36501' DAY is too long; 36500 days is the longest.",
     ),
     "other freshness of zero": (
         "ALTER MATERIALIZED TABLE daily SET FRESHNESS = INTERVAL '0' DAY",

@@ -354,26 +354,25 @@ def test_freshness_is_an_interval_of_one_unit(interval: str, freshness: Freshnes
 
 
 @pytest.mark.parametrize(
-    ("interval", "reason"),
+    ("interval", "value"),
     [
-        ("INTERVAL '0' DAY", "only positive integers are supported, not '0'"),
-        ("INTERVAL '-1' DAY", "only positive integers are supported, not '-1'"),
-        ("INTERVAL -'1' DAY", "only positive integers are supported, not '-1'"),
-        ("INTERVAL '0.5' SECOND", "only positive integers are supported, not '0.5'"),
-        ("INTERVAL 'one' DAY", "only positive integers are supported, not 'one'"),
-        ("INTERVAL '' DAY", "only positive integers are supported, not ''"),
-        ("INTERVAL '1' MONTH", "the unit MONTH is not supported; use one of SECOND, MINUTE, HOUR, DAY, WEEK"),
-        ("INTERVAL '1' YEARS", "the unit YEARS is not supported"),
-        (
-            "INTERVAL '1:30' HOUR TO MINUTE",
-            "HOUR TO MINUTE is not supported; use one of SECOND, MINUTE, HOUR, DAY, WEEK",
-        ),
-        ("INTERVAL '99999999999' WEEK", "is too long"),
+        ("INTERVAL '0' DAY", "0"),
+        ("INTERVAL '-1' DAY", "-1"),
+        ("INTERVAL -'1' DAY", "-1"),
+        ("INTERVAL '0.5' SECOND", "0.5"),
+        ("INTERVAL 'one' DAY", "one"),
+        ("INTERVAL '' DAY", ""),
+        ("INTERVAL '1' MONTH", "MONTH"),
+        ("INTERVAL '1' YEARS", "YEARS"),
+        ("INTERVAL '1:30' HOUR TO MINUTE", "HOUR TO MINUTE"),
+        ("INTERVAL '99999999999' WEEK", "INTERVAL '99999999999' WEEK"),
     ],
 )
-def test_a_freshness_that_does_not_fit_is_refused(interval: str, reason: str) -> None:
-    with pytest.raises(DefinitionInvalid, match=f"^FRESHNESS: .*{reason}"):
+def test_a_freshness_that_does_not_fit_is_refused_with_what_does_not(interval: str, value: str) -> None:
+    with pytest.raises(DefinitionInvalid) as raised:
         parse(f"CREATE MATERIALIZED TABLE t FRESHNESS = {interval} AS SELECT 1")
+
+    assert raised.value.facts == {"key": "FRESHNESS", "value": value}
 
 
 @pytest.mark.parametrize(

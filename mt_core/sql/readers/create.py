@@ -152,7 +152,10 @@ def read_interval(cursor: Cursor) -> Freshness:
         raise cursor.error(f"a unit: {_UNITS}")
     unit = cursor.identifier(f"a unit: {_UNITS}").upper()
     if cursor.keyword() == "TO":
-        raise DefinitionInvalid(f"FRESHNESS: {unit} TO {cursor.keyword(1)} is not supported; use one of {_UNITS}.")
+        units = f"{unit} TO {cursor.keyword(1)}"
+        raise DefinitionInvalid(
+            f"FRESHNESS: {units} is not supported; use one of {_UNITS}.", key="FRESHNESS", value=units
+        )
     return Freshness(_amount(f"-{written}" if minus else written), _singular(unit))
 
 
@@ -161,7 +164,9 @@ def _amount(written: str) -> int:
     amount = int(number[1]) if number else 0
     if amount <= 0:
         raise DefinitionInvalid(
-            f"FRESHNESS: only positive integers are supported, not '{written}'; write for example INTERVAL '1' DAY."
+            f"FRESHNESS: only positive integers are supported, not '{written}'; write for example INTERVAL '1' DAY.",
+            key="FRESHNESS",
+            value=written,
         )
     return amount
 

@@ -257,20 +257,21 @@ def check_partition_spec(
         if column is None:
             known = ", ".join(definition.partition_keys)
             theirs = f"its partition columns are {known}" if known else "it is not partitioned"
-            raise DefinitionInvalid(
-                f"PARTITION ({key} = '{value}'): {key} is not a partition column of {identifier}; {theirs}."
-            )
+            raise _unusable(identifier, key, value, f"{key} is not a partition column of {identifier}; {theirs}.")
         if not is_string(types[column]):
-            raise DefinitionInvalid(
-                f"PARTITION ({key} = '{value}'): only string partition columns can be named, {column} of {identifier} is "
-                f"{types[column].upper()}; refresh the whole table instead."
+            reason = (
+                f"only string partition columns can be named, {column} of {identifier} is {types[column].upper()}; "
+                "refresh the whole table instead."
             )
+            raise _unusable(identifier, key, value, reason)
         pattern = definition.date_formatters.get(column)
         if formatted and pattern is not None and not is_formatted(value, pattern):
-            raise DefinitionInvalid(
-                f"PARTITION ({key} = '{value}'): the partitions of {identifier} are named by the date-formatter '{pattern}', "
-                "and this is not such a value."
-            )
+            reason = f"the partitions of {identifier} are named by the date-formatter '{pattern}', and this is not such a value."
+            raise _unusable(identifier, key, value, reason)
         if checked.setdefault(column, value) != value:
-            raise DefinitionInvalid(f"PARTITION ({key} = '{value}'): {column} of {identifier} is given twice.")
+            raise _unusable(identifier, key, value, f"{column} of {identifier} is given twice.")
     return checked
+
+
+def _unusable(identifier: TableIdentifier, key: str, value: str, reason: str) -> DefinitionInvalid:
+    return DefinitionInvalid(f"PARTITION ({key} = '{value}'): {reason}", table=str(identifier), key=key, value=value)

@@ -45,7 +45,7 @@ check: setup     ## Format, lint, types, import layers, fast tests (under a minu
 	PYTHONPATH=dags $(BIN)/lint-imports --cache-dir .import_linter_cache
 	$(BIN)/deptry mt_core scheduler_plugins
 	cd dags && ../$(BIN)/deptry freshtable_airflow
-	$(call timed,fast tests,$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not spark and not postgres and not flink and not airflow and not slow')
+	$(call timed,fast tests,$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not spark and not postgres and not flink and not airflow and not slow')
 
 format: setup    ## Rewrite the sources in our format
 	$(BIN)/ruff format --quiet .

@@ -6,7 +6,8 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -56,6 +57,12 @@ def imported(path: Path) -> Iterator[str]:
                 yield module.partition(".")[0]
 
 
+@cache
+def cached_owners() -> Mapping[str, list[str]]:
+    """Return the distributions of each installed top-level package, which takes a while to find out."""
+    return packages_distributions()
+
+
 def needed(module: str) -> tuple[str, ...]:
     parts = module.split(".")
     names = [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
@@ -64,7 +71,7 @@ def needed(module: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("package", sorted(OURS))
 def test_every_import_is_a_declared_dependency_of_the_extras_that_its_module_needs(package: str) -> None:
-    declared, owners = project("."), packages_distributions()
+    declared, owners = project("."), cached_owners()
     undeclared = []
 
     for path in sorted((ROOT / package).rglob("*.py")):

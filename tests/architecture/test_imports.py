@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,10 +24,17 @@ class Blocker:
 
 sys.meta_path.insert(0, Blocker())
 """
-REPORT = f"""
-import sys
-print(" ".join(sorted(name for name in {HEAVY} if name in sys.modules)))
-"""
+HELPS = [["--help"], ["sql", "--help"], ["gateway", "--help"], ["demo", "--help"]]
+LIGHT = [
+    "mt_core.client.http",
+    "mt_core.client.dbapi",
+    "mt_core.client.terminal.script",
+    "mt_core.client.terminal.table",
+    "mt_core.workflow.loader",
+    "mt_core.tables.manager",
+    "mt_core.sql.parser",
+    "scheduler_plugins.memory.scheduler",
+]
 
 
 def run_python(code: str) -> subprocess.CompletedProcess[str]:
@@ -43,42 +52,64 @@ def test_the_layers_hold() -> None:
     assert linted.returncode == 0, linted.stdout
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["sql", "--help"], ["gateway", "--help"], ["demo", "--help"]])
-def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+@pytest.fixture(scope="module")
+def helps() -> dict[str, dict[str, Any]]:
+    """What each help printed, with the exit code and the heavy modules loaded by then: one process asks for all."""
     code = f"""
-import atexit, sys
-def report():
-    print("loaded:", " ".join(name for name in {HEAVY} if name in sys.modules))
-atexit.register(report)
+import contextlib, io, json, sys
 from mt_core.cli import app
-app({arguments!r})
+found = {{}}
+for arguments in {HELPS!r}:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        try:
+            app(arguments)
+        except SystemExit as end:
+            exit_code = end.code
+    loaded = [name for name in {HEAVY} if name in sys.modules]
+    found[" ".join(arguments)] = {{"code": exit_code, "printed": printed.getvalue(), "loaded": loaded}}
+print(json.dumps(found))
 """
-
     shown = run_python(code)
-
     assert shown.returncode == 0, shown.stderr
-    assert "Usage" in shown.stdout
-    assert shown.stdout.splitlines()[-1] == "loaded: "
+    return json.loads(shown.stdout)
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "mt_core.client.http",
-        "mt_core.client.dbapi",
-        "mt_core.client.terminal.script",
-        "mt_core.client.terminal.table",
-        "mt_core.workflow.loader",
-        "mt_core.tables.manager",
-        "mt_core.sql.parser",
-        "scheduler_plugins.memory.scheduler",
-    ],
-)
-def test_a_light_module_loads_nothing_heavy_and_works_without_it(module: str) -> None:
-    imported = run_python(f"{BLOCK}\nimport {module}\n{REPORT}")
+@pytest.mark.parametrize("arguments", HELPS)
+def test_help_loads_nothing_heavy(arguments: list[str], helps: dict[str, dict[str, Any]]) -> None:
+    shown = helps[" ".join(arguments)]
 
+    assert shown["code"] == 0
+    assert "Usage" in shown["printed"]
+    assert shown["loaded"] == []
+
+
+@pytest.fixture(scope="module")
+def imports() -> dict[str, dict[str, Any]]:
+    """What came of importing each light module where nothing heavy is installed: one process imports all."""
+    code = f"""{BLOCK}
+import importlib, json, traceback
+found = {{}}
+for module in {LIGHT!r}:
+    before = set(sys.modules)
+    try:
+        importlib.import_module(module)
+        error = ""
+    except Exception:
+        error = traceback.format_exc()
+    found[module] = {{"error": error, "loaded": [name for name in {HEAVY} if name in set(sys.modules) - before]}}
+print(json.dumps(found))
+"""
+    imported = run_python(code)
     assert imported.returncode == 0, imported.stderr
-    assert imported.stdout.strip() == ""
+    return json.loads(imported.stdout)
+
+
+@pytest.mark.parametrize("module", LIGHT)
+def test_a_light_module_loads_nothing_heavy_and_works_without_it(
+    module: str, imports: dict[str, dict[str, Any]]
+) -> None:
+    assert imports[module] == {"error": "", "loaded": []}
 
 
 def test_a_statement_fails_in_a_light_install_only_because_no_gateway_is_there() -> None:

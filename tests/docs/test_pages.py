@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,7 @@ def examples(page: Path, language: str) -> Iterator[str]:
 # --------------------------------------------------------------------------------------------------------------- REST
 
 
+@cache
 def endpoints() -> dict[str, str]:
     """Return METHOD /path of every endpoint with the versions that have it, such as 1-4."""
     found: dict[str, list[str]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,7 +13,8 @@ from mt_core.model.run import DONE, RunStatus
 from mt_core.tables.runs.ledger import in_transaction
 from mt_core.tables.upkeep.maintenance import maintain
 from mt_core.tables.upkeep.retention import NEWEST_KEPT, forget_old_runs
-from mt_core.testing.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
+from tests.support.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
+from tests.support.registry_steps import insert_runs
 
 MONTH = timedelta(days=30)
 
@@ -117,7 +119,11 @@ def test_a_partition_that_fails_for_months_leaves_one_span_and_claims_read_no_ru
 
 
 def test_show_refreshes_reads_more_than_a_page_and_refuses_to_read_everything(world: ManagerWorld) -> None:
-    tick_days(world, 500)
+    last = world.runs()[-1]
+    days = [last.requested_at + timedelta(days=day) for day in range(1, 501)]
+    insert_runs(
+        world.registry, *(replace(last, run_id=f"run-{day}", request_key=None, requested_at=day) for day in days)
+    )
 
     shown = world.show("SHOW REFRESHES LIMIT 10000")
     refused = world.refused(lambda: world.sql("SHOW REFRESHES LIMIT 999999999"), SqlSyntaxError)

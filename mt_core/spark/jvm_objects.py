@@ -58,6 +58,11 @@ def static_member(session: SparkSession, path: str) -> Any:
     return members[path]
 
 
+def java_dataset(session: SparkSession, plan: Any) -> Any:
+    """Return the Dataset of a logical plan: a query is analysed, a command has run."""
+    return static_member(session, "org.apache.spark.sql.classic.Dataset.ofRows")(session._jsparkSession, plan)
+
+
 def java_items(collection: Any) -> list[Any]:
     """Return the items of a Java collection; py4j's own iterator ends with an error that takes 70 calls to read."""
     items = collection.toArray()

@@ -1,4 +1,4 @@
-"""Column types: Spark's spelling of them, and what storage makes of them."""
+"""Column types: in SQL, in Java, and in Iceberg's storage."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.jvm_objects import jvm_of
 
 
-def spelled(data_type: DataType) -> str:
-    """Return a type as SQL reads it again: simple strings, with odd field names in back quotes."""
+def sql_type(data_type: DataType) -> str:
+    """Return the text of a type that Spark's parser reads back: simple strings, with odd field names in back quotes."""
     match data_type:
         case StructType():
-            return f"struct<{','.join(f'{_field(f.name)}:{spelled(f.dataType)}' for f in data_type.fields)}>"
+            fields = (f"{display_name([field.name])}:{sql_type(field.dataType)}" for field in data_type.fields)
+            return f"struct<{','.join(fields)}>"
         case ArrayType():
-            return f"array<{spelled(data_type.elementType)}>"
+            return f"array<{sql_type(data_type.elementType)}>"
         case MapType():
-            return f"map<{spelled(data_type.keyType)},{spelled(data_type.valueType)}>"
+            return f"map<{sql_type(data_type.keyType)},{sql_type(data_type.valueType)}>"
         case _:
             return data_type.simpleString()
 
@@ -32,7 +33,7 @@ def spelled(data_type: DataType) -> str:
 def columns_of(java_struct: Any) -> tuple[Column, ...]:
     """Return the columns of a Java StructType; all of them nullable, as the result of a query may be."""
     fields = StructType.fromJson(json.loads(java_struct.json())).fields
-    return tuple(Column(name=field.name, type=spelled(field.dataType)) for field in fields)
+    return tuple(Column(name=field.name, type=sql_type(field.dataType)) for field in fields)
 
 
 def java_type(session: SparkSession, column: Column) -> Any:
@@ -44,51 +45,46 @@ def java_type(session: SparkSession, column: Column) -> Any:
 
 
 def iceberg_type(session: SparkSession, column: Column) -> Any:
-    """Return Iceberg's type of a column; raises DefinitionInvalid naming a type it cannot store."""
+    """Return Iceberg's type of a column; raises DefinitionInvalid for a type that Iceberg cannot store."""
     spark_type = java_type(session, column)
+    refusal = DefinitionInvalid(
+        f"Column {column.name} has type {column.type}, which Iceberg cannot store; "
+        f"CAST it in the query, for example CAST({quote(column.name)} AS STRING)."
+    )
     try:
         converted = jvm_of(session).org.apache.iceberg.spark.SparkSchemaUtil.convert(spark_type)
     except SPARK_ERRORS as cause:
-        raise _not_storable(column) from cause
-    # Iceberg can name void in a schema, and then refuses every row.
+        raise refusal from cause
+    # Iceberg accepts void in a schema, and then refuses every row.
     if '"void"' in spark_type.json():
-        raise _not_storable(column)
+        raise refusal
     return converted
 
 
 def iceberg_schema(session: SparkSession, columns: Sequence[Column]) -> Any:
     """Return Iceberg's schema of *columns*, with comments and NOT NULL."""
-    fields = [
-        {
-            "name": column.name,
-            "type": json.loads(java_type(session, column).json()),
-            "nullable": column.nullable,
-            "metadata": {"comment": column.comment} if column.comment else {},
-        }
-        for column in columns
-    ]
+    struct = {
+        "type": "struct",
+        "fields": [
+            {
+                "name": column.name,
+                "type": json.loads(java_type(session, column).json()),
+                "nullable": column.nullable,
+                "metadata": {"comment": column.comment} if column.comment else {},
+            }
+            for column in columns
+        ],
+    }
     jvm = jvm_of(session)
-    struct = jvm.org.apache.spark.sql.types.DataType.fromJson(json.dumps({"type": "struct", "fields": fields}))
-    return jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(struct)
+    spark_type = jvm.org.apache.spark.sql.types.DataType.fromJson(json.dumps(struct))
+    return jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(spark_type)
 
 
 def stored_type(session: SparkSession, column: Column) -> str:
-    """Return the type a column has once it was stored: TINYINT and SMALLINT become int, CHAR and VARCHAR string."""
-    converted = iceberg_type(session, column)
-    back = jvm_of(session).org.apache.iceberg.spark.SparkSchemaUtil.convert(converted)
-    field = {"name": column.name, "type": json.loads(back.json()), "nullable": True, "metadata": {}}
-    return spelled(StructType.fromJson({"type": "struct", "fields": [field]}).fields[0].dataType)
-
-
-def _field(name: str) -> str:
-    return display_name((name,))
-
-
-def _not_storable(column: Column) -> DefinitionInvalid:
-    return DefinitionInvalid(
-        f"Column {column.name} has type {column.type}, which Iceberg cannot store; "
-        f"CAST it in the query, for example CAST({quote(column.name)} AS STRING)."
-    )
+    """Return the type that a stored column has: int for TINYINT and SMALLINT, string for CHAR and VARCHAR."""
+    stored = jvm_of(session).org.apache.iceberg.spark.SparkSchemaUtil.convert(iceberg_type(session, column))
+    field = {"name": column.name, "type": json.loads(stored.json()), "nullable": True, "metadata": {}}
+    return sql_type(StructType.fromJson({"type": "struct", "fields": [field]}).fields[0].dataType)
 
 
 def check_assignable(session: SparkSession, produced: Column, declared: Column) -> None:

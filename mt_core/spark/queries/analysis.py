@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pyspark.sql import SparkSession
 
 from mt_core.errors import DefinitionInvalid, QueryFailed, Unsupported
@@ -27,19 +25,22 @@ _SESSION_BOUND = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UN
 
 
 class QueryAnalysis:
-    """Understands queries in sessions of their own, without running them."""
+    """Analyses queries in sessions of their own, without running them."""
 
     def __init__(self, driver: SparkDriver, contexts: QueryContexts) -> None:
         self._driver = driver
         self._contexts = contexts
 
     def analyse(self, query: Query) -> AnalysedQuery:
-        """Understand *query*; raises QueryFailed with line and position, DefinitionInvalid for what cannot be refreshed."""
+        """Return what the manager needs of *query*.
+
+        Raises QueryFailed with line and position, DefinitionInvalid or Unsupported for a query that no refresh can run.
+        """
         try:
             with self._driver.translating():
                 session = self._contexts.session(query)
                 with active_session(session):
-                    return _analysed(session, query)
+                    return _analysed(session, query.text)
         except QueryFailed as cause:
             if cause.error_class not in _SESSION_BOUND:
                 raise
@@ -51,79 +52,65 @@ class QueryAnalysis:
             ) from cause
 
 
-def _analysed(session: SparkSession, query: Query) -> AnalysedQuery:
-    names = Names(session)
-    parsed = parse(session, query.text)
-    _refuse_session_bound(parsed, names)
-    analysed = session.sql(query.text)._jdf.queryExecution().analyzed()
+def _analysed(session: SparkSession, text: str) -> AnalysedQuery:
+    names, parsed = Names(session), parse(session, text)
+    for relation in parsed.relations:
+        if names.is_global_temporary(relation.parts):
+            raise DefinitionInvalid(f"{display_name(relation.parts)} is a temporary view. {_OWN_SESSION}")
+    analysed = session.sql(text)._jdf.queryExecution().analyzed()
     if analysed.isStreaming():
         raise Unsupported("The query reads a stream; a refresh in FULL mode reads tables: leave out STREAM.")
     columns = columns_of(analysed.schema())
-    _refuse_duplicates(columns)
-    known = frozenset(base.parts for base in base_relations(analysed) if base.parts is not None)
-    text = _without_stars(session, query.text, columns)
-    starless = parsed if text == query.text else parse(session, text)
+    _check_distinct(columns)
+    sources = frozenset(base.parts for base in base_relations(analysed) if base.parts is not None)
+    starless = _without_stars(session, text, columns)
     return AnalysedQuery(
         columns=columns,
-        expanded_query="".join(_qualified(starless, names, known)),
-        sources=tuple(sorted(map(display_name, known))),
+        expanded_query=_qualified(parsed if starless == text else parse(session, starless), names, sources),
+        sources=tuple(sorted(map(display_name, sources))),
         relations=frozenset(
-            each.parts[0].lower() for each in parsed.relations if len(each.parts) == 1 and not each.cte
+            relation.parts[0].lower() for relation in parsed.relations if len(relation.parts) == 1 and not relation.cte
         ),
         functions=frozenset(parts[0].lower() for parts in parsed.functions if len(parts) == 1),
     )
 
 
-def _without_stars(session: SparkSession, text: str, columns: tuple[Column, ...]) -> str:
-    """Return *text* with its stars written out: as a source gets, loses or moves columns, the query goes on meaning the same."""
-    starless = StarWriter(session, text).written_out()
-    if starless == text:
-        return text
-    try:
-        found = columns_of(session.sql(starless)._jdf.queryExecution().analyzed().schema())
-    except SPARK_ERRORS as cause:
-        raise _not_without_stars() from cause
-    if found != columns:
-        raise _not_without_stars()
-    return starless
-
-
-def _not_without_stars() -> DefinitionInvalid:
-    return DefinitionInvalid(
-        "The stars of the query cannot be written out as columns, and would mean others once a source changes its columns; "
-        "name the columns in the place of each *."
-    )
-
-
-def _refuse_session_bound(parsed: ParsedQuery, names: Names) -> None:
-    for relation in parsed.relations:
-        if relation.streaming:
-            raise Unsupported(
-                f"STREAM {display_name(relation.parts)}: a refresh in FULL mode reads tables, not streams; leave out STREAM."
-            )
-        if names.is_global_temporary(relation.parts):
-            raise DefinitionInvalid(f"{display_name(relation.parts)} is a temporary view. {_OWN_SESSION}")
-
-
-def _refuse_duplicates(columns: tuple[Column, ...]) -> None:
-    seen: set[str] = set()
+def _check_distinct(columns: tuple[Column, ...]) -> None:
+    names: set[str] = set()
     for column in columns:
-        if column.name.lower() in seen:
+        if column.name.lower() in names:
             raise DefinitionInvalid(
                 f"The query gives two columns named {column.name}; give one of them another name with AS."
             )
-        seen.add(column.name.lower())
+        names.add(column.name.lower())
 
 
-def _qualified(parsed: ParsedQuery, names: Names, known: frozenset[tuple[str, ...]]) -> Iterator[str]:
+def _without_stars(session: SparkSession, text: str, columns: tuple[Column, ...]) -> str:
+    """Return *text* with its stars written out: it keeps its meaning when a source gets, loses or moves columns."""
+    starless = StarWriter(session, text).written_out()
+    if starless == text:
+        return text
+    refusal = DefinitionInvalid(
+        "The stars of the query cannot be written out as columns, and would mean others once a source changes its columns; "
+        "name the columns in the place of each *."
+    )
+    try:
+        starless_columns = columns_of(session.sql(starless)._jdf.queryExecution().analyzed().schema())
+    except SPARK_ERRORS as cause:
+        raise refusal from cause
+    if starless_columns != columns:
+        raise refusal
+    return starless
+
+
+def _qualified(parsed: ParsedQuery, names: Names, sources: frozenset[tuple[str, ...]]) -> str:
+    """Return the text with the full name of each table and view."""
     catalog, namespace = names.current()
-    position = 0
+    pieces, position = [], 0
     for relation in parsed.relations:
         parts = names.qualify(relation.parts, catalog, namespace)
-        # A name that is neither (files by path) means the same everywhere and stays as it is.
-        if relation.cte or not (parts in known or names.view(parts) is not None):
-            continue
-        yield parsed.text[position : relation.start]
-        yield sql_name(parts)
-        position = relation.stop
-    yield parsed.text[position:]
+        # A name of neither a table nor a view (files by path) means the same everywhere.
+        if not relation.cte and (parts in sources or names.view(parts) is not None):
+            pieces += [parsed.text[position : relation.start], sql_name(parts)]
+            position = relation.stop
+    return "".join([*pieces, parsed.text[position:]])

@@ -1,4 +1,4 @@
-"""Query contexts: sessions of the engine's own in which queries are understood and run, so that no user's session leaks in."""
+"""Query contexts: sessions of the engine's own that analyse and run queries, so that no user's session leaks in."""
 
 from __future__ import annotations
 
@@ -19,46 +19,39 @@ _Key = tuple[int, str, Namespace, str, tuple[tuple[str, str], ...]]
 
 
 class QueryContexts:
-    """One session for each catalog, namespace, zone and settings; the least recently used ones are let go. Any thread."""
+    """One session for each catalog, namespace, zone and settings, the 32 most recently used ones. Any thread."""
 
-    def __init__(self, driver: SparkDriver, catalogs: CatalogSync) -> None:
-        self._driver, self._catalogs = driver, catalogs
+    def __init__(self, driver: SparkDriver, sync: CatalogSync) -> None:
+        self._driver, self._sync = driver, sync
         self._lock = threading.Lock()
         self._sessions: OrderedDict[_Key, SparkSession] = OrderedDict()
 
     def session(self, query: Query) -> SparkSession:
-        """Return the session in which *query* is to be understood."""
-        key = (
-            self._driver.generation,
-            query.catalog,
-            query.namespace,
-            query.zone,
-            tuple(sorted(query.settings.items())),
-        )
+        """Return the session that analyses and runs *query*."""
+        settings = tuple(sorted(query.settings.items()))
+        key = (self._driver.generation, query.catalog, query.namespace, query.zone, settings)
+        # A table of an earlier release has catalogs of its own among its frozen settings.
+        own_catalogs = configured_catalogs(query.settings)
         with self._lock:
-            found = self._sessions.get(key)
-            if found is None:
-                found = self._sessions[key] = self._opened(query)
+            session = self._sessions.get(key)
+            if session is None:
+                session = self._sync.apply(self._driver.new_session(), except_for=own_catalogs)
+                _configure(session, query)
+                self._sessions[key] = session
             self._sessions.move_to_end(key)
             while len(self._sessions) > CAPACITY:
                 self._sessions.popitem(last=False)
-        return self._told(found, query)
+        return self._sync.apply(session, except_for=own_catalogs)
 
-    def _told(self, session: SparkSession, query: Query) -> SparkSession:
-        # A table of an earlier release has catalogs of its own among its frozen settings.
-        return self._catalogs.apply(session, except_for=configured_catalogs(query.settings))
 
-    def _opened(self, query: Query) -> SparkSession:
-        session = self._told(self._driver.new_session(), query)
-        for key, value in query.settings.items():
-            if key.startswith("spark."):
-                session.conf.set(key, value)
-        session.conf.set("spark.sql.session.timeZone", query.zone)
-        if query.catalog:
-            with active_session(session):
-                session.catalog.setCurrentCatalog(query.catalog)
-        if query.namespace:
-            # With its catalog in front: the first level may have the name of another catalog.
-            levels = [*([query.catalog] if query.catalog else []), *query.namespace]
-            session.sql(f"USE {sql_name(levels)}")
-        return session
+def _configure(session: SparkSession, query: Query) -> None:
+    for key, value in query.settings.items():
+        if key.startswith("spark."):
+            session.conf.set(key, value)
+    session.conf.set("spark.sql.session.timeZone", query.zone)
+    if query.catalog:
+        with active_session(session):
+            session.catalog.setCurrentCatalog(query.catalog)
+    if query.namespace:
+        # With its catalog in front: the first level may have the name of another catalog.
+        session.sql(f"USE {sql_name([*([query.catalog] if query.catalog else []), *query.namespace])}")

@@ -1,4 +1,4 @@
-"""Stability of a query: whether equal sources always give equal rows. Pure: it reads the JSON of an analysed plan."""
+"""Determinism of a query: whether equal sources always give equal rows. Pure: it reads the JSON of an analysed plan."""
 
 from __future__ import annotations
 
@@ -58,82 +58,37 @@ _FOREIGN_CODE = frozenset(
         "TypedColumn",
     }
 )
+_LIMITS = frozenset({"GlobalLimit", "Offset", "Tail"})
 _BELOW_LIMIT = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Project", "SubqueryAlias", "Tail"})
 
-
-# Words that Spark reads as a moment, with a time zone after them or not; 'epoch' is always the same one.
+# Words that Spark reads as a moment, with or without a time zone after them; 'epoch' is always the same moment.
 _MOMENT = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
-_TYPED = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
-_TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
-_READS_TIME = re.compile(r"Parse|ToDate|ToTime|ToTimestamp|GetTimestamp|DateExpression")
+_TIME_KEYWORDS = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
+_TIME_TYPES = frozenset({"date", "timestamp", "timestamp_ntz"})
+_TIME_FUNCTIONS = re.compile(r"Parse|ToDate|ToTime|ToTimestamp|GetTimestamp|DateExpression")
+
+_Node = dict[str, Any]
 
 
 def unstable_reason(plan_json: str) -> str | None:
-    """Return what in the plan can give other rows from the same sources, or None."""
+    """Return what in the plan can give other rows from the same sources, None without such."""
     for tree in _trees(json.loads(plan_json)):
-        names = [str(node["class"]).rsplit(".", 1)[-1] for node in tree]
-        for index, name in enumerate(names):
-            reason = (
-                _UNSTABLE.get(name)
-                or _of_code(name, tree[index])
-                or _of_limit(names, index)
-                or _of_moment(tree, names, index)
-            )
+        for index in range(len(tree)):
+            reason = _node_reason(tree, index)
             if reason:
                 return reason
     return None
 
 
 def unstable_literal(text: str) -> str | None:
-    """Return a literal such as DATE 'today' in the text of a query, or None: in the plan it is a day like any other."""
+    """Return a literal such as DATE 'today' in the text of a query, None without one: the plan has its day only."""
     for word, literal in pairwise(significant(text)):
-        if word.keyword in _TYPED and literal.kind is TokenKind.STRING and _MOMENT.match(literal.value):
+        if word.keyword in _TIME_KEYWORDS and literal.kind is TokenKind.STRING and _MOMENT.match(literal.value):
             return f"{word.keyword} '{literal.value}'"
     return None
 
 
-def _of_moment(tree: list[dict[str, Any]], names: list[str], index: int) -> str | None:
-    """A text that Spark reads as a moment: a word such as 'now', or a constant that is computed and may become one."""
-    if not (names[index] == "Cast" and tree[index].get("dataType") in _TIMES) and not _READS_TIME.search(names[index]):
-        return None
-    below = _subtree(tree, index)
-    texts = [str(node.get("value")) for node in below if node.get("dataType") == "string" and "value" in node]
-    moment = next((text for text in texts if _MOMENT.match(text)), None)
-    if moment is not None:
-        return f"'{moment}' as a time"
-    computed = len(below) > 1 and texts and "AttributeReference" not in _names(below) and names[index] == "Cast"
-    return "a time from a computed text" if computed else None
-
-
-def _subtree(tree: list[dict[str, Any]], index: int) -> list[dict[str, Any]]:
-    """Return the nodes below one of a list in pre-order."""
-    end, open_nodes = index + 1, int(tree[index]["num-children"])
-    while open_nodes and end < len(tree):
-        open_nodes += int(tree[end]["num-children"]) - 1
-        end += 1
-    return tree[index + 1 : end]
-
-
-def _names(tree: list[dict[str, Any]]) -> set[str]:
-    return {str(node["class"]).rsplit(".", 1)[-1] for node in tree}
-
-
-def _of_code(name: str, node: dict[str, Any]) -> str | None:
-    if name not in _FOREIGN_CODE:
-        return None
-    called = node.get("name") or node.get("udfName") or name
-    return f"the user-defined function {called}"
-
-
-def _of_limit(names: list[str], index: int) -> str | None:
-    """A tree lists a node's only child right after it, so a LIMIT that is ordered has a Sort below in the same list."""
-    if names[index] not in {"GlobalLimit", "Offset", "Tail"}:
-        return None
-    below = next((name for name in names[index + 1 :] if name not in _BELOW_LIMIT), None)
-    return None if below == "Sort" else "LIMIT without ORDER BY"
-
-
-def _trees(body: Any) -> Iterator[list[dict[str, Any]]]:
+def _trees(body: Any) -> Iterator[list[_Node]]:
     """Yield every list of nodes, in pre-order, anywhere in *body*: plans, expressions, and plans within expressions."""
     if isinstance(body, list):
         if body and all(isinstance(item, dict) and "class" in item for item in body):
@@ -143,3 +98,42 @@ def _trees(body: Any) -> Iterator[list[dict[str, Any]]]:
     elif isinstance(body, dict):
         for value in body.values():
             yield from _trees(value)
+
+
+def _node_reason(tree: list[_Node], index: int) -> str | None:
+    node, name = tree[index], _class_name(tree[index])
+    if name in _UNSTABLE:
+        return _UNSTABLE[name]
+    if name in _FOREIGN_CODE:
+        return f"the user-defined function {node.get('name') or node.get('udfName') or name}"
+    if name in _LIMITS:
+        # A tree lists a node's only child right after the node, so the Sort of an ordered LIMIT follows in the same list.
+        below = next((other for other in map(_class_name, tree[index + 1 :]) if other not in _BELOW_LIMIT), None)
+        return None if below == "Sort" else "LIMIT without ORDER BY"
+    is_cast = name == "Cast" and node.get("dataType") in _TIME_TYPES
+    if is_cast or _TIME_FUNCTIONS.search(name):
+        return _moment_reason(_descendants(tree, index), is_cast=is_cast)
+    return None
+
+
+def _moment_reason(argument: list[_Node], *, is_cast: bool) -> str | None:
+    """Return why a text read as a time may mean the current one: a word such as 'now', or constants that may make one up."""
+    texts = [str(node.get("value")) for node in argument if node.get("dataType") == "string" and "value" in node]
+    for text in texts:
+        if _MOMENT.match(text):
+            return f"'{text}' as a time"
+    computed = is_cast and len(argument) > 1 and "AttributeReference" not in map(_class_name, argument)
+    return "a time from a computed text" if computed and texts else None
+
+
+def _descendants(tree: list[_Node], index: int) -> list[_Node]:
+    """Return the nodes below the one at *index* of a list in pre-order."""
+    end, missing = index + 1, int(tree[index]["num-children"])
+    while missing and end < len(tree):
+        missing += int(tree[end]["num-children"]) - 1
+        end += 1
+    return tree[index + 1 : end]
+
+
+def _class_name(node: _Node) -> str:
+    return str(node["class"]).rsplit(".", 1)[-1]

@@ -1,4 +1,4 @@
-"""Lineage of a query: what it reads, by what text those versions can be pinned, and what stands against skipping it."""
+"""Lineage of a query: what it reads, the text that pins versions of it, and what keeps a refresh from being skipped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.errors import Unsupported
 from mt_core.identifiers import display_name, quote, sql_name
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.failures import SPARK_ERRORS
@@ -18,12 +17,12 @@ from mt_core.spark.queries.relations import BaseRelation, ParsedQuery, RelationN
 from mt_core.spark.queries.views import Names, View
 from mt_core.tables.ports import Query
 
-MOST_VIEWS_DEEP = 50
+MAX_VIEW_DEPTH = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A table the query reads, at its current version or at the one the user wrote (`travel`)."""
+    """A table that the query reads, at its current version or at the one in the text (`travel`)."""
 
     parts: tuple[str, ...]
     table: Any = field(default=None, repr=False, compare=False)
@@ -31,20 +30,29 @@ class Source:
 
     @property
     def name(self) -> str:
-        shown = display_name(self.parts)
-        return shown if self.travel is None else f"{shown} AS OF {self.travel}"
+        name = display_name(self.parts)
+        return name if self.travel is None else f"{name} AS OF {self.travel}"
 
 
 Piece = str | Source
 Shape = tuple[str, int]
+"""The uuid of an Iceberg table and the id of its schema."""
+ViewPath = tuple[tuple[str, ...], ...]
+"""The names of the views around a part of the query, outermost first."""
 
 
-@dataclass(slots=True, kw_only=True)
+def shape_of(table: Any) -> Shape:
+    """Return the shape of an Iceberg table as of its last refresh."""
+    return str(table.uuid().toString()), int(table.schema().schemaId())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
-    """What is known of a query until a source's uuid, its schema or a view changes.
+    """The facts about a query that hold until a source's shape or a view changes.
 
-    `pieces` is the query's text, cut where versions go; `unnamed` are sources without versions or catalog;
-    `shapes` are the uuid and schema id of each table when the query was analysed.
+    `pieces` is the query's text with its views expanded, cut where versions can be inserted; `unnamed` are sources
+    without versions or catalog; `shapes` are those of the tables when the query was analysed; `unstable` and
+    `unpinnable` are reasons, None without one. `lock` guards the sources' tables.
     """
 
     sources: tuple[Source, ...]
@@ -55,26 +63,21 @@ class Lineage:
     unstable: str | None
     unpinnable: str | None
     shapes: Mapping[str, Shape]
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.Lock = field(default_factory=threading.Lock, compare=False)
 
     def text(self, pins: Mapping[str, str]) -> str:
         """Return the query with a version after the name of every source in *pins*."""
-        return rendered(self.pieces, pins)
+        return _joined(self.pieces, pins)
 
 
-def rendered(pieces: Iterable[Piece], pins: Mapping[str, str]) -> str:
-    """Return the text of *pieces*."""
-    return "".join(piece if isinstance(piece, str) else _pinned(piece, pins) for piece in pieces)
+def _joined(pieces: Iterable[Piece], pins: Mapping[str, str]) -> str:
+    def text(piece: Piece) -> str:
+        if isinstance(piece, str):
+            return piece
+        pin = pins.get(piece.name)
+        return sql_name(piece.parts) if pin is None else f"{sql_name(piece.parts)} VERSION AS OF {pin}"
 
-
-def _pinned(source: Source, pins: Mapping[str, str]) -> str:
-    pin = pins.get(source.name)
-    return sql_name(source.parts) if pin is None else f"{sql_name(source.parts)} VERSION AS OF {pin}"
-
-
-def shape_of(table: Any) -> Shape:
-    """Return uuid and schema id of an Iceberg table as it was last read."""
-    return str(table.uuid().toString()), int(table.schema().schemaId())
+    return "".join(map(text, pieces))
 
 
 class LineageReader:
@@ -83,89 +86,100 @@ class LineageReader:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._names = Names(session)
+        self._bases: dict[tuple[str, ...], BaseRelation] = {}
+        self._sources: dict[str, Source] = {}
         self._views: dict[tuple[str, ...], View] = {}
-        self._used: dict[str, Source] = {}
-        self._unresolved: list[str] = []
         self._functions: dict[tuple[str, ...], None] = {}
-        self._obstacle: str | None = None
-        self._known: dict[tuple[str, ...], BaseRelation] = {}
+        self._unresolved: list[str] = []
+        self._unpinnable: str | None = None
 
     def read(self, query: Query) -> Lineage:
-        """Return the lineage; errors of Spark's analysis are raised as they are."""
-        parsed = parse(self._session, query.text)
-        analysed = self._analysed(query.text)
+        """Return the lineage; raises Spark's own errors of parsing and analysis."""
+        parsed, analysed = parse(self._session, query.text), self._analysed(query.text)
         bases = base_relations(analysed)
-        self._known = {base.parts: base for base in bases if base.parts is not None}
+        self._bases = {base.parts: base for base in bases if base.parts is not None}
         pieces = tuple(self._pieces(parsed, *self._names.current(), ()))
-        self._compare_with(bases)
-        unstable = unstable_reason(analysed.toJSON()) or self._unstable_names(parsed) or self._unstable_literals(query)
-        sources = (*self._used.values(), *self._overlooked())
-        lineage = Lineage(
+        in_text = {source.parts for source in self._sources.values()}
+        hidden = [Source(parts=parts, table=base.table) for parts, base in self._bases.items() if parts not in in_text]
+        if hidden or bool(self._unresolved) != any(base.parts is None for base in bases):
+            self._refuse_pins("the query reads relations that its text does not show")
+        sources = (*self._sources.values(), *hidden)
+        return Lineage(
             sources=sources,
             unnamed=tuple(dict.fromkeys(self._unresolved)),
             views=tuple(self._views.values()),
             functions=tuple(self._functions),
             pieces=pieces,
-            unstable=unstable,
-            unpinnable=self._obstacle,
+            unstable=unstable_reason(analysed.toJSON()) or self._unstable_text(query, parsed),
+            unpinnable=self._unpinnable or self._rewriting_fault(_joined(pieces, {}), analysed),
             shapes={source.name: shape_of(source.table) for source in sources if source.table is not None},
         )
-        self._check_rewritten(lineage, analysed)
-        return lineage
 
     def _analysed(self, text: str) -> Any:
         return self._session.sql(text)._jdf.queryExecution().analyzed()
 
-    def _pieces(
-        self, parsed: ParsedQuery, catalog: str, namespace: tuple[str, ...], inside: tuple[tuple[str, ...], ...]
-    ) -> Iterator[Piece]:
-        self._note_functions(parsed, inside)
+    def _refuse_pins(self, reason: str) -> None:
+        """Note why the versions of the sources cannot be pinned; the first reason counts."""
+        self._unpinnable = self._unpinnable or reason
+
+    # ---------------------------------------------------------------------------------------------------------- pieces
+
+    def _pieces(self, parsed: ParsedQuery, catalog: str, namespace: tuple[str, ...], path: ViewPath) -> Iterator[Piece]:
+        """Yield the text of the query, or of the view at the end of *path*, with its sources and expanded views."""
+        self._collect_functions(parsed, path)
         position = 0
         for relation in parsed.relations:
-            if relation.streaming:
-                raise Unsupported(
-                    f"STREAM {display_name(relation.parts)}: a refresh in FULL mode reads tables, not streams; leave out STREAM."
-                )
             if relation.cte:
                 continue
             yield parsed.text[position : relation.begin]
-            yield from self._relation(
-                parsed.text, relation, self._names.qualify(relation.parts, catalog, namespace), inside
-            )
+            parts = self._names.qualify(relation.parts, catalog, namespace)
+            view = self._names.view(parts)
+            if view is not None:
+                yield from self._expanded(view, relation, path)
+            elif parts not in self._bases:
+                self._unresolved.append(parsed.text[relation.start : relation.stop])
+                yield parsed.text[relation.begin : relation.stop]
+            else:
+                source = Source(parts=parts, table=self._bases[parts].table, travel=relation.travel)
+                # A version cannot follow `TABLE t`.
+                yield "SELECT * FROM " if relation.table_word is not None else ""
+                yield self._sources.setdefault(source.name, source)
             position = relation.stop
         yield parsed.text[position:]
 
-    def _relation(
-        self, text: str, relation: RelationName, parts: tuple[str, ...], inside: tuple[tuple[str, ...], ...]
-    ) -> Iterator[Piece]:
-        view = self._names.view(parts)
-        if view is not None:
-            yield from self._expanded(view, relation, inside)
-            return
-        base = self._known.get(parts)
-        if base is None:
-            self._unresolved.append(text[relation.start : relation.stop])
-            yield text[relation.begin : relation.stop]
-            return
-        source = self._source(Source(parts=parts, table=base.table, travel=relation.travel))
-        # A version cannot follow `TABLE t`.
-        yield "SELECT * FROM " if relation.table_word is not None else ""
-        yield source
+    def _collect_functions(self, parsed: ParsedQuery, path: ViewPath) -> None:
+        if parsed.identifier_clause:
+            self._refuse_pins("IDENTIFIER() names what it reads only when it runs")
+        for parts in parsed.functions:
+            function = self._names.function(parts)
+            if function is not None:
+                self._functions[function] = None
+                if path:
+                    self._refuse_pins(f"view {display_name(path[-1])} uses function {display_name(function)}")
 
-    def _source(self, source: Source) -> Source:
-        return self._used.setdefault(source.name, source)
-
-    def _expanded(self, view: View, relation: RelationName, inside: tuple[tuple[str, ...], ...]) -> Iterator[Piece]:
+    def _expanded(self, view: View, relation: RelationName, path: ViewPath) -> Iterator[Piece]:
+        """Yield a subquery in place of a view, with the columns and types of the view's creation."""
         self._views[view.parts] = view
-        if view.parts in inside or len(inside) >= MOST_VIEWS_DEEP:
-            self._object(f"view {display_name(view.parts)} reads itself")
+        if view.parts in path or len(path) >= MAX_VIEW_DEPTH:
+            self._refuse_pins(f"view {display_name(view.parts)} reads itself")
             return
         for key, value in view.settings:
             if self._setting(key) != value:
-                self._object(f"view {display_name(view.parts)} was created with {key} = {value}")
-        body = list(self._pieces(parse(self._session, view.text), view.catalog, view.namespace, (*inside, view.parts)))
+                self._refuse_pins(f"view {display_name(view.parts)} was created with {key} = {value}")
+        body = list(self._pieces(parse(self._session, view.text), view.catalog, view.namespace, (*path, view.parts)))
+        names = [column.name.lower() for column in columns_of(self._analysed(_joined(body, {})).schema())]
+        aliases = [f"_{index}" for index in range(len(names))]
+        # A view finds its columns in those of its query by name if it keeps their names, otherwise by position.
+        by_name = [aliases[names.index(name.lower())] for name in view.query_columns]
+        columns = ", ".join(
+            f"CAST({quote(alias)} AS {column.type}) AS {quote(column.name)}"
+            for alias, column in zip(by_name or aliases[: len(view.columns)], view.columns, strict=True)
+        )
         yield "SELECT * FROM " if relation.table_word is not None else ""
-        yield from self._as_subquery(view, body)
+        yield f"(SELECT {columns} FROM ("
+        yield from body
+        # On a line of its own: the view's text may end with a comment.
+        yield f"\n) AS `_v`({', '.join(map(quote, aliases))}))"
         if not relation.aliased:
             yield f" AS {quote(view.parts[-1])}"
 
@@ -175,73 +189,26 @@ class LineageReader:
         except SPARK_ERRORS:
             return None
 
-    def _as_subquery(self, view: View, body: list[Piece]) -> Iterator[Piece]:
-        """A view keeps the columns and types it was created with, whatever its query would give today."""
-        given = [column.name for column in columns_of(self._analysed(rendered(body, {})).schema())]
-        aliases = [f"_{index}" for index in range(len(given))]
-        wanted = [aliases[index] for index in _positions(view, given)]
-        columns = ", ".join(
-            f"CAST({quote(alias)} AS {column.type}) AS {quote(column.name)}"
-            for alias, column in zip(wanted, view.columns, strict=True)
-        )
-        yield f"(SELECT {columns} FROM ("
-        yield from body
-        # On a line of its own: the view's text may end with a comment.
-        yield f"\n) AS `_v`({', '.join(map(quote, aliases))}))"
+    # --------------------------------------------------------------------------------------------------------- reasons
 
-    def _note_functions(self, parsed: ParsedQuery, inside: tuple[tuple[str, ...], ...]) -> None:
-        if parsed.identifier_clause:
-            self._object("IDENTIFIER() names what it reads only when it runs")
-        for parts in parsed.functions:
-            function = self._names.function(parts)
-            if function is not None:
-                self._functions[function] = None
-                if inside:
-                    self._object(f"view {display_name(inside[-1])} uses function {display_name(function)}")
-
-    def _unstable_names(self, parsed: ParsedQuery) -> str | None:
+    def _unstable_text(self, query: Query, parsed: ParsedQuery) -> str | None:
+        """Return what in the texts of query and views can give other rows from the same sources, None without such."""
         if self._functions:
             return f"the function {display_name(next(iter(self._functions)))}"
         if parsed.identifier_clause:
             return "IDENTIFIER()"
-        if any(source.travel == "timestamp" for source in self._used.values()):
+        if any(source.travel == "timestamp" for source in self._sources.values()):
             return "TIMESTAMP AS OF"
-        return None
-
-    def _unstable_literals(self, query: Query) -> str | None:
         texts = [query.text, *(view.text for view in self._views.values())]
-        return next((found for found in map(unstable_literal, texts) if found), None)
+        return next(filter(None, map(unstable_literal, texts)), None)
 
-    def _compare_with(self, bases: tuple[BaseRelation, ...]) -> None:
-        """Names found in texts must be what the plan reads: otherwise something is hidden from the texts."""
-        unnamed = sum(base.parts is None for base in bases)
-        if self._overlooked() or (len(self._unresolved) == 0) != (unnamed == 0):
-            self._object("the query reads relations that its text does not show")
-
-    def _overlooked(self) -> tuple[Source, ...]:
-        seen = {source.parts for source in self._used.values()}
-        return tuple(Source(parts=parts, table=base.table) for parts, base in self._known.items() if parts not in seen)
-
-    def _check_rewritten(self, lineage: Lineage, analysed: Any) -> None:
-        """The text we would run must read the same and give the same columns as the one the user wrote."""
-        if lineage.unpinnable is not None:
-            return
+    def _rewriting_fault(self, text: str, analysed: Any) -> str | None:
+        """Return why *text*, which a refresh would run, differs from the user's query in relations or columns; None if not."""
         try:
-            rewritten = self._analysed(lineage.text({}))
+            rewritten = self._analysed(text)
         except SPARK_ERRORS:
-            lineage.unpinnable = "its relations cannot be replaced in the text"
-            return
-        read = {base.parts for base in base_relations(rewritten)}
-        if columns_of(rewritten.schema()) != columns_of(analysed.schema()) or read - {None} != set(self._known):
-            lineage.unpinnable = "with its views expanded the query gives other columns"
-
-    def _object(self, obstacle: str) -> None:
-        self._obstacle = self._obstacle or obstacle
-
-
-def _positions(view: View, given: list[str]) -> list[int]:
-    """Return where in the columns of its query a view finds its own: by name if it keeps their names, else by position."""
-    if not view.query_columns:
-        return list(range(len(view.columns)))
-    lowered = [name.lower() for name in given]
-    return [lowered.index(name.lower()) for name in view.query_columns]
+            return "its relations cannot be replaced in the text"
+        relations = {base.parts for base in base_relations(rewritten)} - {None}
+        if columns_of(rewritten.schema()) != columns_of(analysed.schema()) or relations != set(self._bases):
+            return "with its views expanded the query gives other columns"
+        return None

@@ -1,4 +1,4 @@
-"""Source versions: what a query would read now, asked of the tables and views themselves without a Spark job."""
+"""Source versions: what a query would read now, as its tables and views report it without a Spark job."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _Key = tuple[int, str, str, Namespace, str, tuple[tuple[str, str], ...]]
 
 
 class _Outdated(Exception):
-    """A source is no longer what the lineage was read from."""
+    """A source changed since its lineage was read."""
 
 
 class SourceVersions:
-    """Reads source vectors; what does not change with versions is kept. Any thread."""
+    """Reads source vectors; caches the lineage of each query, which versions do not change. Any thread."""
 
     def __init__(self, driver: SparkDriver, contexts: QueryContexts) -> None:
         self._driver = driver
@@ -45,50 +45,57 @@ class SourceVersions:
     def vector(self, query: Query) -> SourceVector:
         """Return what *query* would read now."""
         for _ in range(ATTEMPTS):
-            lineage = self.lineage(query)
+            lineage = self._lineage(query)
             try:
                 with lineage.lock:
                     return self._vector(query, lineage)
             except _Outdated:
-                self._forget(query, lineage)
+                pass
             except SPARK_ERRORS as cause:
-                # A dropped or re-created table shows itself by an error of its own; analysing again tells which.
+                # A dropped or re-created table gives an error of its own; the next analysis finds out which.
                 if not java_classes(cause):
                     raise translate(cause) from cause
-                self._forget(query, lineage)
+            with self._lock:
+                if self._lineages.get(self._key(query)) is lineage:
+                    del self._lineages[self._key(query)]
         raise EngineError("The sources of the query change faster than they can be read; try again later.")
 
     def pinned_text(self, query: Query, vector: SourceVector) -> str:
-        """Return the query at exactly the versions of *vector*; the query as it is, if it cannot be pinned."""
+        """Return the query at exactly the versions of *vector*; the user's text if it cannot be pinned."""
         if vector.unpinnable is not None:
             return query.text
-        lineage = self.lineage(query)
-        found = {source.name: source.version or {} for source in vector.sources}
-        if not self._reads(lineage, found):
+        lineage = self._lineage(query)
+        versions = {source.name: source.version or {} for source in vector.sources}
+        if not _agrees(lineage, versions):
             # A view or a schema changed after the vector was read: the text has to be that of the vector.
             raise SourcesChanged("A view or table of the query changed while the refresh was starting; run it again.")
-        return lineage.text({name: str(version[PIN]) for name, version in found.items() if PIN in version})
+        return lineage.text({name: str(version[PIN]) for name, version in versions.items() if PIN in version})
 
     def has_lost(self, query: Query, vector: SourceVector) -> bool:
         """Return whether a version that *vector* pins cannot be read any more: its table was dropped, or it expired."""
-        found = {source.name: source.version or {} for source in vector.sources}
-        lineage = self.lineage(query)
+        versions = {source.name: source.version or {} for source in vector.sources}
+        lineage = self._lineage(query)
         try:
             with lineage.lock:
-                return any(_is_lost(source.table, found.get(source.name, {})) for source in lineage.sources)
+                for table, version in [(each.table, versions.get(each.name, {})) for each in lineage.sources]:
+                    if table is None or PIN not in version:
+                        continue
+                    table.refresh()
+                    if shape_of(table)[0] != version["uuid"] or table.snapshot(int(version[PIN])) is None:
+                        return True
         except SPARK_ERRORS as cause:
             if not java_classes(cause):
                 raise translate(cause) from cause
             return True
+        return False
 
-    def lineage(self, query: Query) -> Lineage:
-        """Return the lineage of *query*, read again only when it has to be."""
+    def _lineage(self, query: Query) -> Lineage:
         key = self._key(query)
         with self._lock:
-            found = self._lineages.get(key)
-            if found is not None:
+            lineage = self._lineages.get(key)
+            if lineage is not None:
                 self._lineages.move_to_end(key)
-                return found
+                return lineage
         session = self._contexts.session(query)
         with active_session(session):
             lineage = LineageReader(session).read(query)
@@ -98,34 +105,25 @@ class SourceVersions:
                 self._lineages.popitem(last=False)
         return lineage
 
-    def _forget(self, query: Query, lineage: Lineage) -> None:
-        key = self._key(query)
-        with self._lock:
-            if self._lineages.get(key) is lineage:
-                del self._lineages[key]
-
     def _key(self, query: Query) -> _Key:
         settings = tuple(sorted(query.settings.items()))
         return (self._driver.generation, query.text, query.catalog, query.namespace, query.zone, settings)
 
     def _vector(self, query: Query, lineage: Lineage) -> SourceVector:
-        problems = [lineage.unpinnable]
-        found = []
+        sources, obstacles = [], [lineage.unpinnable]
         for source in lineage.sources:
-            version, problem = self._table_version(source, lineage.shapes)
-            problems.append(problem)
-            found.append(
-                SourceVersion(name=source.name, kind=UNVERSIONED if version is None else TABLE, version=version)
-            )
-        found += [SourceVersion(name=name, kind=UNVERSIONED, version=None) for name in lineage.unnamed]
+            version, obstacle = self._table_version(source, lineage.shapes)
+            obstacles.append(obstacle)
+            kind = UNVERSIONED if version is None else TABLE
+            sources.append(SourceVersion(name=source.name, kind=kind, version=version))
+        sources += [SourceVersion(name=name, kind=UNVERSIONED, version=None) for name in lineage.unnamed]
+        sources += self._definition_versions(query, lineage)
         return SourceVector(
-            sources=(*found, *self._definitions(query, lineage)),
-            unstable=lineage.unstable,
-            unpinnable=next((problem for problem in problems if problem), None),
+            sources=tuple(sources), unstable=lineage.unstable, unpinnable=next(filter(None, obstacles), None)
         )
 
     def _table_version(self, source: Source, shapes: Mapping[str, Shape]) -> tuple[dict[str, Any] | None, str | None]:
-        """Return the version of a source (None: it has none), and why it cannot be pinned (None: it can)."""
+        """Return the version of a source, None without one, and why it cannot be pinned, None if it can."""
         table = source.table
         if table is None:
             return None, None
@@ -136,27 +134,30 @@ class SourceVersions:
         version: dict[str, Any] = {"uuid": shape[0], "snapshot": None, "schema": shape[1]}
         if source.travel is not None and source.travel.isdigit():
             return {**version, "snapshot": source.travel}, None
-        if source.travel is not None or not _is_plain(source):
-            return {
-                **version,
-                "snapshot": self._metadata_location(table),
-            }, f"{source.name} is not a table at one version"
-        return _current(table, source, version)
+        # The name may also be that of a metadata table, or have a branch as its last part.
+        is_table = str(table.getClass().getName()) == _PLAIN_TABLE
+        if source.travel is not None or not is_table or not str(table.name()).endswith(".".join(source.parts[1:])):
+            # The location of the metadata changes with every commit to any branch.
+            utilities = jvm_of(self._driver.session).org.apache.iceberg.TableUtil
+            location = str(utilities.metadataFileLocation(table))
+            return {**version, "snapshot": location}, f"{source.name} is not a table at one version"
+        snapshot = table.currentSnapshot()
+        if snapshot is None:
+            return version, f"source {source.name} is empty"
+        version |= {"snapshot": _last_row_change(table, snapshot), PIN: str(snapshot.snapshotId())}
+        same_columns = snapshot.schemaId() == version["schema"]
+        return version, None if same_columns else f"the columns of {source.name} changed after its last commit"
 
-    def _metadata_location(self, table: Any) -> str:
-        """Return what changes with every commit, whichever branch or metadata table *table* is."""
-        return str(jvm_of(self._driver.session).org.apache.iceberg.TableUtil.metadataFileLocation(table))
-
-    def _definitions(self, query: Query, lineage: Lineage) -> list[SourceVersion]:
-        """Views and functions, whose text is their version."""
+    def _definition_versions(self, query: Query, lineage: Lineage) -> list[SourceVersion]:
+        """Return the versions of views and functions, which are hashes of their texts."""
         if not lineage.views and not lineage.functions:
             return []
         session = self._contexts.session(query)
         with active_session(session):
             names = Names(session)
-            for known in lineage.views:
-                now = names.view(known.parts)
-                if now is None or now.digest != known.digest:
+            for view in lineage.views:
+                current = names.view(view.parts)
+                if current is None or current.digest != view.digest:
                     raise _Outdated
             digests = [(VIEW, view.parts, view.digest) for view in lineage.views]
             digests += [(FUNCTION, parts, names.function_digest(parts)) for parts in lineage.functions]
@@ -165,47 +166,25 @@ class SourceVersions:
             for kind, parts, digest in digests
         ]
 
-    def _reads(self, lineage: Lineage, found: Mapping[str, Mapping[str, Any]]) -> bool:
-        views = {display_name(view.parts): view.digest for view in lineage.views}
-        return all(found.get(name, {}).get("hash") == digest for name, digest in views.items()) and all(
-            source.table is None or _shape_of(found.get(source.name, {})) == lineage.shapes.get(source.name)
-            for source in lineage.sources
-        )
+
+def _agrees(lineage: Lineage, versions: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return whether *lineage* was read from the same views and the same shapes of tables as *versions*."""
+    for view in lineage.views:
+        if versions.get(display_name(view.parts), {}).get("hash") != view.digest:
+            return False
+    for source in lineage.sources:
+        version = versions.get(source.name, {})
+        shape = (version["uuid"], version["schema"]) if "uuid" in version else None
+        if source.table is not None and shape != lineage.shapes.get(source.name):
+            return False
+    return True
 
 
-def _shape_of(version: Mapping[str, Any]) -> Shape | None:
-    return (version["uuid"], version["schema"]) if "uuid" in version else None
-
-
-def _is_lost(table: Any, version: Mapping[str, Any]) -> bool:
-    if table is None or PIN not in version:
-        return False
-    table.refresh()
-    return shape_of(table)[0] != version["uuid"] or table.snapshot(int(version[PIN])) is None
-
-
-def _current(table: Any, source: Source, version: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
-    snapshot = table.currentSnapshot()
-    if snapshot is None:
-        return version, f"source {source.name} is empty"
-    found = {**version, "snapshot": _rows_since(table, snapshot), PIN: str(snapshot.snapshotId())}
-    if snapshot.schemaId() != version["schema"]:
-        return found, f"the columns of {source.name} changed after its last commit"
-    return found, None
-
-
-def _rows_since(table: Any, snapshot: Any) -> str:
-    """Return the snapshot which last changed rows: compaction (`replace`) keeps them."""
-    current = snapshot
-    while current.operation() == "replace" and current.parentId() is not None:
-        parent = table.snapshot(current.parentId())
+def _last_row_change(table: Any, snapshot: Any) -> str:
+    """Return the snapshot, up to *snapshot*, that last changed rows: compaction (`replace`) keeps them."""
+    while snapshot.operation() == "replace" and snapshot.parentId() is not None:
+        parent = table.snapshot(snapshot.parentId())
         if parent is None:
             break
-        current = parent
-    return str(current.snapshotId())
-
-
-def _is_plain(source: Source) -> bool:
-    """Whether the name is the table's own: not one of its metadata tables, nor a branch written as a part of the name."""
-    table = source.table
-    return str(table.getClass().getName()) == _PLAIN_TABLE and str(table.name()).endswith(".".join(source.parts[1:]))
+        snapshot = parent
+    return str(snapshot.snapshotId())

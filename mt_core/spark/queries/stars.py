@@ -10,26 +10,25 @@ from pyspark.sql import SparkSession
 from mt_core.errors import DefinitionInvalid
 from mt_core.identifiers import sql_name
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.jvm_objects import jvm_of, scala_items, session_state
+from mt_core.spark.jvm_objects import java_dataset, jvm_of, scala_items, session_state
 from mt_core.spark.queries.relations import TABLE_WORD
 
-_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+_SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
 _STAR = "org.apache.spark.sql.catalyst.analysis.Star"
-_SHOWN = 60
+_EXCERPT_LENGTH = 60
 
 Scope = tuple[tuple[Any, int], ...]
 """The WITH clauses around a part of a query, outermost first, each with how many of its queries that part can name."""
 
 
 class StarWriter:
-    """Writes the stars of one query out, in the session in which the query is analysed."""
+    """Replaces the stars of one query by columns, in the session that analyses the query."""
 
     def __init__(self, session: SparkSession, text: str) -> None:
         self._session, self._text, self._jvm = session, text, jvm_of(session)
         self._resolver = session_state(session).conf().resolver()
-        classes = self._jvm.java.lang.Class
-        self._star = classes.forName(_STAR)
-        self._subquery = classes.forName(f"{_EXPRESSIONS}.SubqueryExpression")
+        self._star = self._jvm.java.lang.Class.forName(_STAR)
+        self._subquery = self._jvm.java.lang.Class.forName(_SUBQUERY)
         self._edits: list[tuple[int, int, str]] = []
 
     def written_out(self) -> str:
@@ -41,119 +40,109 @@ class StarWriter:
         return text
 
     def _plan(self, plan: Any, scope: Scope, *, exists: bool = False) -> None:
-        match str(plan.getClass().getSimpleName()):
+        match _class_name(plan):
             case "UnresolvedWith":
-                self._with(plan, scope)
+                entries, recursive = list(scala_items(plan.cteRelations())), bool(plan.allowRecursion())
+                for index, entry in enumerate(entries):
+                    self._plan(entry._2(), (*scope, (plan, index + 1 if recursive else index)))
+                self._plan(plan.child(), (*scope, (plan, len(entries))))
                 return
             case "UnresolvedRelation":
-                self._whole_table(plan, scope)
+                start, _ = _span(plan)
+                word = TABLE_WORD.search(self._text[:start])
+                if word is not None:
+                    self._edits.append((word.start(), start, f"SELECT {self._columns(plan, scope)} FROM "))
             case "UnresolvedSubqueryColumnAliases":
-                self._renamed(plan.child(), scope)
+                self._aliased(plan.child(), scope)
             case kind:
                 # Whether EXISTS finds a row does not depend on the columns of its rows.
-                self._selected(plan, scope, counts=not (exists and kind == "Project"))
+                self._selected(plan, scope, ignored=exists and kind == "Project")
         for child in scala_items(plan.children()):
             self._plan(child, scope)
 
-    def _with(self, plan: Any, scope: Scope) -> None:
-        entries, recursive = list(scala_items(plan.cteRelations())), bool(plan.allowRecursion())
-        for index, entry in enumerate(entries):
-            self._plan(entry._2(), (*scope, (plan, index + 1 if recursive else index)))
-        self._plan(plan.child(), (*scope, (plan, len(entries))))
-
-    def _below(self, expression: Any, scope: Scope) -> None:
-        """Look into the subqueries of an expression."""
-        if self._subquery.isInstance(expression):
-            self._plan(expression.plan(), scope, exists=str(expression.getClass().getSimpleName()) == "Exists")
-        for child in scala_items(expression.children()):
-            self._below(child, scope)
-
-    def _whole_table(self, relation: Any, scope: Scope) -> None:
-        start = int(relation.origin().startIndex().get())
-        word = TABLE_WORD.search(self._text[:start])
-        if word is not None:
-            self._edits.append((word.start(), start, f"SELECT {self._columns_of(relation, scope)} FROM "))
-
-    def _renamed(self, relation: Any, scope: Scope) -> None:
-        """`t AS x(a, b)` names the columns of t by position: give it those there are now."""
-        if str(relation.getClass().getSimpleName()) == "UnresolvedRelation" and relation.options().isEmpty():
+    def _aliased(self, relation: Any, scope: Scope) -> None:
+        """Give `t AS x(a, b)`, which names the columns of t by position, the columns that t has now."""
+        if _class_name(relation) == "UnresolvedRelation" and relation.options().isEmpty():
             start, stop = _span(relation)
-            name = self._text[start:stop]
-            self._edits.append((start, stop, f"(SELECT {self._columns_of(relation, scope)} FROM {name})"))
+            columns = self._columns(relation, scope)
+            self._edits.append((start, stop, f"(SELECT {columns} FROM {self._text[start:stop]})"))
 
-    def _selected(self, plan: Any, scope: Scope, *, counts: bool) -> None:
+    def _selected(self, plan: Any, scope: Scope, *, ignored: bool) -> None:
+        """Replace the stars in the expressions of a node, but those of an *ignored* one, and those in its subqueries."""
         if not {"*", "("} & set(self._text):
             return
-        expressions = list(scala_items(plan.expressions()))
-        for expression in expressions:
-            self._below(expression, scope)
-        stars = [star for expression in expressions for star in self._stars(expression)] if counts else []
-        children = list(scala_items(plan.children()))
-        for star in stars:
+        stars = [star for expression in scala_items(plan.expressions()) for star in self._stars(expression, scope)]
+        for star in () if ignored else stars:
             start, stop = _span(star)
+            children = list(scala_items(plan.children()))
             if "*" not in self._text[start:stop] or len(children) != 1:
                 raise self._inexact(star)
-            self._edits.append((start, stop, self._expanded(star, self._analysed(children[0], scope, star))))
+            below, target = self._analysed(children[0], scope, star), star.target()
+            prefix = tuple(str(part) for part in scala_items(target.get())) if target.isDefined() else ()
+            columns = self._sql_names(star.expand(below, self._resolver), below, star, prefix)
+            self._edits.append((start, stop, columns))
 
-    def _stars(self, expression: Any) -> Iterator[Any]:
+    def _stars(self, expression: Any, scope: Scope) -> Iterator[Any]:
+        """Yield the stars of an expression, and replace those of the subqueries in it."""
         if self._star.isInstance(expression):
             yield expression
+        if self._subquery.isInstance(expression):
+            self._plan(expression.plan(), scope, exists=_class_name(expression) == "Exists")
         for child in scala_items(expression.children()):
-            yield from self._stars(child)
+            yield from self._stars(child, scope)
 
-    def _columns_of(self, relation: Any, scope: Scope) -> str:
+    def _columns(self, relation: Any, scope: Scope) -> str:
         analysed = self._analysed(relation, scope, relation)
-        return self._named(list(scala_items(analysed.output())), analysed, relation, ())
+        return self._sql_names(analysed.output(), analysed, relation)
 
-    def _expanded(self, star: Any, below: Any) -> str:
-        target = star.target()
-        prefix = tuple(str(part) for part in scala_items(target.get())) if target.isDefined() else ()
-        return self._named(list(scala_items(star.expand(below, self._resolver))), below, star, prefix)
-
-    def _named(self, columns: Sequence[Any], below: Any, origin: Any, prefix: tuple[str, ...]) -> str:
-        names = [self._name(column, below, prefix) for column in columns]
-        if not names or None in names:
+    def _sql_names(self, columns: Any, below: Any, origin: Any, prefix: tuple[str, ...] = ()) -> str:
+        """Return a list of names that mean exactly *columns* above *below*; raises DefinitionInvalid if there is none."""
+        names: list[str] = []
+        for column in scala_items(columns):
+            name, qualifier = str(column.name()), [str(part) for part in scala_items(column.qualifier())]
+            # With the table in front: a column dropped later must not be looked for in the query around.
+            candidates = [[*qualifier[-1:], name], [*qualifier, name], [*prefix, name], [name]]
+            exact = next((parts for parts in candidates if self._means(parts, column, below)), None)
+            if exact is None:
+                raise self._inexact(origin)
+            names.append(sql_name(exact))
+        if not names:
             raise self._inexact(origin)
-        return ", ".join(str(name) for name in names)
-
-    def _name(self, column: Any, below: Any, prefix: tuple[str, ...]) -> str | None:
-        """Return a name that means exactly *column* above *below*; None if there is none."""
-        name, qualifier = str(column.name()), [str(part) for part in scala_items(column.qualifier())]
-        # With the table in front: a column that goes away must not be looked for in the query around.
-        candidates = [[*qualifier[-1:], name], [*qualifier, name], [*prefix, name], [name]]
-        return next((sql_name(parts) for parts in candidates if self._means(parts, column, below)), None)
+        return ", ".join(names)
 
     def _means(self, parts: Sequence[str], column: Any, below: Any) -> bool:
         try:
-            found = below.resolve(self._jvm.PythonUtils.toSeq(list(parts)), self._resolver)
+            resolved = below.resolve(self._jvm.PythonUtils.toSeq(list(parts)), self._resolver)
         except SPARK_ERRORS:
             return False  # ambiguous
-        if not found.isDefined():
+        if not resolved.isDefined():
             return False
-        fields = all(str(each_of.getClass().getSimpleName()) == "Alias" for each_of in (found.get(), column))
-        if fields:
-            return bool(found.get().child().semanticEquals(column.child()))
-        return bool(found.get().exprId().equals(column.exprId()))
+        if _class_name(resolved.get()) == _class_name(column) == "Alias":
+            return bool(resolved.get().child().semanticEquals(column.child()))
+        return bool(resolved.get().exprId().equals(column.exprId()))
 
     def _analysed(self, plan: Any, scope: Scope, origin: Any) -> Any:
         # A condition on rows changes no columns, and may name columns of the query around.
-        while str(plan.getClass().getSimpleName()) == "Filter":
+        while _class_name(plan) == "Filter":
             plan = plan.child()
         for clause, visible in reversed(scope):
             plan = clause.copy(plan, clause.cteRelations().take(visible), clause.allowRecursion())
         try:
-            rows = self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._session._jsparkSession, plan)
-            return rows.queryExecution().analyzed()
+            return java_dataset(self._session, plan).queryExecution().analyzed()
         except SPARK_ERRORS as cause:
             raise self._inexact(origin) from cause
 
     def _inexact(self, origin: Any) -> DefinitionInvalid:
         start, stop = _span(origin)
-        shown = " ".join(self._text[start:stop].split())[:_SHOWN]
+        excerpt = " ".join(self._text[start:stop].split())[:_EXCERPT_LENGTH]
         return DefinitionInvalid(
-            f"{shown} of the query cannot be written out as columns, and would mean others once a source changes its "
+            f"{excerpt} of the query cannot be written out as columns, and would mean others once a source changes its "
             "columns; name the columns in its place."
         )
+
+
+def _class_name(node: Any) -> str:
+    return str(node.getClass().getSimpleName())
 
 
 def _span(node: Any) -> tuple[int, int]:

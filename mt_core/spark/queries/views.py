@@ -1,4 +1,4 @@
-"""Views: found in any catalog, and read with all that their meaning depends on."""
+"""Name lookup of a session, and the views of its catalogs with all that their meaning depends on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.conf import SESSION_CATALOG
-from mt_core.spark.jvm_objects import java_strings, jvm_of, session_state, spark_identifier
+from mt_core.spark.jvm_objects import java_strings, jvm_of, scala_items, session_state, spark_identifier
 
 _VIEW_CATALOG = "org.apache.spark.sql.connector.catalog.ViewCatalog"
 _GLOBAL_TEMP = "global_temp"
@@ -20,7 +20,10 @@ _GLOBAL_TEMP = "global_temp"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A view. `query_columns` are the columns it takes from its query by name (empty: by position)."""
+    """A view. `query_columns` are the columns it takes from its query by name (empty: by position).
+
+    `settings` are the values of Spark's settings at its creation.
+    """
 
     parts: tuple[str, ...]
     text: str
@@ -45,7 +48,7 @@ class View:
 
 
 class Names:
-    """How a session looks up names: what an unqualified one means, and whether a qualified one is a view."""
+    """The names that a session can use: the full name of an unqualified one, and the object of a full one."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -53,12 +56,11 @@ class Names:
 
     def current(self) -> tuple[str, tuple[str, ...]]:
         """Return the current catalog and namespace."""
-        return str(self._manager.currentCatalog().name()), tuple(
-            str(level) for level in self._manager.currentNamespace()
-        )
+        namespace = tuple(str(level) for level in self._manager.currentNamespace())
+        return str(self._manager.currentCatalog().name()), namespace
 
     def is_catalog(self, name: str) -> bool:
-        """Return whether *name* is that of a catalog."""
+        """Return whether a catalog of that name is configured; opens none."""
         return bool(self._manager.isCatalogRegistered(name))
 
     def default_namespace(self, catalog: str) -> tuple[str, ...]:
@@ -66,27 +68,33 @@ class Names:
         return tuple(str(level) for level in self._manager.catalog(catalog).defaultNamespace())
 
     def qualify(self, parts: tuple[str, ...], catalog: str, namespace: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the full name which *parts* means where *catalog* and *namespace* are current."""
+        """Return the full name of *parts* where *catalog* and *namespace* are current."""
+        full = parts
         if len(parts) == 1:
             full = (catalog, *namespace, *parts)
-        else:
-            full = parts if self._manager.isCatalogRegistered(parts[0]) else (catalog, *parts)
-        # Spark's own catalog knows lower case alone; others tell `T` from `t`.
+        elif not self.is_catalog(parts[0]):
+            full = (catalog, *parts)
+        # Names in Spark's own catalog are in lower case; other catalogs distinguish `T` and `t`.
         return tuple(map(str.lower, full)) if full[0].lower() == SESSION_CATALOG else full
 
     def is_global_temporary(self, parts: tuple[str, ...]) -> bool:
         return len(parts) == 2 and parts[0].lower() == _GLOBAL_TEMP
 
     def view(self, parts: tuple[str, ...]) -> View | None:
-        """Return the view of that full name, or None if it is something else."""
+        """Return the view of that full name, None for the name of anything else."""
         if len(parts) < 3:
             return None
         plugin = self._manager.catalog(parts[0])
-        jvm = jvm_of(self._session)
-        if jvm.java.lang.Class.forName(_VIEW_CATALOG).isInstance(plugin):
+        if jvm_of(self._session).java.lang.Class.forName(_VIEW_CATALOG).isInstance(plugin):
             identifier = spark_identifier(self._session, parts[1:])
             return _catalog_view(parts, plugin.loadView(identifier)) if plugin.viewExists(identifier) else None
-        return self._session_view(parts) if parts[0] == SESSION_CATALOG and len(parts) == 3 else None
+        if parts[0] != SESSION_CATALOG or len(parts) != 3:
+            return None
+        catalog, jvm = session_state(self._session).catalog(), jvm_of(self._session)
+        identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(parts[2], jvm.scala.Option.apply(parts[1]))
+        table = catalog.getTableRawMetadata(identifier) if catalog.tableExists(identifier) else None
+        is_view = table is not None and table.tableType().name() == "VIEW"
+        return _session_catalog_view(parts, table) if is_view else None
 
     def relation_exists(self, parts: tuple[str, ...]) -> bool:
         """Return whether a table or view of that full name exists."""
@@ -100,39 +108,27 @@ class Names:
         return bool(self._manager.catalog(catalog).namespaceExists(java_strings(self._session, namespace)))
 
     def function(self, parts: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Return the full name of a function that is not built in, or None for one that is."""
+        """Return the full name of a function that is not built in, None for one that is."""
         catalog, namespace = self.current()
         if len(parts) == 1:
-            return None if self._is_built_in(parts[0]) else (catalog, *namespace, *parts)
+            functions = session_state(self._session).catalog()
+            is_built_in = (
+                functions.lookupBuiltinOrTempFunction(parts[0]).isDefined()
+                or functions.lookupBuiltinOrTempTableFunction(parts[0]).isDefined()
+            )
+            return None if is_built_in else (catalog, *namespace, *parts)
         qualified = self.qualify(parts, catalog, namespace)
         # Iceberg's catalogs bring functions such as bucket() in the namespace system; `system.builtin` is Spark's own.
         return None if qualified[-2].lower() in {"system", "builtin"} else qualified
 
     def function_digest(self, parts: tuple[str, ...]) -> str:
-        """Return a hash of what is known of a function: its class, resources and text."""
-        return sha256(self._function_text(parts).encode()).hexdigest()[:32]
-
-    def _function_text(self, parts: tuple[str, ...]) -> str:
+        """Return a hash of a function's class, resources and text, if Spark's own catalog has it; otherwise of its name."""
+        text = ".".join(parts)
         if parts[0] == SESSION_CATALOG and len(parts) == 3:
             catalog = session_state(self._session).catalog().externalCatalog()
             if catalog.functionExists(parts[1], parts[2]):
-                return str(catalog.getFunction(parts[1], parts[2]).toString())
-        return ".".join(parts)
-
-    def _is_built_in(self, name: str) -> bool:
-        catalog = session_state(self._session).catalog()
-        return bool(
-            catalog.lookupBuiltinOrTempFunction(name).isDefined()
-            or catalog.lookupBuiltinOrTempTableFunction(name).isDefined()
-        )
-
-    def _session_view(self, parts: tuple[str, ...]) -> View | None:
-        catalog, jvm = session_state(self._session).catalog(), jvm_of(self._session)
-        identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(parts[2], jvm.scala.Option.apply(parts[1]))
-        if not catalog.tableExists(identifier):
-            return None
-        table = catalog.getTableRawMetadata(identifier)
-        return _session_catalog_view(parts, table) if table.tableType().name() == "VIEW" else None
+                text = str(catalog.getFunction(parts[1], parts[2]).toString())
+        return sha256(text.encode()).hexdigest()[:32]
 
 
 def _catalog_view(parts: tuple[str, ...], view: Any) -> View:
@@ -146,19 +142,15 @@ def _catalog_view(parts: tuple[str, ...], view: Any) -> View:
 
 
 def _session_catalog_view(parts: tuple[str, ...], table: Any) -> View:
-    context = _texts(table.viewCatalogAndNamespace()) or parts[:-1]
+    catalog, *namespace = tuple(map(str, scala_items(table.viewCatalogAndNamespace()))) or parts[:-1]
     settings = table.viewSQLConfigs()
-    keys = _texts(settings.keys().toSeq())
+    keys = map(str, scala_items(settings.keys().toSeq()))
     return View(
         parts=parts,
         text=table.viewText().get(),
-        catalog=context[0],
-        namespace=context[1:],
+        catalog=catalog,
+        namespace=tuple(namespace),
         columns=columns_of(table.schema()),
-        query_columns=_texts(table.viewQueryColumnNames()),
+        query_columns=tuple(map(str, scala_items(table.viewQueryColumnNames()))),
         settings=tuple(sorted((key, str(settings.apply(key))) for key in keys)),
     )
-
-
-def _texts(sequence: Any) -> tuple[str, ...]:
-    return tuple(str(sequence.apply(index)) for index in range(sequence.size()))

@@ -17,7 +17,7 @@ from mt_core.errors import EngineError, QueryFailed, RequestInvalid, SourcesChan
 from mt_core.identifiers import quote
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.table import Column, TableIdentifier
-from mt_core.spark.catalogs.columns import spelled
+from mt_core.spark.catalogs.columns import sql_type
 from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -103,7 +103,7 @@ class StagedWrites:
 
 def _shaped(rows: DataFrame, write: Write) -> DataFrame:
     """Give *rows* the table's columns: matched by name, whatever their order."""
-    produced = tuple(Column(name=field.name, type=spelled(field.dataType)) for field in rows.schema.fields)
+    produced = tuple(Column(name=field.name, type=sql_type(field.dataType)) for field in rows.schema.fields)
     names = stored_order(write.table, produced, write.columns, write.query_types)
     return rows.select(
         *(col(quote(name)).alias(column.name) for name, column in zip(names, write.columns, strict=True))

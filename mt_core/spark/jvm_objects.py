@@ -41,7 +41,7 @@ def jvm_of(session: SparkSession) -> Any:
     return session._jvm
 
 
-def session_state(session: SparkSession) -> Any:
+def state_of(session: SparkSession) -> Any:
     """Return the session's state in the JVM: parser, catalog manager, session catalog."""
     state = _states.get(session)
     if state is None:

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.conf import CATALOG
-from mt_core.spark.jvm_objects import active_session, session_state
+from mt_core.spark.jvm_objects import active_session, state_of
 
 Settings = Mapping[str, Mapping[str, str]]
 CatalogSource = Callable[[], Settings]
@@ -59,7 +59,7 @@ class CatalogSync:
 
 def _remove(session: SparkSession, name: str, settings: Mapping[str, str]) -> None:
     with active_session(session):
-        manager: Any = session_state(session).catalogManager()
+        manager: Any = state_of(session).catalogManager()
         # Spark caches each catalog plug-in at first use and has no call that removes one.
         field = manager.getClass().getDeclaredField("catalogs")
         field.setAccessible(True)

@@ -15,7 +15,7 @@ from mt_core.spark.catalogs.catalog_sync import CatalogSync
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.jvm_objects import java_strings, session_state, static_member
+from mt_core.spark.jvm_objects import java_strings, state_of, static_member
 
 NO_SUCH_TABLE = "org.apache.iceberg.exceptions.NoSuchTableException"
 ALREADY_EXISTS = "org.apache.iceberg.exceptions.AlreadyExistsException"
@@ -51,7 +51,7 @@ class Catalogs:
 
     def plugin(self, name: str) -> Any:
         """Return Spark's catalog plug-in; raises DefinitionInvalid listing the configured catalogs."""
-        manager = session_state(self.session).catalogManager()
+        manager = state_of(self.session).catalogManager()
         if not manager.isCatalogRegistered(name):
             keys = map(_CATALOG_KEY.fullmatch, self.session.conf.getAll)
             names = {SESSION_CATALOG, *(match[1] for match in keys if match)} - ICEBERG_INTERNAL

@@ -21,6 +21,7 @@ _OWN_SESSION = (
     "Refreshes run in a session of their own and do not see temporary views, functions or variables; "
     "create permanent ones."
 )
+_GLOBAL_TEMPORARY = "global_temp"
 _SESSION_BOUND = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_VARIABLE"})
 
 
@@ -55,13 +56,19 @@ class QueryAnalysis:
 def _analysed(session: SparkSession, text: str) -> AnalysedQuery:
     names, parsed = Names(session), parse(session, text)
     for relation in parsed.relations:
-        if names.is_global_temporary(relation.parts):
+        if len(relation.parts) == 2 and relation.parts[0].lower() == _GLOBAL_TEMPORARY:
             raise DefinitionInvalid(f"{display_name(relation.parts)} is a temporary view. {_OWN_SESSION}")
     analysed = session.sql(text)._jdf.queryExecution().analyzed()
     if analysed.isStreaming():
         raise Unsupported("The query reads a stream; a refresh in FULL mode reads tables: leave out STREAM.")
     columns = columns_of(analysed.schema())
-    _check_distinct(columns)
+    names_before: set[str] = set()
+    for column in columns:
+        if column.name.lower() in names_before:
+            raise DefinitionInvalid(
+                f"The query gives two columns named {column.name}; give one of them another name with AS."
+            )
+        names_before.add(column.name.lower())
     sources = frozenset(base.parts for base in base_relations(analysed) if base.parts is not None)
     starless = _without_stars(session, text, columns)
     return AnalysedQuery(
@@ -73,16 +80,6 @@ def _analysed(session: SparkSession, text: str) -> AnalysedQuery:
         ),
         functions=frozenset(parts[0].lower() for parts in parsed.functions if len(parts) == 1),
     )
-
-
-def _check_distinct(columns: tuple[Column, ...]) -> None:
-    names: set[str] = set()
-    for column in columns:
-        if column.name.lower() in names:
-            raise DefinitionInvalid(
-                f"The query gives two columns named {column.name}; give one of them another name with AS."
-            )
-        names.add(column.name.lower())
 
 
 def _without_stars(session: SparkSession, text: str, columns: tuple[Column, ...]) -> str:

@@ -71,13 +71,14 @@ class Lineage:
 
 
 def _joined(pieces: Iterable[Piece], pins: Mapping[str, str]) -> str:
-    def text(piece: Piece) -> str:
+    texts = []
+    for piece in pieces:
         if isinstance(piece, str):
-            return piece
-        pin = pins.get(piece.name)
-        return sql_name(piece.parts) if pin is None else f"{sql_name(piece.parts)} VERSION AS OF {pin}"
-
-    return "".join(map(text, pieces))
+            texts.append(piece)
+        else:
+            pin = pins.get(piece.name)
+            texts.append(sql_name(piece.parts) + ("" if pin is None else f" VERSION AS OF {pin}"))
+    return "".join(texts)
 
 
 class LineageReader:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import display_name
 from mt_core.spark.driver.conf import SESSION_CATALOG
-from mt_core.spark.jvm_objects import jvm_of, scala_items, session_state
+from mt_core.spark.jvm_objects import jvm_of, scala_items, state_of
 
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
@@ -61,7 +61,7 @@ def parse(session: SparkSession, text: str) -> ParsedQuery:
     Raises DefinitionInvalid if the text is a command, Unsupported if it reads a stream.
     """
     walk = _PlanWalk(session, text)
-    walk.query(session_state(session).sqlParser().parsePlan(text), frozenset())
+    walk.query(state_of(session).sqlParser().parsePlan(text), frozenset())
     return ParsedQuery(
         text=text,
         relations=tuple(sorted(walk.relations, key=lambda relation: relation.start)),

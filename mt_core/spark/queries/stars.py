@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from mt_core.errors import DefinitionInvalid
 from mt_core.identifiers import sql_name
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.jvm_objects import java_dataset, jvm_of, scala_items, session_state
+from mt_core.spark.jvm_objects import java_dataset, jvm_of, scala_items, state_of
 from mt_core.spark.queries.relations import TABLE_WORD
 
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
@@ -26,14 +26,14 @@ class StarWriter:
 
     def __init__(self, session: SparkSession, text: str) -> None:
         self._session, self._text, self._jvm = session, text, jvm_of(session)
-        self._resolver = session_state(session).conf().resolver()
+        self._resolver = state_of(session).conf().resolver()
         self._star = self._jvm.java.lang.Class.forName(_STAR)
         self._subquery = self._jvm.java.lang.Class.forName(_SUBQUERY)
         self._edits: list[tuple[int, int, str]] = []
 
     def written_out(self) -> str:
         """Return the text without stars; raises DefinitionInvalid for one that no list of columns can replace exactly."""
-        self._plan(session_state(self._session).sqlParser().parsePlan(self._text), ())
+        self._plan(state_of(self._session).sqlParser().parsePlan(self._text), ())
         text = self._text
         for start, stop, columns in sorted(set(self._edits), reverse=True):
             text = f"{text[:start]}{columns}{text[stop:]}"

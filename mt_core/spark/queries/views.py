@@ -12,10 +12,9 @@ from pyspark.sql import SparkSession
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.conf import SESSION_CATALOG
-from mt_core.spark.jvm_objects import java_strings, jvm_of, scala_items, session_state, spark_identifier
+from mt_core.spark.jvm_objects import java_strings, jvm_of, scala_items, spark_identifier, state_of
 
 _VIEW_CATALOG = "org.apache.spark.sql.connector.catalog.ViewCatalog"
-_GLOBAL_TEMP = "global_temp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +51,7 @@ class Names:
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
-        self._manager = session_state(session).catalogManager()
+        self._manager = state_of(session).catalogManager()
 
     def current(self) -> tuple[str, tuple[str, ...]]:
         """Return the current catalog and namespace."""
@@ -77,9 +76,6 @@ class Names:
         # Names in Spark's own catalog are in lower case; other catalogs distinguish `T` and `t`.
         return tuple(map(str.lower, full)) if full[0].lower() == SESSION_CATALOG else full
 
-    def is_global_temporary(self, parts: tuple[str, ...]) -> bool:
-        return len(parts) == 2 and parts[0].lower() == _GLOBAL_TEMP
-
     def view(self, parts: tuple[str, ...]) -> View | None:
         """Return the view of that full name, None for the name of anything else."""
         if len(parts) < 3:
@@ -90,7 +86,7 @@ class Names:
             return _catalog_view(parts, plugin.loadView(identifier)) if plugin.viewExists(identifier) else None
         if parts[0] != SESSION_CATALOG or len(parts) != 3:
             return None
-        catalog, jvm = session_state(self._session).catalog(), jvm_of(self._session)
+        catalog, jvm = state_of(self._session).catalog(), jvm_of(self._session)
         identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(parts[2], jvm.scala.Option.apply(parts[1]))
         table = catalog.getTableRawMetadata(identifier) if catalog.tableExists(identifier) else None
         is_view = table is not None and table.tableType().name() == "VIEW"
@@ -111,7 +107,7 @@ class Names:
         """Return the full name of a function that is not built in, None for one that is."""
         catalog, namespace = self.current()
         if len(parts) == 1:
-            functions = session_state(self._session).catalog()
+            functions = state_of(self._session).catalog()
             is_built_in = (
                 functions.lookupBuiltinOrTempFunction(parts[0]).isDefined()
                 or functions.lookupBuiltinOrTempTableFunction(parts[0]).isDefined()
@@ -125,7 +121,7 @@ class Names:
         """Return a hash of a function's class, resources and text, if Spark's own catalog has it; otherwise of its name."""
         text = ".".join(parts)
         if parts[0] == SESSION_CATALOG and len(parts) == 3:
-            catalog = session_state(self._session).catalog().externalCatalog()
+            catalog = state_of(self._session).catalog().externalCatalog()
             if catalog.functionExists(parts[1], parts[2]):
                 text = str(catalog.getFunction(parts[1], parts[2]).toString())
         return sha256(text.encode()).hexdigest()[:32]

@@ -14,7 +14,7 @@ from pyspark.util import _create_local_socket
 from mt_core.errors import EngineError
 from mt_core.spark.driver.jobs import scala_context
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.jvm_objects import session_state, static_member
+from mt_core.spark.jvm_objects import state_of, static_member
 from mt_core.spark.results.limit import Window, limited_rows
 
 # What a wave should bring, so that neither the JVM nor a reader who is slow has more in hand.
@@ -115,7 +115,7 @@ class _Waves:
             session = self._frame.sparkSession
             as_java = static_member(session, "scala.jdk.javaapi.CollectionConverters.asJava")
             # What getAllConfs returns does not change any more.
-            self._settings = as_java(session_state(session).conf().getAllConfs())
+            self._settings = as_java(state_of(session).conf().getAllConfs())
         scala_context(context).getLocalProperties().putAll(self._settings)
 
     def _next_size(self, context: Any) -> int:

@@ -1,4 +1,4 @@
-"""Protected statements: what may work on a materialized table, and what to use in place of all else, by class of Spark's plan."""
+"""Protected statements: which may work on a materialized table, and what to use in place of the others, by class of plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mt_core.errors import MtError, TableProtected, Unsupported
 from mt_core.model.table import TableIdentifier
 
-# These read, or change something else than a table. Any other command on a materialized table is refused.
+# These read, or change something else than a table. Any other command that works on a materialized table is refused.
 HARMLESS = frozenset(
     {
         *("CommentOnTable", "CreateOrReplaceTag", "DropTag"),
@@ -16,7 +16,7 @@ HARMLESS = frozenset(
         *("DescribeRelation", "DescribeColumn", "ShowTableProperties", "ShowColumns", "ShowPartitions"),
         *("InsertIntoDir", "InsertIntoHiveDirCommand", "CreateViewCommand"),
         *("CreateFunction", "CreateUserDefinedFunction", "DropFunction", "RefreshFunction", "DescribeFunction"),
-        *("CreateVariable", "DropVariable", "SetVariable", "CreateNamespace"),
+        *("CreateVariable", "DropVariable", "SetVariable", "CreateNamespace", "SetCatalogAndNamespace"),
     }
 )
 # The procedures that rewrite files and leave the rows as they are.
@@ -56,7 +56,7 @@ _SHOW = "use SHOW CREATE MATERIALIZED TABLE {table}"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A statement that must not work on a materialized table, and the way out; `{table}` in it is the table."""
+    """A statement that must not work on a materialized table, and the way out; `{table}` in it is replaced by its name."""
 
     statement: str
     way_out: str
@@ -109,7 +109,7 @@ _REFUSALS: Mapping[str, Refusal] = {
 
 
 def refusal_of(kind: str, words: str) -> Refusal:
-    """Return what to say of a plan of that class; *words* are the statement's first ones."""
+    """Return the refusal of a plan of that class; *words* name a statement without a refusal of its own."""
     if kind == "Call":
         return Refusal(words, _PROCEDURE)
     return _REFUSALS.get(kind, Refusal(words, _OPTIONS))

@@ -21,7 +21,7 @@ SPARK_ZONE_KEY = "spark.sql.session.timeZone"
 
 @dataclass(slots=True, kw_only=True)
 class _Entry:
-    """A Spark session, the settings last applied to it, and what each of them was before."""
+    """A Spark session, the settings last applied to it, and the value of each before."""
 
     generation: int
     session: SparkSession
@@ -31,74 +31,60 @@ class _Entry:
 
 
 class SparkSessions:
-    """Finds the Spark session of a gateway session, made when it is first needed and again after a lost JVM."""
+    """Holds the Spark session of each gateway session, created at its first use and recreated after a lost JVM."""
 
-    def __init__(self, driver: SparkDriver, catalogs: CatalogSync) -> None:
-        self._driver, self._catalogs = driver, catalogs
+    def __init__(self, driver: SparkDriver, sync: CatalogSync) -> None:
+        self._driver, self._sync = driver, sync
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
 
     def session(self, context: SessionContext) -> SparkSession:
-        """Return the session with the shared catalogs and *context*'s properties applied.
+        """Return the session with the created catalogs and *context*'s properties applied.
 
         Raises EngineUnavailable, QueryFailed for a static setting.
         """
-        entry = self._entry(context.session_id)
+        with self._lock:
+            generation = self._driver.generation
+            entry = self._entries.get(context.session_id)
+            if entry is None or entry.generation != generation:
+                entry = _Entry(generation=generation, session=self._driver.new_session())
+                self._entries[context.session_id] = entry
         with entry.lock:
             with self._driver.translating():
-                self._catalogs.apply(entry.session, except_for=configured_catalogs(context.properties))
-            _apply(self._driver, entry, spark_settings(context.properties))
+                self._sync.apply(entry.session, except_for=configured_catalogs(context.properties))
+            self._apply(entry, context.properties)
         return entry.session
 
     def close(self, session_id: str) -> None:
-        """Forget the session; harmless when there is none."""
+        """Forget the session, if there is one."""
         with self._lock:
             self._entries.pop(session_id, None)
 
-    def _entry(self, session_id: str) -> _Entry:
-        with self._lock:
-            generation = self._driver.generation
-            entry = self._entries.get(session_id)
-            if entry is None or entry.generation != generation:
-                entry = _Entry(generation=generation, session=self._driver.new_session())
-                self._entries[session_id] = entry
-            return entry
-
-
-def spark_settings(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return what *properties* of a gateway session mean to Spark: its own keys, and the zone under its name."""
-    settings = {key: value for key, value in properties.items() if key.startswith("spark.") and key != LARGE_VALUES}
-    if ZONE_KEY in properties:
-        settings[SPARK_ZONE_KEY] = properties[ZONE_KEY]
-    return settings
-
-
-def _apply(driver: SparkDriver, entry: _Entry, wanted: Mapping[str, str]) -> None:
-    conf = entry.session.conf
-    with driver.translating():
-        for key in [key for key in entry.applied if key not in wanted]:
-            earlier = entry.before.pop(key)
-            # Spark's unset would fall back to Spark's default, not to what the driver was started with.
-            if earlier is None:
-                conf.unset(key)
-            else:
-                conf.set(key, earlier)
-            del entry.applied[key]
-    for key, value in wanted.items():
-        if entry.applied.get(key) != value:
-            _set(driver, entry, key, value)
-
-
-def _set(driver: SparkDriver, entry: _Entry, key: str, value: str) -> None:
-    conf = entry.session.conf
-    try:
-        with driver.translating():
-            earlier = conf.get(key, None)
-            conf.set(key, value)
-    except QueryFailed as cause:
-        raise QueryFailed(
-            f"Session property {key} = {value!r} cannot be applied: {cause.message} RESET it to go on.",
-            error_class=cause.error_class,
-        ) from cause
-    entry.before.setdefault(key, earlier)
-    entry.applied[key] = value
+    def _apply(self, entry: _Entry, properties: Mapping[str, str]) -> None:
+        wanted = {key: value for key, value in properties.items() if key.startswith("spark.") and key != LARGE_VALUES}
+        if ZONE_KEY in properties:
+            wanted[SPARK_ZONE_KEY] = properties[ZONE_KEY]
+        conf = entry.session.conf
+        with self._driver.translating():
+            for key in [key for key in entry.applied if key not in wanted]:
+                earlier = entry.before.pop(key)
+                # Spark's unset would restore Spark's default, not the value that the driver was started with.
+                if earlier is None:
+                    conf.unset(key)
+                else:
+                    conf.set(key, earlier)
+                del entry.applied[key]
+        for key, value in wanted.items():
+            if entry.applied.get(key) == value:
+                continue
+            try:
+                with self._driver.translating():
+                    earlier = conf.get(key, None)
+                    conf.set(key, value)
+            except QueryFailed as cause:
+                raise QueryFailed(
+                    f"Session property {key} = {value!r} cannot be applied: {cause.message} RESET it to go on.",
+                    error_class=cause.error_class,
+                ) from cause
+            entry.before.setdefault(key, earlier)
+            entry.applied[key] = value

@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark
 
-from mt_core.identifiers import Namespace
+from mt_core.errors import DefinitionInvalid, Unsupported
+from mt_core.identifiers import Namespace, sql_name
 from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import ResultRows, SessionContext, SessionState, StatementEngine, StatementResult
-from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, no_catalogs
-from mt_core.spark.driver.conf import INTERACTIVE_POOL
+from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, Settings, no_catalogs
+from mt_core.spark.catalogs.lookup import ICEBERG_INTERNAL
+from mt_core.spark.driver.conf import INTERACTIVE_POOL, SESSION_CATALOG
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.jvm_objects import active_session, java_items, jvm_of, scala_items, state_of
+from mt_core.spark.queries.relations import base_relations
+from mt_core.spark.queries.views import Names
 from mt_core.spark.results.arrow import ResultForm
 from mt_core.spark.results.batches import QueryJob
 from mt_core.spark.results.local_rows import COMMAND_RESULT, command_rows, row_batches
 from mt_core.spark.results.row_stream import fetch
 from mt_core.spark.results.spool import Spools
+from mt_core.spark.results.types import result_columns
 from mt_core.spark.statements.protection import NoTables, TableDirectory, run_protected
-from mt_core.spark.statements.session_catalogs import SessionCatalogs
-from mt_core.spark.statements.sessions import SparkSessions
+from mt_core.spark.statements.sessions import SPARK_ZONE_KEY, SparkSessions
+from mt_core.sql.flink.catalog_options import configured_catalogs
 from mt_core.tables.ports import Progress
 
 DESCRIPTION_LENGTH = 200
-# Writes whose rows are those that were asked for; an UPDATE or DELETE also writes others again.
+JSON_MODE = "json"
+# Writes that write the statement's own rows only; an UPDATE or DELETE also writes other rows again.
 _COUNTED = frozenset({"AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"})
-# What commands show needs no encoding when it is of these types.
+# Values of these types that a command returns need no encoding.
 _SIMPLE = (spark.StringType, spark.BooleanType, spark.IntegerType, spark.LongType)
+# This plug-in opens its connection at its first use only.
+_JDBC_CATALOG = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
+_IN_MEMORY = {"type": "in-memory"}
 
 
 class SparkStatements(StatementEngine):
@@ -42,10 +56,11 @@ class SparkStatements(StatementEngine):
         catalogs: CatalogSource = no_catalogs,
         tables: TableDirectory | None = None,
     ) -> None:
-        self._tables = tables or NoTables()
-        self._driver, self._spools, shared = driver, spools or Spools(), CatalogSync(catalogs)
-        self._sessions = SparkSessions(driver, shared)
-        self._catalogs = SessionCatalogs(driver, self._sessions, shared)
+        self._driver, self._spools, self._tables = driver, spools or Spools(), tables or NoTables()
+        self._sync = CatalogSync(catalogs)
+        self._sessions = SparkSessions(driver, self._sync)
+        self._lock = threading.Lock()
+        self._driver_catalogs: tuple[int, Settings] = (0, {})
 
     def wait_ready(self, timeout_s: float) -> bool:
         ready = self._driver.wait_ready(timeout_s)
@@ -57,50 +72,120 @@ class SparkStatements(StatementEngine):
         session = self._sessions.session(context)
         job = QueryJob(job_id=job_id, pool=INTERACTIVE_POOL, description=sql[:DESCRIPTION_LENGTH])
         with self._driver.run_tagged(job.job_id, job.pool, job.description):
-            # A command has run when this returns; a query runs when it is fetched.
+            # A command has run when this returns; a query runs when its rows are fetched.
             frame = run_protected(session, sql, self._tables)
             if not frame.schema.fields:
                 return StatementResult(is_query=False, rows=None, affected_rows=_affected_rows(frame))
-            found = command_rows(frame)
-            if found is not None and _is_simple(frame):
-                return StatementResult(is_query=False, rows=_shown(frame, found))
-            return StatementResult(is_query=found is None, rows=fetch(self._driver, frame, job, self._spools))
-
-    def current_catalog(self, context: SessionContext) -> str:
-        return self._catalogs.current(context)[0]
-
-    def current_namespace(self, context: SessionContext) -> Namespace:
-        return self._catalogs.current(context)[1]
-
-    def session_state(self, context: SessionContext) -> SessionState:
-        return self._catalogs.state(context)
-
-    def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
-        return self._catalogs.catalogs(context)
-
-    def columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[Column]:
-        return self._catalogs.columns(context, name)
-
-    def keys(self, context: SessionContext, name: Sequence[str]) -> Sequence[str]:
-        return self._catalogs.keys(context, name)
-
-    def explain(self, context: SessionContext, sql: str, mode: str) -> str:
-        return self._catalogs.explain(context, sql, mode)
-
-    def add_jar(self, context: SessionContext, path: str) -> str:
-        return self._catalogs.add_jar(context, path)
-
-    def open_catalog(self, name: str, settings: Mapping[str, str]) -> None:
-        self._catalogs.open(name, settings)
-
-    def close_session(self, session_id: str) -> None:
-        self._sessions.close(session_id)
+            rows = command_rows(frame)
+            if rows is not None and all(type(field.dataType) in _SIMPLE for field in frame.schema.fields):
+                return StatementResult(is_query=False, rows=_local_result(frame, rows))
+            return StatementResult(is_query=rows is None, rows=fetch(self._driver, frame, job, self._spools))
 
     def cancel(self, job_id: str) -> None:
         self._driver.cancel(job_id)
 
     def progress(self, job_id: str) -> Progress | None:
         return self._driver.progress(job_id)
+
+    def explain(self, context: SessionContext, sql: str, mode: str) -> str:
+        with self._session(context) as session:
+            state, execution = state_of(session), jvm_of(session).org.apache.spark.sql.execution
+            parsed = state.sqlParser().parsePlan(sql)
+            if str(parsed.productPrefix()) == "UnresolvedExecuteImmediate":
+                # Spark would run its text in order to analyse it.
+                raise Unsupported("EXPLAIN EXECUTE IMMEDIATE is not supported; EXPLAIN the statement itself.")
+            plan = state.executePlan(parsed, execution.CommandExecutionMode.SKIP())
+            plan.assertAnalyzed()
+            if mode == JSON_MODE:
+                return str(plan.executedPlan().prettyJson())
+            return str(plan.explainString(execution.ExplainMode.fromString(mode)))
+
+    # ------------------------------------------------------------------------------------- sessions and their catalogs
+
+    def session_state(self, context: SessionContext) -> SessionState:
+        with self._session(context) as session:
+            catalog = state_of(session).catalog()
+            functions = catalog.listTemporaryFunctions()
+            return SessionState(
+                zone=str(session.conf.get(SPARK_ZONE_KEY)),
+                relations=frozenset(str(name).lower() for name in scala_items(catalog.getTempViewNames())),
+                functions=frozenset(str(name.funcName()).lower() for name in scala_items(functions)),
+            )
+
+    def close_session(self, session_id: str) -> None:
+        self._sessions.close(session_id)
+
+    def add_jar(self, context: SessionContext, path: str) -> str:
+        with self._session(context) as session:
+            url = urlsplit(path)
+            if url.scheme in {"", "file"}:
+                file = Path(unquote(url.path) if url.scheme else path).absolute()
+                if not file.is_file():
+                    raise DefinitionInvalid(
+                        f"ADD JAR: there is no file {file} on the gateway's machine; give the path of a jar there."
+                    )
+                path = str(file)
+            self._driver.added_jars.add(session, path)
+            return path
+
+    def current_catalog(self, context: SessionContext) -> str:
+        with self._session(context) as session:
+            return Names(session).current()[0]
+
+    def current_namespace(self, context: SessionContext) -> Namespace:
+        with self._session(context) as session:
+            return Names(session).current()[1]
+
+    def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
+        generation, catalogs = self._driver_catalogs
+        if generation != self._driver.generation:
+            with self._lock, self._driver.translating():
+                generation = self._driver.generation
+                # The configuration of Spark, not of its first session, which has the created catalogs too.
+                settings = dict(self._driver.session.sparkContext.getConf().getAll())
+                catalogs = {
+                    name: options
+                    for name, options in configured_catalogs(settings).items()
+                    if name not in ICEBERG_INTERNAL
+                }
+                self._driver_catalogs = generation, catalogs
+        others = configured_catalogs({**self._sync.settings(), **context.properties})
+        return {SESSION_CATALOG: _IN_MEMORY, **catalogs, **others}
+
+    def open_catalog(self, name: str, settings: Mapping[str, str]) -> None:
+        session = self._driver.new_session()
+        with self._driver.translating(), active_session(session):
+            for key, value in settings.items():
+                session.conf.set(key, value)
+            plugin = state_of(session).catalogManager().catalog(name)
+            if str(plugin.getClass().getName()) == _JDBC_CATALOG:
+                plugin.listNamespaces()
+
+    def columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[Column]:
+        with self._session(context) as session:
+            return result_columns(session.table(sql_name(name)).schema)
+
+    def keys(self, context: SessionContext, name: Sequence[str]) -> Sequence[str]:
+        """Return the identifier fields of an Iceberg table in the order of its columns; none of anything else."""
+        with self._session(context) as session:
+            frame = session.table(sql_name(name))
+            plan = frame._jdf.queryExecution().analyzed()
+            if str(plan.productPrefix()) == "SubqueryAlias":
+                plan = plan.child()
+            if str(plan.productPrefix()) != "DataSourceV2Relation":
+                return ()
+            [relation] = base_relations(plan)
+            if relation.table is None:
+                return ()
+            keys = {str(key) for key in java_items(relation.table.schema().identifierFieldNames())}
+            return tuple(column for column in frame.columns if column in keys)
+
+    @contextmanager
+    def _session(self, context: SessionContext) -> Iterator[SparkSession]:
+        session = self._sessions.session(context)
+        with self._driver.translating(), active_session(session):
+            self._driver.added_jars.lend(session)
+            yield session
 
 
 def _affected_rows(frame: DataFrame) -> int | None:
@@ -113,13 +198,9 @@ def _affected_rows(frame: DataFrame) -> int | None:
     return int(written.get().numOutputRows()) if written.isDefined() else None
 
 
-def _is_simple(frame: DataFrame) -> bool:
-    return all(type(field.dataType) in _SIMPLE for field in frame.schema.fields)
-
-
-def _shown(frame: DataFrame, found: Any) -> ResultRows:
-    """Return the rows of a command, which are there already: Arrow would start a job for many of them."""
+def _local_result(frame: DataFrame, rows: Any) -> ResultRows:
+    """Return the rows of a command, which are in the driver: Arrow would start a job for many of them."""
     form = ResultForm(frame.schema)
-    local = row_batches(frame, found, form.schema)
-    rows = [list(row) for row in frame.collect()] if local is None else form.rows(list(local))
-    return RowSet(columns=form.columns, rows=rows)
+    batches = row_batches(frame, rows, form.schema)
+    values = [list(row) for row in frame.collect()] if batches is None else form.rows(list(batches))
+    return RowSet(columns=form.columns, rows=values)

@@ -1,8 +1,8 @@
-"""A cursor over the tokens of one statement: it takes what is expected, or says what stands there instead."""
+"""A cursor over the tokens of one statement: it reads what is expected, or raises an error that names what is there instead."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from mt_core.errors import SqlSyntaxError
@@ -10,10 +10,10 @@ from mt_core.model.partition_values import PartitionValues, ValueRange
 from mt_core.tokens import Lines, Token, TokenKind, end_of_statement, significant
 
 
-class Cursor:
+class TokenCursor:
     """Reads a statement from left to right, without its comments and the semicolons at its end.
 
-    Tokens are made as they are looked at: what follows the last one is never read.
+    It cuts tokens only as far as it reads: the text behind the last token read is never looked at.
     """
 
     def __init__(self, text: str) -> None:
@@ -26,19 +26,16 @@ class Cursor:
         """Return the token *ahead* of the next one, None behind the end."""
         index = self._next + ahead
         while index >= len(self._tokens):
-            if not (more := self._read_on()):
+            # Semicolons count only if a token follows them.
+            semicolons: list[Token] = []
+            for token in self._rest:
+                semicolons.append(token)
+                if token.text != ";":
+                    break
+            else:
                 return None
-            self._tokens += more
+            self._tokens += semicolons
         return self._tokens[index]
-
-    def _read_on(self) -> list[Token]:
-        """Return the next token, with all semicolons that lead up to it; none at the end."""
-        found: list[Token] = []
-        for token in self._rest:
-            found.append(token)
-            if token.text != ";":
-                return found
-        return []
 
     def keyword(self, ahead: int = 0) -> str:
         """Return the word *ahead* in capitals, empty if there is none."""
@@ -54,13 +51,13 @@ class Cursor:
         return self.peek() is None
 
     def take(self) -> Token | None:
-        """Return the next token and go on."""
+        """Return the next token and move past it; None at the end."""
         token = self.peek()
         self._next += 1
         return token
 
     def accept(self, *words: str) -> bool:
-        """Go past *words* if all of them come next, else stay; return which it was."""
+        """Move past *words* and return True if all of them come next; stay and return False otherwise."""
         if any(self.keyword(ahead) != word for ahead, word in enumerate(words)):
             return False
         self._next += len(words)
@@ -86,11 +83,11 @@ class Cursor:
             raise self.error(expected)
 
     def error(self, expected: str, *, ahead: int = 0) -> SqlSyntaxError:
-        """Return the error that says what stands here instead of *expected*."""
+        """Return the error that names the token *ahead*, and what was *expected* in its place."""
         return self.refusal(f"expected {expected}", ahead=ahead)
 
     def refusal(self, reason: str, *, ahead: int = 0) -> SqlSyntaxError:
-        """Return a syntax error at the next token, with the *reason* why it does not fit."""
+        """Return a syntax error at the token *ahead*, with the *reason* why it does not fit."""
         token = self.peek(ahead)
         if token is None:
             line, column = Lines(self._text).locate(len(self._text))
@@ -118,61 +115,74 @@ class Cursor:
         self._next += 1
         return token.value
 
-    def entries(self, item: Callable[[], None], what: str, *, empty: bool = False) -> None:
-        """Read `( item, … )`; *empty* allows `()`."""
+    def comment(self) -> str | None:
+        """Read `[COMMENT 'text']`; None without."""
+        return self.string("the comment in quotes") if self.accept("COMMENT") else None
+
+    def entries(self, what: str, *, empty: bool = False) -> Iterator[None]:
+        """Read `( item, … )` together with a loop over this, whose body reads one item each time; *empty* allows `()`."""
         if not self.accept_symbol("("):
             raise self.error(f"( before {what}")
         if empty and self.accept_symbol(")"):
             return
-        item()
+        yield
         while self.accept_symbol(","):
-            item()
+            yield
         if not self.accept_symbol(")"):
             raise self.error(f", or ) after {what}")
 
     def properties(self) -> Mapping[str, str]:
-        """Read `('key' = 'value', …)`; a key given twice is refused."""
-        found: dict[str, str] = {}
-
-        def item() -> None:
-            if (token := self.peek()) and token.value in found and token.kind is TokenKind.STRING:
+        """Read `('key' = 'value', …)`; raises SqlSyntaxError for a key given twice."""
+        properties: dict[str, str] = {}
+        for _ in self.entries("the options", empty=True):
+            if (token := self.peek()) and token.value in properties and token.kind is TokenKind.STRING:
                 raise self.refusal(f"option '{token.value}' is given twice")
             key = self.string("an option key in quotes")
             self.expect_symbol("=")
-            found[key] = self.string(f"the value of option '{key}' in quotes")
+            properties[key] = self.string(f"the value of option '{key}' in quotes")
+        return properties
 
-        self.entries(item, "the options", empty=True)
-        return found
+    def property_keys(self) -> tuple[str, ...]:
+        """Read `('key', …)`."""
+        return tuple(self.string("an option key in quotes") for _ in self.entries("the option keys"))
+
+    def numbers(self) -> str:
+        """Read `[(n, …)]`, the arguments of a type, and return the text between the brackets."""
+        if not self.at_symbol("("):
+            return ""
+        return ", ".join(self._number() for _ in self.entries("the numbers of a type"))
+
+    def _number(self) -> str:
+        token = self.peek()
+        if token is None or token.kind is not TokenKind.NUMBER:
+            raise self.error("a number")
+        self._next += 1
+        return token.text
 
     def partition_spec(self) -> Mapping[str, str]:
         """Read `(column = 'value', …)` and nothing more."""
-        found: dict[str, str] = {}
+        spec: dict[str, str] = {}
         for column, values in self.partition().items():
             if not isinstance(values, str):
                 raise self.refusal(f"partition column {column} takes one value here")
-            found[column] = values
-        return found
+            spec[column] = values
+        return spec
 
     def partition(self) -> Mapping[str, PartitionValues]:
-        """Read `(column = 'value', …)`, also with IN lists, ranges and NULL; a column given twice is refused."""
-        found: dict[str, PartitionValues] = {}
-
-        def item() -> None:
-            if (token := self.peek()) and token.value in found:
+        """Read `(column = 'value', …)`, also with IN lists, ranges and NULL; raises SqlSyntaxError for a column given twice."""
+        partition: dict[str, PartitionValues] = {}
+        for _ in self.entries("the partition"):
+            if (token := self.peek()) and token.value in partition:
                 raise self.refusal(f"partition column {token.value} is given twice")
             column = self.identifier("a partition column")
-            found[column] = self._partition_values(column)
-
-        self.entries(item, "the partition")
-        return found
+            partition[column] = self._partition_values(column)
+        return partition
 
     def _partition_values(self, column: str) -> PartitionValues:
         if self.accept("IS", "NULL"):
             return (None,)
         if self.accept("IN"):
-            listed: list[str | None] = []
-            self.entries(lambda: listed.append(self._value_or_null(column)), "the values")
-            return tuple(listed)
+            return tuple(self._value_or_null(column) for _ in self.entries("the values"))
         if self.accept("BETWEEN"):
             lower = self._partition_value(column)
             self.expect("AND")
@@ -185,25 +195,25 @@ class Cursor:
 
     def _range(self, column: str) -> ValueRange:
         """Read `>= 'a' [AND column < 'b']`."""
-        found = ValueRange()
+        bounds = ValueRange()
         while sign := self._comparison():
             for symbol in sign:
                 self.expect_symbol(symbol)
             value, included = self._partition_value(column), sign.endswith("=")
-            if (found.lower if sign[0] == ">" else found.upper) is not None:
+            if (bounds.lower if sign[0] == ">" else bounds.upper) is not None:
                 raise self.refusal(f"partition column {column} has two such bounds")
             if sign[0] == ">":
-                found = replace(found, lower=value, lower_included=included)
+                bounds = replace(bounds, lower=value, lower_included=included)
             else:
-                found = replace(found, upper=value, upper_included=included)
+                bounds = replace(bounds, upper=value, upper_included=included)
             if self.keyword() == "AND" and (token := self.peek(1)) and token.value.lower() == column.lower():
                 self._next += 2
             else:
                 break
-        return found
+        return bounds
 
     def _comparison(self) -> str:
-        """The sign <, <=, > or >= that comes next, empty for anything else."""
+        """Return the sign <, <=, > or >= that comes next; empty for anything else."""
         first, second = self.peek(), self.peek(1)
         if first is None or first.text not in ("<", ">"):
             return ""
@@ -231,5 +241,5 @@ class Cursor:
         return self._text[first.start : end], first.line, first.column
 
     def text_between(self, first: Token, last: Token) -> str:
-        """Return what is written from one token to another."""
+        """Return the text from one token to another, both included."""
         return self._text[first.start : last.end]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mt_core.sql.catalog import CatalogStatement, Shown
-from mt_core.sql.cursor import Cursor
+from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.flink import changes as changes
 from mt_core.sql.flink.connector_table import read_connector_table
 from mt_core.sql.readers import catalog_statements as catalogs
@@ -19,7 +19,7 @@ from mt_core.sql.readers import table_statements as tables
 from mt_core.sql.readers.catalog_statements import NO_MODULES, NO_REMOVAL
 from mt_core.sql.statements import Statement
 
-Reader = Callable[[Cursor, str], Statement | CatalogStatement | None]
+Reader = Callable[[TokenCursor, str], Statement | CatalogStatement | None]
 
 
 class Trait(StrEnum):

@@ -8,7 +8,7 @@ from itertools import dropwhile, takewhile
 
 from mt_core.errors import SqlSyntaxError
 from mt_core.sql.catalog import CatalogStatement
-from mt_core.sql.cursor import Cursor
+from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.kinds import Trait, reader_of, traits_of
 from mt_core.sql.statement_types import type_of
 from mt_core.sql.statements import Statement
@@ -81,7 +81,7 @@ def parse(text: str) -> Statement | CatalogStatement | None:
 
 def parse_name(text: str) -> tuple[str, ...]:
     """Return the parts of a name that stands alone, such as cat.`my schema`.t; raises SqlSyntaxError."""
-    cursor = Cursor(text)
+    cursor = TokenCursor(text)
     name = cursor.name()
     cursor.expect_end("the end of the name")
     return name
@@ -93,7 +93,7 @@ def _read(text: str, head: Sequence[Token]) -> Statement | CatalogStatement | No
     if found is None:
         return None
     reader, begin = found
-    cursor = Cursor(text)
+    cursor = TokenCursor(text)
     cursor.expect(*begin)
     return reader(cursor, text)
 

@@ -6,7 +6,7 @@ import pytest
 
 from mt_core.errors import DefinitionInvalid, SqlSyntaxError, Unsupported
 from mt_core.sql.catalog import CreateConnectorTable
-from mt_core.sql.cursor import Cursor
+from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.flink.catalog_options import catalog_settings, configured_catalogs
 from mt_core.sql.flink.types import read_type, type_text
 from mt_core.sql.parser import parse
@@ -181,7 +181,7 @@ def test_what_cannot_be_said_in_sparks_words_is_refused_by_name(sql: str, error:
     ],
 )
 def test_a_type_of_flinks_is_read_as_sparks(flink: str, spark: str) -> None:
-    assert read_type(Cursor(flink)) == spark
+    assert read_type(TokenCursor(flink)) == spark
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_a_class_may_stand_for_the_type_of_a_catalog() -> None:
         ("c", {"type": "paimon"}, Unsupported, "type 'paimon' is not supported; supported are iceberg, jdbc"),
         ("c", {"type": "iceberg"}, DefinitionInvalid, "needs the option 'catalog-type'"),
         ("c", {"type": "jdbc"}, DefinitionInvalid, "needs the option 'url'"),
-        ("a.b", {"type": "jdbc", "url": "x"}, DefinitionInvalid, "a dot is not possible"),
+        ("a.b", {"type": "jdbc", "url": "x"}, DefinitionInvalid, "cannot contain a dot"),
     ],
 )
 def test_a_catalog_that_cannot_be_made_is_refused_by_name(

@@ -22,12 +22,10 @@ _CLASS_NAME = re.compile(r"\w+(\.\w+)+")
 def catalog_settings(name: str, options: Mapping[str, str]) -> dict[str, str]:
     """Return Spark's settings for catalog *name*; raises DefinitionInvalid, Unsupported naming the option.
 
-    A `type` with dots in it is the class of a Spark catalog plug-in, whose options are passed as they are.
+    A `type` with dots is the class of a Spark catalog plug-in, whose options are passed unchanged.
     """
     if "." in name:
-        raise DefinitionInvalid(
-            f"Catalog `{name}`: a dot is not possible in the name of a catalog; choose another name."
-        )
+        raise DefinitionInvalid(f"Catalog `{name}`: the name of a catalog cannot contain a dot; choose another name.")
     kind = options.get("type")
     if kind is None:
         raise DefinitionInvalid(
@@ -46,14 +44,14 @@ def catalog_settings(name: str, options: Mapping[str, str]) -> dict[str, str]:
 
 def configured_catalogs(settings: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return the catalogs that Spark's *settings* name, each with its options; `type` is its class."""
-    found: dict[str, dict[str, str]] = {}
+    catalogs: dict[str, dict[str, str]] = {}
     for key, value in settings.items():
         name, dot, option = key.removeprefix(PREFIX).partition(".") if key.startswith(PREFIX) else ("", "", "")
         if name and not dot:
-            found.setdefault(name, {})["type"] = value
+            catalogs.setdefault(name, {})["type"] = value
         elif name:
-            found.setdefault(name, {}).setdefault("catalog-type" if option == "type" else option, value)
-    return {name: options for name, options in found.items() if "type" in options}
+            catalogs.setdefault(name, {}).setdefault("catalog-type" if option == "type" else option, value)
+    return {name: options for name, options in catalogs.items() if "type" in options}
 
 
 def _options(name: str, kind: str, options: Mapping[str, str]) -> dict[str, str]:
@@ -62,7 +60,7 @@ def _options(name: str, kind: str, options: Mapping[str, str]) -> dict[str, str]
             raise DefinitionInvalid(
                 f"Catalog {name}: type 'iceberg' needs the option 'catalog-type' (jdbc, rest, hadoop, hive …) or 'catalog-impl'."
             )
-        # Catalogs of ours see what others commit at once.
+        # Without its cache the catalog sees at once what others commit.
         return {"cache-enabled": "false", **{_ICEBERG.get(key, key): value for key, value in options.items()}}
     if kind == "jdbc":
         return _jdbc(name, options)
@@ -70,11 +68,11 @@ def _options(name: str, kind: str, options: Mapping[str, str]) -> dict[str, str]
 
 
 def _jdbc(name: str, options: Mapping[str, str]) -> dict[str, str]:
-    found = {_JDBC.get(key, key): value for key, value in options.items() if key != "default-database"}
-    if "url" not in found:
+    settings = {_JDBC.get(key, key): value for key, value in options.items() if key != "default-database"}
+    if "url" not in settings:
         raise DefinitionInvalid(
             f"Catalog {name}: type 'jdbc' needs the option 'url', such as jdbc:postgresql://host/db."
         )
     if "base-url" in options and "default-database" in options:
-        found["url"] = f"{options['base-url'].rstrip('/')}/{options['default-database']}"
-    return with_driver(found)
+        settings["url"] = f"{options['base-url'].rstrip('/')}/{options['default-database']}"
+    return with_driver(settings)

@@ -1,13 +1,13 @@
-"""Changes of tables, databases and views in Flink's words, said in Spark's; what Spark cannot do is refused with a way out."""
+"""Changes of tables, databases and views: Flink's statements as Spark's; what Spark cannot do is refused with a way out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from mt_core.errors import Unsupported
 from mt_core.identifiers import display_name, property_list, quote, sql_name, string_literal
 from mt_core.sql.catalog import CatalogStatement, DropTemporaryView, SparkStatement
-from mt_core.sql.cursor import Cursor
+from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.flink.types import read_type
 from mt_core.sql.statements import Name
 
@@ -21,7 +21,7 @@ _NO_CLASSES = (
 _WATERMARK = "watermarks are not supported: batch queries do without them; leave it out"
 
 
-def alter_table(cursor: Cursor, text: str) -> CatalogStatement | None:
+def alter_table(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     """Read ALTER TABLE [IF EXISTS] t SET (…) | RESET (…) | RENAME … | ADD … | MODIFY … | DROP …; None for Spark's own forms."""
     if cursor.accept("IF", "EXISTS"):
         raise Unsupported("ALTER TABLE IF EXISTS is not supported; leave IF EXISTS out.")
@@ -37,17 +37,15 @@ def alter_table(cursor: Cursor, text: str) -> CatalogStatement | None:
     return SparkStatement(spark_sql=f"ALTER TABLE {sql_name(name)} {clause}")
 
 
-def _set(cursor: Cursor, name: Name) -> str | None:
+def _set(cursor: TokenCursor, name: Name) -> str | None:
     return f"SET TBLPROPERTIES ({property_list(cursor.properties())})" if cursor.at_symbol("(") else None
 
 
-def _reset(cursor: Cursor, name: Name) -> str:
-    keys: list[str] = []
-    cursor.entries(lambda: keys.append(cursor.string("an option key in quotes")), "the option keys")
-    return f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(string_literal, keys))})"
+def _reset(cursor: TokenCursor, name: Name) -> str:
+    return f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(string_literal, cursor.property_keys()))})"
 
 
-def _rename(cursor: Cursor, name: Name) -> str | None:
+def _rename(cursor: TokenCursor, name: Name) -> str | None:
     if cursor.keyword() in _SPARKS_RENAME and cursor.keyword(1) != "TO":
         return None
     if cursor.accept("TO"):
@@ -59,45 +57,38 @@ def _rename(cursor: Cursor, name: Name) -> str | None:
     return f"RENAME COLUMN {quote(old)} TO {quote(cursor.identifier('the new name of the column'))}"
 
 
-def _add(cursor: Cursor, name: Name) -> str | None:
+def _add(cursor: TokenCursor, name: Name) -> str | None:
     if cursor.keyword() in _SPARKS_ADD and cursor.peek(1) is not None:
         return None
+    if cursor.keyword() == "CONSTRAINT" and cursor.keyword(2) != "PRIMARY":
+        return None
     if cursor.keyword() in {"PRIMARY", "CONSTRAINT"}:
-        return _add_key(cursor, name)
+        return f"SET IDENTIFIER FIELDS {', '.join(map(quote, read_key(cursor, display_name(name))))}"
     _refuse_watermark(cursor, name)
-    columns: list[str] = []
-    _one_or_more(cursor, lambda: columns.append(_column(cursor, name)), "the columns")
+    columns = [_column(cursor, name) for _ in _one_or_more(cursor)]
     return f"ADD COLUMNS ({', '.join(columns)})"
 
 
-def _add_key(cursor: Cursor, name: Name) -> str | None:
-    if cursor.keyword() == "CONSTRAINT" and cursor.keyword(2) != "PRIMARY":
-        return None
-    keys = read_key(cursor, display_name(name))
-    return f"SET IDENTIFIER FIELDS {', '.join(map(quote, keys))}"
-
-
-def _modify(cursor: Cursor, name: Name) -> str:
+def _modify(cursor: TokenCursor, name: Name) -> str:
     _refuse_watermark(cursor, name)
-    columns: list[str] = []
     if cursor.keyword() in {"PRIMARY", "CONSTRAINT"}:
         raise _refused(name, "MODIFY of a key", "use Spark's ALTER TABLE … SET IDENTIFIER FIELDS column, …")
-    _one_or_more(cursor, lambda: columns.append(_modified(cursor, name)), "the columns")
+    columns = [_modified(cursor, name) for _ in _one_or_more(cursor)]
     if len(columns) > 1:
         raise _refused(name, "MODIFY of several columns", "MODIFY one column after the other")
     return columns[0]
 
 
-def _modified(cursor: Cursor, name: Name) -> str:
+def _modified(cursor: TokenCursor, name: Name) -> str:
     column = quote(cursor.identifier("a column name"))
     kind = read_type(cursor)
     if cursor.accept("NOT", "NULL"):
         raise _refused(name, "MODIFY … NOT NULL", f"use Spark's ALTER TABLE … ALTER COLUMN {column} SET NOT NULL")
     cursor.accept("NULL")
-    return f"CHANGE COLUMN {column} {column} {kind}{_comment(cursor)}{_position(cursor)}"
+    return f"CHANGE COLUMN {column} {column} {kind}{_comment_and_position(cursor)}"
 
 
-def _drop(cursor: Cursor, name: Name) -> str | None:
+def _drop(cursor: TokenCursor, name: Name) -> str | None:
     if cursor.keyword() in _SPARKS_DROP and cursor.peek(1) is not None:
         return None
     if cursor.keyword() == "PRIMARY" and cursor.keyword(1) == "KEY":
@@ -106,12 +97,11 @@ def _drop(cursor: Cursor, name: Name) -> str | None:
         return None
     if cursor.keyword() == "WATERMARK":
         raise _refused(name, "DROP WATERMARK", _WATERMARK)
-    columns: list[str] = []
-    _one_or_more(cursor, lambda: columns.append(quote(cursor.identifier("a column name"))), "the columns")
+    columns = [quote(cursor.identifier("a column name")) for _ in _one_or_more(cursor)]
     return f"DROP COLUMNS ({', '.join(columns)})"
 
 
-_CHANGES: Mapping[str, Callable[[Cursor, Name], str | None]] = {
+_CHANGES: Mapping[str, Callable[[TokenCursor, Name], str | None]] = {
     "SET": _set,
     "RESET": _reset,
     "RENAME": _rename,
@@ -121,52 +111,50 @@ _CHANGES: Mapping[str, Callable[[Cursor, Name], str | None]] = {
 }
 
 
-def read_key(cursor: Cursor, table: str) -> tuple[str, ...]:
+def read_key(cursor: TokenCursor, table: str) -> tuple[str, ...]:
     """Read [CONSTRAINT name] PRIMARY KEY (column, …) NOT ENFORCED; raises Unsupported for one that is enforced."""
     if cursor.accept("CONSTRAINT"):
         cursor.identifier("the name of a constraint")
     cursor.expect("PRIMARY", "KEY")
-    keys: list[str] = []
-    cursor.entries(lambda: keys.append(cursor.identifier("a column of the key")), "the columns of the key")
+    keys = tuple(cursor.identifier("a column of the key") for _ in cursor.entries("the columns of the key"))
     not_enforced(cursor, table)
-    return tuple(keys)
+    return keys
 
 
-def not_enforced(cursor: Cursor, table: str) -> None:
+def not_enforced(cursor: TokenCursor, table: str) -> None:
     """Read the NOT ENFORCED that a key needs."""
     if not cursor.accept("NOT", "ENFORCED"):
         raise Unsupported(f"Table {table}: a PRIMARY KEY is not enforced; write PRIMARY KEY (…) NOT ENFORCED.")
 
 
-def _column(cursor: Cursor, name: Name) -> str:
+def _column(cursor: TokenCursor, name: Name) -> str:
     column = cursor.identifier("a column name")
     if cursor.keyword() in {"AS", "METADATA"}:
         raise _refused(name, f"column {column}: a computed or metadata column", "use a view")
     kind = read_type(cursor)
     if cursor.accept("NOT", "NULL"):
-        raise _refused(name, f"column {column}: NOT NULL", "rows that are there have no value: leave NOT NULL out")
+        raise _refused(name, f"column {column}: NOT NULL", "existing rows have no value: leave NOT NULL out")
     cursor.accept("NULL")
-    return f"{quote(column)} {kind}{_comment(cursor)}{_position(cursor)}"
+    return f"{quote(column)} {kind}{_comment_and_position(cursor)}"
 
 
-def _comment(cursor: Cursor) -> str:
-    return f" COMMENT {string_literal(cursor.string('the comment in quotes'))}" if cursor.accept("COMMENT") else ""
-
-
-def _position(cursor: Cursor) -> str:
+def _comment_and_position(cursor: TokenCursor) -> str:
+    comment = cursor.comment()
+    text = f" COMMENT {string_literal(comment)}" if comment is not None else ""
     if cursor.accept("FIRST"):
-        return " FIRST"
-    return f" AFTER {quote(cursor.identifier('a column name'))}" if cursor.accept("AFTER") else ""
+        return f"{text} FIRST"
+    return f"{text} AFTER {quote(cursor.identifier('a column name'))}" if cursor.accept("AFTER") else text
 
 
-def _one_or_more(cursor: Cursor, item: Callable[[], None], what: str) -> None:
+def _one_or_more(cursor: TokenCursor) -> Iterator[None]:
+    """Read a column or `( column, … )` together with a loop over this."""
     if cursor.at_symbol("("):
-        cursor.entries(item, what)
+        yield from cursor.entries("the columns")
     else:
-        item()
+        yield
 
 
-def _refuse_watermark(cursor: Cursor, name: Name) -> None:
+def _refuse_watermark(cursor: TokenCursor, name: Name) -> None:
     if cursor.keyword() == "WATERMARK" and cursor.keyword(1) == "FOR":
         raise _refused(name, "WATERMARK", _WATERMARK)
 
@@ -178,22 +166,19 @@ def _refused(name: Name, what: str, way_out: str) -> Unsupported:
 # ----------------------------------------------------------------------------------------------------- databases, views
 
 
-def create_database(cursor: Cursor, text: str) -> CatalogStatement | None:
+def create_database(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     """Read CREATE DATABASE … WITH ('key' = 'value', …); None for Spark's own forms."""
     guard = "IF NOT EXISTS " if cursor.accept("IF", "NOT", "EXISTS") else ""
-    name, comment = cursor.name("the name of a database"), ""
-    if cursor.accept("COMMENT"):
-        comment = f" COMMENT {string_literal(cursor.string('the comment in quotes'))}"
+    name, comment = cursor.name("the name of a database"), cursor.comment()
     if not cursor.accept("WITH") or not cursor.at_symbol("("):
         return None
     properties = property_list(cursor.properties())
     cursor.expect_end()
-    return SparkStatement(
-        spark_sql=f"CREATE NAMESPACE {guard}{sql_name(name)}{comment} WITH DBPROPERTIES ({properties})"
-    )
+    text = f" COMMENT {string_literal(comment)}" if comment is not None else ""
+    return SparkStatement(spark_sql=f"CREATE NAMESPACE {guard}{sql_name(name)}{text} WITH DBPROPERTIES ({properties})")
 
 
-def alter_database(cursor: Cursor, text: str) -> CatalogStatement | None:
+def alter_database(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     """Read ALTER DATABASE d SET ('key' = 'value', …); None for Spark's own forms."""
     name = cursor.name("the name of a database")
     if not cursor.accept("SET") or not cursor.at_symbol("("):
@@ -203,7 +188,7 @@ def alter_database(cursor: Cursor, text: str) -> CatalogStatement | None:
     return SparkStatement(spark_sql=f"ALTER NAMESPACE {sql_name(name)} SET DBPROPERTIES ({properties})")
 
 
-def drop_temporary(cursor: Cursor, text: str) -> CatalogStatement | None:
+def drop_temporary(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     """Read what follows DROP TEMPORARY TABLE | VIEW: the name of a temporary view, which a temporary table is too."""
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name("the name of a temporary table or view")
@@ -213,7 +198,7 @@ def drop_temporary(cursor: Cursor, text: str) -> CatalogStatement | None:
     return DropTemporaryView(name=name[0], if_exists=if_exists)
 
 
-def create_function(cursor: Cursor, text: str) -> CatalogStatement | None:
+def create_function(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     """Refuse CREATE FUNCTION f AS 'class' LANGUAGE … of Flink; None for Spark's own forms."""
     cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name("the name of a function")
@@ -222,6 +207,6 @@ def create_function(cursor: Cursor, text: str) -> CatalogStatement | None:
     return None
 
 
-def refuse_system_function(cursor: Cursor, text: str) -> CatalogStatement | None:
+def refuse_system_function(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     """Refuse what follows CREATE or DROP TEMPORARY SYSTEM FUNCTION."""
     raise Unsupported(f"TEMPORARY SYSTEM FUNCTION is not supported: {_NO_CLASSES}")

@@ -1,19 +1,20 @@
-"""CREATE TABLE … WITH (…) and with a primary key: Flink's statement, said in Spark's words."""
+"""CREATE TABLE … WITH (…) and with a primary key: Flink's statement as Spark's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import property_list, quote, sql_name, string_literal
 from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable
-from mt_core.sql.cursor import Cursor
+from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.flink.changes import not_enforced, read_key
 from mt_core.sql.flink.connectors import Source, source_of
 from mt_core.sql.flink.types import read_type
 from mt_core.sql.statements import Name
-from mt_core.tokens import TokenKind
+from mt_core.tokens import TokenKind, significant
 
 _NO_KEYS = ("FLOAT", "DOUBLE", "ARRAY", "MAP", "STRUCT", "VARIANT")
 _NOT_TEMPORARY = "a table without a connector to files or a database"
@@ -40,30 +41,30 @@ class _Table:
 
     @property
     def has_keys(self) -> bool:
-        """Whether the table keeps its primary key: others have nowhere to write it."""
+        """Whether the table stores its primary key; only tables of Iceberg can."""
         return bool(self.keys) and not self.temporary and self.options.get("connector", "iceberg").lower() == "iceberg"
 
 
-def read_connector_table(cursor: Cursor, text: str) -> CatalogStatement | None:
-    """Read what follows CREATE [OR REPLACE] [TEMPORARY] TABLE; None for a table that is not in Flink's words: it is Spark's."""
+def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | None:
+    """Read what follows CREATE [OR REPLACE] [TEMPORARY] TABLE; None for one in Spark's words."""
     if not _is_flinks(text):
         return None
     table = _Table(
-        words=_words_before_table(text),
+        words=frozenset(takewhile(lambda word: word != "TABLE", (token.keyword for token in significant(text)))),
         if_not_exists=cursor.accept("IF", "NOT", "EXISTS"),
         name=cursor.name("the name of a table"),
     )
     if cursor.at_symbol("("):
-        cursor.entries(lambda: _read_column(cursor, table), "the columns", empty=True)
-    if cursor.accept("COMMENT"):
-        table.comment = cursor.string("the comment in quotes")
+        for _ in cursor.entries("the columns", empty=True):
+            _read_column(cursor, table)
+    table.comment = cursor.comment()
     if cursor.keyword() in {"DISTRIBUTED", "LIKE"}:
         raise Unsupported(
             f"Table {table}: {cursor.keyword()} is not supported for a table in Flink's words; leave it out."
         )
     if cursor.accept("PARTITIONED"):
         cursor.expect("BY")
-        cursor.entries(lambda: table.partition_keys.append(cursor.identifier("a partition column")), "the columns")
+        table.partition_keys = [cursor.identifier("a partition column") for _ in cursor.entries("the columns")]
     _read_end(cursor, table)
     _check_keys(table)
     source = source_of(str(table), table.options)
@@ -77,18 +78,20 @@ def read_connector_table(cursor: Cursor, text: str) -> CatalogStatement | None:
     )
 
 
-def _read_end(cursor: Cursor, table: _Table) -> None:
+def _read_end(cursor: TokenCursor, table: _Table) -> None:
     if cursor.accept("WITH"):
         table.options = cursor.properties()
     if cursor.accept("AS"):
-        table.query = _query(cursor)
+        query, line, column = cursor.query()
+        # At the line and column where it was written, as far as the text before leaves room.
+        table.query = "\n" * (line - 1) + " " * (column - 1) + query if line > 1 else f" {query}"
     if cursor.keyword() == "LIKE":
         raise Unsupported(f"Table {table}: LIKE is not supported for a table in Flink's words; write its columns.")
     cursor.expect_end(f"{'' if table.options else 'WITH (…), '}AS query, or the end of the statement")
 
 
 def _check_keys(table: _Table) -> None:
-    """A key needs columns that are there, and that Iceberg takes; they are NOT NULL from then on, as in Flink."""
+    """Make the columns of the key NOT NULL, as Flink does; raises DefinitionInvalid for those that cannot be in a key."""
     columns = {name.lower(): name for name in table.columns}
     for key in table.keys:
         name = columns.get(key.lower())
@@ -102,22 +105,14 @@ def _check_keys(table: _Table) -> None:
                 f"Table {table}: column {key} of type {kind} cannot be in a PRIMARY KEY; choose another."
             )
         if " NOT NULL" not in kind:
-            # Behind the type and before the comment.
+            # After the type and before the comment.
             kind, comment, text = kind.partition(" COMMENT ")
             table.columns[name] = f"{quote(name)} {kind} NOT NULL{comment}{text}"
 
 
-def _words_before_table(text: str) -> frozenset[str]:
-    cursor, words = Cursor(text), set[str]()
-    while (word := cursor.keyword()) and word != "TABLE":
-        words.add(word)
-        cursor.take()
-    return frozenset(words)
-
-
 def _is_flinks(text: str) -> bool:
-    """Whether `WITH ('key' …` stands outside of brackets and before AS, or the columns have a key or a watermark."""
-    cursor, depth, before = Cursor(text), 0, ""
+    """Return whether `WITH (` comes before AS and outside of brackets, or the columns have a key or a watermark."""
+    cursor, depth, before = TokenCursor(text), 0, ""
     while token := cursor.take():
         if token.kind is TokenKind.SYMBOL:
             depth += {"(": 1, ")": -1}.get(token.text, 0)
@@ -132,8 +127,8 @@ def _is_flinks(text: str) -> bool:
     return False
 
 
-def _read_column(cursor: Cursor, table: _Table) -> None:
-    if _accept_key(cursor, table) or _accept_promise(cursor):
+def _read_column(cursor: TokenCursor, table: _Table) -> None:
+    if _accept_key(cursor, table) or _accept_unenforced(cursor):
         return
     name = cursor.identifier("a column name")
     if cursor.keyword() in {"AS", "METADATA"}:
@@ -150,13 +145,13 @@ def _read_column(cursor: Cursor, table: _Table) -> None:
     if cursor.accept("PRIMARY", "KEY"):
         not_enforced(cursor, str(table))
         _set_keys(table, (name,))
-    _accept_promise(cursor)
-    if cursor.accept("COMMENT"):
-        column += f" COMMENT {string_literal(cursor.string('the comment in quotes'))}"
+    _accept_unenforced(cursor)
+    if (comment := cursor.comment()) is not None:
+        column += f" COMMENT {string_literal(comment)}"
     table.columns[name] = column
 
 
-def _accept_key(cursor: Cursor, table: _Table) -> bool:
+def _accept_key(cursor: TokenCursor, table: _Table) -> bool:
     is_named = cursor.keyword() == "CONSTRAINT" and cursor.keyword(2) == "PRIMARY"
     if not is_named and (cursor.keyword(), cursor.keyword(1)) != ("PRIMARY", "KEY"):
         return False
@@ -170,10 +165,10 @@ def _set_keys(table: _Table, keys: tuple[str, ...]) -> None:
     table.keys = keys
 
 
-def _accept_promise(cursor: Cursor) -> bool:
-    """Go past a UNIQUE key or watermark: Flink does not enforce the one, and does without the other in batch."""
+def _accept_unenforced(cursor: TokenCursor) -> bool:
+    """Move past a UNIQUE key or a watermark: Flink does not enforce keys, and ignores watermarks in batch."""
     watermark = cursor.keyword() == "WATERMARK" and cursor.keyword(1) == "FOR"
-    if not watermark and cursor.keyword() != "CONSTRAINT" and not _is_key(cursor):
+    if not watermark and cursor.keyword() not in {"CONSTRAINT", "UNIQUE"}:
         return False
     depth = 0
     while (token := cursor.peek()) and (depth or token.text not in {",", ")"}) and token.keyword != "COMMENT":
@@ -181,16 +176,6 @@ def _accept_promise(cursor: Cursor) -> bool:
             depth += {"(": 1, ")": -1}.get(token.text, 0)
         cursor.take()
     return True
-
-
-def _is_key(cursor: Cursor) -> bool:
-    return cursor.keyword() == "UNIQUE"
-
-
-def _query(cursor: Cursor) -> str:
-    """Return the query at the line and column where it was written, as far as the text before leaves room."""
-    query, line, column = cursor.query()
-    return "\n" * (line - 1) + " " * (column - 1) + query if line > 1 else f" {query}"
 
 
 # ------------------------------------------------------------------------------------------------------------- in Spark
@@ -221,7 +206,7 @@ def _permanent(table: _Table, source: Source) -> Iterable[str]:
         raise Unsupported(
             f"Table {table}: columns do not go with AS; give them names and types in the query, with CAST(… AS type) AS name."
         )
-    # REPLACE TABLE alone asks for a table that is there.
+    # REPLACE TABLE without CREATE needs an existing table.
     head = " ".join(word for word in ("CREATE", "OR", "REPLACE") if word in table.words)
     return (
         f"{head} TABLE {'IF NOT EXISTS ' if table.if_not_exists else ''}{sql_name(table.name)}",
@@ -236,8 +221,8 @@ def _permanent(table: _Table, source: Source) -> Iterable[str]:
 
 
 def _list(items: Iterable[str]) -> str:
-    found = list(items)
-    return f"({', '.join(found)})" if found else ""
+    listed = ", ".join(items)
+    return f"({listed})" if listed else ""
 
 
 def _pairs(word: str, options: Mapping[str, str]) -> str:

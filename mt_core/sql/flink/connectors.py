@@ -35,8 +35,6 @@ _OTHER_CATALOG = (
     "uri",
     "warehouse",
 )
-
-
 _DRIVERS = {
     "postgresql": "org.postgresql.Driver",
     "sqlite": "org.sqlite.JDBC",
@@ -55,7 +53,7 @@ _DRIVERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What stands behind a table: `provider` for USING, `options` of the source, `properties` and `location` of the table.
+    """The data source of a table: `provider` for USING, `options` of the source, `properties` and `location` of the table.
 
     `provider` is None for a table of its catalog's own kind.
     """
@@ -110,7 +108,7 @@ def _jdbc(table: str, options: dict[str, str]) -> Source:
 
 
 def with_driver(options: Mapping[str, str]) -> dict[str, str]:
-    """Return JDBC *options* with the class of the driver, which Spark does not find by the URL; one that is named stays."""
+    """Return JDBC *options* with the class of the driver, which Spark cannot infer from the URL; a driver that is named wins."""
     _, _, rest = options.get("url", "").partition(":")
     driver = _DRIVERS.get(rest.partition(":")[0].lower())
     return {**options, "driver": options.get("driver", driver)} if driver else dict(options)
@@ -130,22 +128,22 @@ _CONNECTORS: Mapping[str, Callable[[str, dict[str, str]], Source]] = {
 
 
 def _format_options(provider: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Options of a file format: Flink's names of them in Spark's words, all others as they are."""
-    found: dict[str, str] = {}
+    """Return options of a file format with Flink's names translated to Spark's, and all others unchanged."""
+    translated: dict[str, str] = {}
     for key, value in options.items():
-        found |= _format_option(provider, key.removeprefix(f"{provider}."), value)
-    return found
+        translated |= _format_option(provider, key.removeprefix(f"{provider}."), value)
+    return translated
 
 
 def _format_option(provider: str, key: str, value: str) -> dict[str, str]:
     match provider, key, value.lower():
-        case ("csv" | "json", "ignore-parse-errors", said):
-            return {"mode": "DROPMALFORMED" if said == "true" else "FAILFAST"}
-        case "csv", "allow-comments", said:
-            return {"comment": "#"} if said == "true" else {}
-        case "csv", "disable-quote-character", said:
-            return {"quote": ""} if said == "true" else {}
-        case "json", "timestamp-format.standard", said:
-            return {"timestampFormat": _SQL_TIMESTAMP, "timestampNTZFormat": _SQL_TIMESTAMP} if said == "sql" else {}
+        case ("csv" | "json", "ignore-parse-errors", choice):
+            return {"mode": "DROPMALFORMED" if choice == "true" else "FAILFAST"}
+        case "csv", "allow-comments", choice:
+            return {"comment": "#"} if choice == "true" else {}
+        case "csv", "disable-quote-character", choice:
+            return {"quote": ""} if choice == "true" else {}
+        case "json", "timestamp-format.standard", choice:
+            return {"timestampFormat": _SQL_TIMESTAMP, "timestampNTZFormat": _SQL_TIMESTAMP} if choice == "sql" else {}
         case _:
             return {_CSV.get(key, key) if provider == "csv" else key: value}

@@ -7,8 +7,7 @@ from typing import Any
 
 from mt_core.identifiers import quote
 from mt_core.rowset import STRING_LENGTH
-from mt_core.sql.cursor import Cursor
-from mt_core.tokens import TokenKind
+from mt_core.sql.cursor import TokenCursor
 
 TypeJson = Mapping[str, Any]
 _SAME_WITH_ARGUMENTS = {"DECIMAL", "CHAR", "VARCHAR", "TIME"}
@@ -21,21 +20,31 @@ _RENAMED = {
     "TIMESTAMP_LTZ": "TIMESTAMP",
     "REAL": "FLOAT",
 }
+# A MULTISET maps its elements to how often each occurs.
+_NESTED = {
+    "ARRAY": "ARRAY<{}>",
+    "MULTISET": "MAP<{}, INT>",
+    "MAP": "MAP<{}>",
+    "ROW": "STRUCT<{}>",
+    "STRUCT": "STRUCT<{}>",
+}
 
 # -------------------------------------------------------------------------------------------------------------- reading
 
 
-def read_type(cursor: Cursor) -> str:
-    """Read a type as Flink writes it and return it as Spark does."""
+def read_type(cursor: TokenCursor) -> str:
+    """Read a type in Flink's words and return it in Spark's; raises SqlSyntaxError."""
     word = cursor.identifier("a type").upper()
-    nested = _NESTED.get(word)
-    if nested is not None:
-        return nested(cursor)
+    if word in _NESTED:
+        return _nested(cursor, word)
     if word == "INTERVAL":
         return _interval(cursor)
-    arguments = _arguments(cursor)
+    arguments = cursor.numbers()
     if word == "TIMESTAMP":
-        return _timestamp(cursor)
+        if cursor.accept("WITH", "LOCAL", "TIME", "ZONE") or cursor.accept("WITH", "TIME", "ZONE"):
+            return "TIMESTAMP"
+        cursor.accept("WITHOUT", "TIME", "ZONE")
+        return "TIMESTAMP_NTZ"
     if word == "TIME":
         cursor.accept("WITHOUT", "TIME", "ZONE")
     if word == "DOUBLE":
@@ -46,97 +55,51 @@ def read_type(cursor: Cursor) -> str:
     return f"{spark}({arguments})" if arguments and spark in _SAME_WITH_ARGUMENTS else spark
 
 
-def _arguments(cursor: Cursor) -> str:
-    found: list[str] = []
-
-    def item() -> None:
-        token = cursor.take()
-        if token is None or token.kind is not TokenKind.NUMBER:
-            raise cursor.error("a number")
-        found.append(token.text)
-
-    if cursor.at_symbol("("):
-        cursor.entries(item, "the numbers of a type")
-    return ", ".join(found)
-
-
-def _timestamp(cursor: Cursor) -> str:
-    if cursor.accept("WITH", "LOCAL", "TIME", "ZONE") or cursor.accept("WITH", "TIME", "ZONE"):
-        return "TIMESTAMP"
-    cursor.accept("WITHOUT", "TIME", "ZONE")
-    return "TIMESTAMP_NTZ"
-
-
-def _interval(cursor: Cursor) -> str:
+def _interval(cursor: TokenCursor) -> str:
     words = [_unit(cursor)]
     if cursor.accept("TO"):
         words.append(_unit(cursor))
     return f"INTERVAL {' TO '.join(words)}"
 
 
-def _unit(cursor: Cursor) -> str:
+def _unit(cursor: TokenCursor) -> str:
     unit = cursor.identifier("a unit of an interval").upper()
-    _arguments(cursor)
+    cursor.numbers()
     return unit
 
 
-def _array(cursor: Cursor) -> str:
-    return f"ARRAY<{_enclosed(cursor, lambda: _element(cursor))}>"
-
-
-def _multiset(cursor: Cursor) -> str:
-    return f"MAP<{_enclosed(cursor, lambda: _element(cursor))}, INT>"
-
-
-def _map(cursor: Cursor) -> str:
-    def pair() -> str:
+def _nested(cursor: TokenCursor, word: str) -> str:
+    """Read what a type holds, in angle brackets or round ones."""
+    close = ")" if cursor.accept_symbol("(") else ">"
+    if close == ">":
+        cursor.expect_symbol("<")
+    if word == "MAP":
         key = _element(cursor)
         cursor.expect_symbol(",")
-        return f"{key}, {_element(cursor)}"
-
-    return f"MAP<{_enclosed(cursor, pair)}>"
-
-
-def _row(cursor: Cursor) -> str:
-    def fields() -> str:
-        found = [_field(cursor)]
+        inner = f"{key}, {_element(cursor)}"
+    elif word in {"ROW", "STRUCT"}:
+        fields = [_field(cursor)]
         while cursor.accept_symbol(","):
-            found.append(_field(cursor))
-        return ", ".join(found)
+            fields.append(_field(cursor))
+        inner = ", ".join(fields)
+    else:
+        inner = _element(cursor)
+    cursor.expect_symbol(close)
+    return _NESTED[word].format(inner)
 
-    return f"STRUCT<{_enclosed(cursor, fields)}>"
 
-
-def _field(cursor: Cursor) -> str:
+def _field(cursor: TokenCursor) -> str:
     name = cursor.identifier("the name of a field")
     cursor.accept_symbol(":")
     return f"{quote(name)}: {_element(cursor)}"
 
 
-def _element(cursor: Cursor) -> str:
-    found = read_type(cursor)
+def _element(cursor: TokenCursor) -> str:
+    element = read_type(cursor)
     if not cursor.accept("NOT", "NULL"):
         cursor.accept("NULL")
-    return found
+    return element
 
-
-def _enclosed(cursor: Cursor, inner: Callable[[], str]) -> str:
-    if cursor.accept_symbol("("):
-        found, close = inner(), ")"
-    else:
-        cursor.expect_symbol("<")
-        found, close = inner(), ">"
-    cursor.expect_symbol(close)
-    return found
-
-
-_NESTED: Mapping[str, Callable[[Cursor], str]] = {
-    "ARRAY": _array,
-    "MULTISET": _multiset,
-    "MAP": _map,
-    "ROW": _row,
-    "STRUCT": _row,
-}
 
 # -------------------------------------------------------------------------------------------------------------- writing
 
@@ -166,24 +129,19 @@ def _inner(type_: TypeJson) -> str:
 
 
 def _fields_text(type_: TypeJson) -> str:
-    fields = (f"{quote(field['name'])} {_inner(field['fieldType'])}" for field in type_["fields"])
-    return f"ROW<{', '.join(fields)}>"
+    return ", ".join(f"{quote(field['name'])} {_inner(field['fieldType'])}" for field in type_["fields"])
 
 
-def _year_month(type_: TypeJson) -> str:
-    return f"INTERVAL {type_['resolution'].replace('_', ' ')}"
-
-
-def _day_time(type_: TypeJson) -> str:
-    words = type_["resolution"].replace("_", " ")
-    return f"INTERVAL {words}({type_['fractionalPrecision']})" if words.endswith("SECOND") else f"INTERVAL {words}"
+def _interval_text(type_: TypeJson) -> str:
+    words = f"INTERVAL {type_['resolution'].replace('_', ' ')}"
+    return f"{words}({type_['fractionalPrecision']})" if words.endswith("SECOND") else words
 
 
 _WRITERS: Mapping[str, Callable[[TypeJson], str]] = {
     "ARRAY": lambda type_: f"ARRAY<{_inner(type_['elementType'])}>",
     "MULTISET": lambda type_: f"MULTISET<{_inner(type_['elementType'])}>",
     "MAP": lambda type_: f"MAP<{_inner(type_['keyType'])}, {_inner(type_['valueType'])}>",
-    "ROW": _fields_text,
-    "INTERVAL_YEAR_MONTH": _year_month,
-    "INTERVAL_DAY_TIME": _day_time,
+    "ROW": lambda type_: f"ROW<{_fields_text(type_)}>",
+    "INTERVAL_YEAR_MONTH": _interval_text,
+    "INTERVAL_DAY_TIME": _interval_text,
 }

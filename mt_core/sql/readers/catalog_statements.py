@@ -1,8 +1,8 @@
-"""Readers of statements about catalogs, jobs and jars; None leaves a statement to Spark as it is."""
+"""Readers of statements about catalogs, jobs and jars; None leaves a statement to Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from mt_core.errors import Unsupported
 from mt_core.sql.catalog import (
@@ -26,11 +26,11 @@ from mt_core.sql.catalog import (
     StopJob,
     UseCatalog,
 )
-from mt_core.sql.cursor import Cursor
+from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.statements import DescribeTable
 from mt_core.tokens import TokenKind
 
-Reader = Callable[[Cursor, str], CatalogStatement | DescribeTable | None]
+Reader = Callable[[TokenCursor, str], CatalogStatement | DescribeTable | None]
 _IN_A_NAMESPACE = {
     Shown.DATABASES,
     Shown.TABLES,
@@ -40,8 +40,8 @@ _IN_A_NAMESPACE = {
     Shown.PROCEDURES,
     Shown.MODELS,
 }
-NO_MODULES = "Spark has no modules: its built-in functions are always there; ADD JAR and reflect('class', 'method', …) call others."
-NO_REMOVAL = "REMOVE JAR is not supported: classes cannot be taken back; open a new session, or restart the gateway."
+NO_MODULES = "Spark has no modules: its functions are always available; ADD JAR and reflect('class', 'method', …) call others."
+NO_REMOVAL = "REMOVE JAR is not supported: Spark cannot unload classes; open a new session, or restart the gateway."
 _NO_SAVEPOINT = "is not supported: jobs here are batch jobs without savepoints; use STOP JOB 'id'."
 
 
@@ -49,7 +49,7 @@ _NO_SAVEPOINT = "is not supported: jobs here are batch jobs without savepoints; 
 
 
 def show(kind: Shown) -> Reader:
-    def read(cursor: Cursor, text: str) -> CatalogStatement | None:
+    def read(cursor: TokenCursor, text: str) -> CatalogStatement | None:
         name = None
         if kind in _IN_A_NAMESPACE and (cursor.accept("FROM") or cursor.accept("IN")):
             name = cursor.name("a catalog" if kind is Shown.DATABASES else "a database")
@@ -59,7 +59,7 @@ def show(kind: Shown) -> Reader:
     return read
 
 
-def _pattern(cursor: Cursor) -> Pattern | None:
+def _pattern(cursor: TokenCursor) -> Pattern | None:
     ahead = 1 if cursor.keyword() == "NOT" else 0
     word, text = cursor.keyword(ahead), cursor.peek(ahead + 1)
     if word not in {"LIKE", "ILIKE"} or text is None or text.kind is not TokenKind.STRING:
@@ -69,7 +69,7 @@ def _pattern(cursor: Cursor) -> Pattern | None:
     return Pattern(text=text.value, negated=bool(ahead), any_case=word == "ILIKE")
 
 
-def show_columns(cursor: Cursor, text: str) -> CatalogStatement | None:
+def show_columns(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     if not (cursor.accept("FROM") or cursor.accept("IN")):
         return None
     name = cursor.name("a table")
@@ -78,19 +78,19 @@ def show_columns(cursor: Cursor, text: str) -> CatalogStatement | None:
     return ShowColumns(name=name, pattern=pattern) if cursor.at_end else None
 
 
-def show_partitions(cursor: Cursor, text: str) -> CatalogStatement | None:
+def show_partitions(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     name = cursor.name("a table")
     partition = cursor.partition_spec() if cursor.accept("PARTITION") else {}
     cursor.expect_end("PARTITION (…), or the end of the statement")
     return ShowPartitions(name=name, partition=partition)
 
 
-def show_create_relation(cursor: Cursor, text: str) -> CatalogStatement | None:
+def show_create_relation(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     name = cursor.name("a table or view")
     return ShowCreateRelation(name=name) if cursor.at_end else None
 
 
-def show_create_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
+def show_create_catalog(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     name = cursor.identifier("the name of a catalog")
     cursor.expect_end()
     return ShowCreateCatalog(name=name)
@@ -99,29 +99,25 @@ def show_create_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
 # ------------------------------------------------------------------------------------------------------------- DESCRIBE
 
 
-def describe_catalog(cursor: Cursor, text: str) -> CatalogStatement | DescribeTable | None:
+def describe_catalog(cursor: TokenCursor, text: str) -> CatalogStatement | DescribeTable | None:
     if cursor.at_end:
         return DescribeTable(name=("catalog",), text=text)
-    extended = _extended(cursor)
+    extended = cursor.peek(1) is not None and cursor.accept("EXTENDED")
     name = cursor.identifier("the name of a catalog")
     cursor.expect_end()
     return DescribeCatalog(name=name, extended=extended)
 
 
-def describe_database(cursor: Cursor, text: str) -> CatalogStatement | DescribeTable | None:
+def describe_database(cursor: TokenCursor, text: str) -> CatalogStatement | DescribeTable | None:
     if cursor.at_end:
         return DescribeTable(name=("database",), text=text)
-    extended = _extended(cursor)
+    extended = cursor.peek(1) is not None and cursor.accept("EXTENDED")
     name = cursor.name("the name of a database")
     cursor.expect_end()
     return DescribeDatabase(name=name, extended=extended)
 
 
-def _extended(cursor: Cursor) -> bool:
-    return cursor.peek(1) is not None and cursor.accept("EXTENDED")
-
-
-def describe_job(cursor: Cursor, text: str) -> CatalogStatement | DescribeTable | None:
+def describe_job(cursor: TokenCursor, text: str) -> CatalogStatement | DescribeTable | None:
     if cursor.at_end:
         return DescribeTable(name=("job",), text=text)
     job_id = cursor.string("a job id in quotes")
@@ -129,7 +125,7 @@ def describe_job(cursor: Cursor, text: str) -> CatalogStatement | DescribeTable 
     return DescribeJob(job_id=job_id)
 
 
-def stop_job(cursor: Cursor, text: str) -> CatalogStatement | None:
+def stop_job(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     job_id = cursor.string("a job id in quotes")
     if cursor.accept("WITH"):
         raise Unsupported(f"STOP JOB … WITH {cursor.keyword()} {_NO_SAVEPOINT}")
@@ -143,13 +139,13 @@ _SPARK_MODES = {mode.value.upper(): mode for mode in ExplainMode if mode not in 
 _FLINK_DETAILS = {
     "ESTIMATED_COST": ExplainMode.COST,
     "JSON_EXECUTION_PLAN": ExplainMode.JSON,
-    # Batch results only grow, and Spark gives no advice: there is nothing to add to the plan.
+    # Batch results only grow, and Spark gives no advice: these add nothing to the plan.
     "CHANGELOG_MODE": ExplainMode.SIMPLE,
     "PLAN_ADVICE": ExplainMode.SIMPLE,
 }
 
 
-def read_explain(cursor: Cursor, text: str) -> Explain:
+def read_explain(cursor: TokenCursor, text: str) -> Explain:
     """Read what follows EXPLAIN: Flink's details, PLAN FOR, or Spark's modes, then a statement."""
     mode = ExplainMode.SIMPLE
     if cursor.keyword() in _SPARK_MODES:
@@ -166,74 +162,63 @@ def read_explain(cursor: Cursor, text: str) -> Explain:
     return Explain(mode=mode, statement=blank + text[first.start :].rstrip().removesuffix(";"))
 
 
-def _details(cursor: Cursor) -> list[ExplainMode]:
-    found = []
-    while True:
+def _details(cursor: TokenCursor) -> list[ExplainMode]:
+    details: list[ExplainMode] = []
+    while not details or cursor.accept_symbol(","):
         detail = _FLINK_DETAILS.get(cursor.keyword())
         if detail is None:
             raise cursor.error(", ".join(_FLINK_DETAILS))
         cursor.take()
-        found.append(detail)
-        if not cursor.accept_symbol(","):
-            return found
+        details.append(detail)
+    return details
 
 
 # ----------------------------------------------------------------------------------------------- catalogs, modules, jars
 
 
-def use_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
+def use_catalog(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     if cursor.at_end:
-        # A database of that name: Spark's USE.
+        # USE of a database with the name catalog, which is Spark's statement.
         return None
     name = cursor.identifier("the name of a catalog")
     cursor.expect_end()
     return UseCatalog(name=name)
 
 
-def create_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
+def create_catalog(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.identifier("the name of a catalog")
-    comment = cursor.string("the comment in quotes") if cursor.accept("COMMENT") else None
+    comment = cursor.comment()
     cursor.expect("WITH")
     options = cursor.properties()
     cursor.expect_end()
     return CreateCatalog(name=name, options=options, comment=comment, if_not_exists=if_not_exists)
 
 
-def alter_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
+def alter_catalog(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     name = cursor.identifier("the name of a catalog")
     if cursor.accept("SET"):
-        found = AlterCatalog(name=name, options=_some(cursor, cursor.properties()))
+        change = AlterCatalog(name=name, options=cursor.properties())
+        if not change.options:
+            raise cursor.refusal("SET names at least one option")
     elif cursor.accept("RESET"):
-        found = AlterCatalog(name=name, removed=_option_keys(cursor))
-    elif cursor.accept("COMMENT"):
-        found = AlterCatalog(name=name, comment=cursor.string("the comment in quotes"))
+        change = AlterCatalog(name=name, removed=cursor.property_keys())
+    elif (comment := cursor.comment()) is not None:
+        change = AlterCatalog(name=name, comment=comment)
     else:
         raise cursor.error("SET (…), RESET (…) or COMMENT 'text'")
     cursor.expect_end()
-    return found
+    return change
 
 
-def _option_keys(cursor: Cursor) -> tuple[str, ...]:
-    found: list[str] = []
-    cursor.entries(lambda: found.append(cursor.string("an option key in quotes")), "the option keys")
-    return tuple(found)
-
-
-def _some(cursor: Cursor, options: Mapping[str, str]) -> Mapping[str, str]:
-    if not options:
-        raise cursor.refusal("SET names at least one option")
-    return options
-
-
-def drop_catalog(cursor: Cursor, text: str) -> CatalogStatement | None:
+def drop_catalog(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.identifier("the name of a catalog")
     cursor.expect_end()
     return DropCatalog(name=name, if_exists=if_exists)
 
 
-def add_jar(cursor: Cursor, text: str) -> CatalogStatement | None:
+def add_jar(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     first = last = cursor.peek()
     if first is None:
         raise cursor.error("the path of a jar")
@@ -244,7 +229,7 @@ def add_jar(cursor: Cursor, text: str) -> CatalogStatement | None:
 
 
 def refuse(reason: str) -> Reader:
-    def read(cursor: Cursor, text: str) -> CatalogStatement | None:
+    def read(cursor: TokenCursor, text: str) -> CatalogStatement | None:
         raise Unsupported(reason)
 
     return read

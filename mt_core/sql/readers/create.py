@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from mt_core.errors import DefinitionInvalid, SqlSyntaxError, Unsupported
 from mt_core.model.freshness import Freshness, FreshnessUnit
 from mt_core.model.table import RefreshMode
-from mt_core.sql.cursor import Cursor
+from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable, Name
 from mt_core.tokens import TokenKind
 
@@ -33,7 +33,7 @@ class _Clauses:
     refresh_mode: RefreshMode | None = None
 
 
-def read_create(cursor: Cursor, *, or_alter: bool) -> CreateMaterializedTable:
+def read_create(cursor: TokenCursor, *, or_alter: bool) -> CreateMaterializedTable:
     """Read what follows CREATE [OR ALTER] MATERIALIZED TABLE; raises SqlSyntaxError, DefinitionInvalid or Unsupported."""
     if cursor.keyword() == "IF" and cursor.keyword(1) == "NOT":
         raise cursor.error(
@@ -58,56 +58,48 @@ def read_create(cursor: Cursor, *, or_alter: bool) -> CreateMaterializedTable:
     )
 
 
-def _read_clauses(cursor: Cursor) -> _Clauses:
-    clauses, seen = _Clauses(), [""]
+def _read_clauses(cursor: TokenCursor) -> _Clauses:
+    clauses, before = _Clauses(), [""]
     while True:
         word = cursor.keyword()
-        last = CLAUSES.index(seen[-1])
+        last = CLAUSES.index(before[-1])
         if word not in CLAUSES[1:]:
-            raise cursor.refusal(f"expected {_expected(last)}; {CLAUSE_ORDER}")
-        if word in seen:
+            left = [clause for clause in CLAUSES[last + 1 :] if clause not in {"DISTRIBUTED", "START_MODE"}]
+            expected = " or ".join(part for part in (", ".join(left[:-1]), left[-1]) if part)
+            raise cursor.refusal(f"expected {expected}; {CLAUSE_ORDER}")
+        if word in before:
             raise cursor.refusal(f"{word} is given twice")
         if CLAUSES.index(word) < last:
-            raise cursor.refusal(f"{word} cannot come after {seen[-1]}; {CLAUSE_ORDER}")
-        seen.append(word)
+            raise cursor.refusal(f"{word} cannot come after {before[-1]}; {CLAUSE_ORDER}")
+        before.append(word)
         cursor.take()
         if word == "AS":
             return clauses
         _READERS[word](cursor, clauses)
 
 
-def _expected(position: int) -> str:
-    left = [word for word in CLAUSES[position + 1 :] if word not in {"DISTRIBUTED", "START_MODE"}]
-    return left[0] if len(left) == 1 else f"{', '.join(left[:-1])} or {left[-1]}"
-
-
-def _read_comment(cursor: Cursor, clauses: _Clauses) -> None:
+def _read_comment(cursor: TokenCursor, clauses: _Clauses) -> None:
     clauses.comment = cursor.string("the comment in quotes")
 
 
-def _read_partition_keys(cursor: Cursor, clauses: _Clauses) -> None:
-    found: list[str] = []
-
-    def item() -> None:
-        if (token := cursor.peek()) and token.value in found:
-            raise cursor.refusal(f"partition column {token.value} is given twice")
-        found.append(cursor.identifier("a partition column"))
-
+def _read_partition_keys(cursor: TokenCursor, clauses: _Clauses) -> None:
     cursor.expect("BY")
-    cursor.entries(item, "the partition columns")
-    clauses.partition_keys = tuple(found)
+    for _ in cursor.entries("the partition columns"):
+        if (token := cursor.peek()) and token.value in clauses.partition_keys:
+            raise cursor.refusal(f"partition column {token.value} is given twice")
+        clauses.partition_keys = (*clauses.partition_keys, cursor.identifier("a partition column"))
 
 
-def _read_options(cursor: Cursor, clauses: _Clauses) -> None:
+def _read_options(cursor: TokenCursor, clauses: _Clauses) -> None:
     clauses.options = cursor.properties()
 
 
-def _read_freshness(cursor: Cursor, clauses: _Clauses) -> None:
+def _read_freshness(cursor: TokenCursor, clauses: _Clauses) -> None:
     cursor.expect_symbol("=")
     clauses.freshness = read_interval(cursor)
 
 
-def _read_refresh_mode(cursor: Cursor, clauses: _Clauses) -> None:
+def _read_refresh_mode(cursor: TokenCursor, clauses: _Clauses) -> None:
     cursor.expect_symbol("=")
     for mode in RefreshMode:
         if cursor.accept(mode):
@@ -116,20 +108,20 @@ def _read_refresh_mode(cursor: Cursor, clauses: _Clauses) -> None:
     raise cursor.error("FULL or CONTINUOUS")
 
 
-def _refuse_distributed(cursor: Cursor, clauses: _Clauses) -> None:
+def _refuse_distributed(cursor: TokenCursor, clauses: _Clauses) -> None:
     raise Unsupported(
         "DISTRIBUTED is not supported: storage tables have no buckets; leave the clause out, or use PARTITIONED BY."
     )
 
 
-def _refuse_start_mode(cursor: Cursor, clauses: _Clauses) -> None:
+def _refuse_start_mode(cursor: TokenCursor, clauses: _Clauses) -> None:
     raise Unsupported(
-        "START_MODE is not supported: a materialized table always begins with all its sources hold; "
+        "START_MODE is not supported: a materialized table always begins with all the rows of its sources; "
         "leave the clause out, and restrict the query with WHERE if it should begin later."
     )
 
 
-_READERS: Mapping[str, Callable[[Cursor, _Clauses], None]] = {
+_READERS: Mapping[str, Callable[[TokenCursor, _Clauses], None]] = {
     "COMMENT": _read_comment,
     "DISTRIBUTED": _refuse_distributed,
     "PARTITIONED": _read_partition_keys,
@@ -142,12 +134,12 @@ _READERS: Mapping[str, Callable[[Cursor, _Clauses], None]] = {
 # ------------------------------------------------------------------------------------------------------------ freshness
 
 
-def read_interval(cursor: Cursor) -> Freshness:
+def read_interval(cursor: TokenCursor) -> Freshness:
     """Read `INTERVAL 'n' unit`; fractions are cut. Raises DefinitionInvalid for a number or unit that does not fit."""
     if not cursor.accept("INTERVAL"):
         raise cursor.refusal("only interval FRESHNESS is supported; expected INTERVAL such as INTERVAL '1' DAY")
-    minus = cursor.accept_symbol("-")
-    written = cursor.string("a number in quotes, such as INTERVAL '1' DAY")
+    minus = "-" if cursor.accept_symbol("-") else ""
+    written = minus + cursor.string("a number in quotes, such as INTERVAL '1' DAY")
     if cursor.at_end:
         raise cursor.error(f"a unit: {_UNITS}")
     unit = cursor.identifier(f"a unit: {_UNITS}").upper()
@@ -156,49 +148,38 @@ def read_interval(cursor: Cursor) -> Freshness:
         raise DefinitionInvalid(
             f"FRESHNESS: {units} is not supported; use one of {_UNITS}.", key="FRESHNESS", value=units
         )
-    return Freshness(_amount(f"-{written}" if minus else written), _singular(unit))
-
-
-def _amount(written: str) -> int:
     number = _NUMBER.fullmatch(written.strip())
-    amount = int(number[1]) if number else 0
-    if amount <= 0:
+    if number is None or int(number[1]) <= 0:
         raise DefinitionInvalid(
             f"FRESHNESS: only positive integers are supported, not '{written}'; write for example INTERVAL '1' DAY.",
             key="FRESHNESS",
             value=written,
         )
-    return amount
-
-
-def _singular(unit: str) -> str:
-    return unit.removesuffix("S") if unit.removesuffix("S") in set(FreshnessUnit) else unit
+    singular = unit.removesuffix("S")
+    return Freshness(int(number[1]), singular if singular in set(FreshnessUnit) else unit)
 
 
 # -------------------------------------------------------------------------------------------------------------- columns
 
 
-def _read_columns(cursor: Cursor, table: Name) -> tuple[ColumnSpec, ...]:
-    found: list[ColumnSpec] = []
-
-    def item() -> None:
+def _read_columns(cursor: TokenCursor, table: Name) -> tuple[ColumnSpec, ...]:
+    columns: list[ColumnSpec] = []
+    for _ in cursor.entries("the columns"):
         _refuse_constraint(cursor)
         token = cursor.peek()
         column = _read_column(cursor)
         where = {"line": token.line, "column": token.column} if token else {}
-        if any(other.name.lower() == column.name.lower() for other in found):
+        if any(other.name.lower() == column.name.lower() for other in columns):
             raise SqlSyntaxError(f"Column {column.name} of {'.'.join(table)} is given twice", **where)
-        if found and (found[0].type is None) != (column.type is None):
+        if columns and (columns[0].type is None) != (column.type is None):
             raise SqlSyntaxError(
                 f"Column {column.name} of {'.'.join(table)}: give every column of the list a type, or none", **where
             )
-        found.append(column)
-
-    cursor.entries(item, "the columns")
-    return tuple(found)
+        columns.append(column)
+    return tuple(columns)
 
 
-def _refuse_constraint(cursor: Cursor) -> None:
+def _refuse_constraint(cursor: TokenCursor) -> None:
     words = (cursor.keyword(), cursor.keyword(1))
     if words == ("WATERMARK", "FOR"):
         raise Unsupported("WATERMARK is not supported in the columns of a materialized table; put it into the query.")
@@ -206,23 +187,19 @@ def _refuse_constraint(cursor: Cursor) -> None:
         raise Unsupported("PRIMARY KEY is not supported: storage tables enforce no keys; leave the constraint out.")
 
 
-def _read_column(cursor: Cursor) -> ColumnSpec:
+def _read_column(cursor: TokenCursor) -> ColumnSpec:
     name = cursor.identifier("a column name")
     type_text = _read_type(cursor, name)
     if type_text is None:
         return ColumnSpec(name=name)
-    nullable, comment = True, None
-    if cursor.accept("NOT", "NULL"):
-        nullable = False
-    else:
+    nullable = not cursor.accept("NOT", "NULL")
+    if nullable:
         cursor.accept("NULL")
     _refuse_computed(cursor, name)
-    if cursor.accept("COMMENT"):
-        comment = cursor.string("the comment in quotes")
-    return ColumnSpec(name=name, type=type_text, nullable=nullable, comment=comment)
+    return ColumnSpec(name=name, type=type_text, nullable=nullable, comment=cursor.comment())
 
 
-def _refuse_computed(cursor: Cursor, column: str) -> None:
+def _refuse_computed(cursor: TokenCursor, column: str) -> None:
     if cursor.keyword() in {"AS", "METADATA", "GENERATED", "DEFAULT"}:
         raise Unsupported(
             f"Column {column}: computed, metadata and default columns are not supported; compute {column} in the query."
@@ -234,7 +211,7 @@ def _refuse_computed(cursor: Cursor, column: str) -> None:
 _AFTER_TYPE = {"NOT", "NULL", "COMMENT", "AS", "METADATA", "GENERATED", "DEFAULT", "PRIMARY"}
 
 
-def _read_type(cursor: Cursor, column: str) -> str | None:
+def _read_type(cursor: TokenCursor, column: str) -> str | None:
     """Return the text of a type, up to the end of the column; None if there is none."""
     _refuse_computed(cursor, column)
     first = last = cursor.peek()

@@ -1,10 +1,10 @@
-"""Readers of SET and RESET; None leaves to Spark what is no property."""
+"""Readers of SET and RESET; None leaves to Spark what names no property, such as SET TIME ZONE."""
 
 from __future__ import annotations
 
 import re
 
-from mt_core.sql.cursor import Cursor
+from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.statements import ResetProperty, SetProperty, Statement
 from mt_core.tokens import Token, TokenKind
 
@@ -12,10 +12,10 @@ _PROPERTY_KEY = re.compile(r"[\w$-]+(\.[\w$-]+)*")
 _SPARK_SET_FORMS = {"TIME", "VAR", "VARIABLE", "CATALOG", "ROLE"}
 
 
-def set_property(cursor: Cursor, text: str) -> Statement | None:
+def set_property(cursor: TokenCursor, text: str) -> Statement | None:
     if cursor.at_end:
         return SetProperty()
-    tokens = _rest(cursor)
+    tokens = list(iter(cursor.take, None))
     equals = next((index for index, token in enumerate(tokens) if token.text == "="), len(tokens))
     key = _property_text(text, tokens[:equals])
     if not _is_property_key(key, tokens[:equals]):
@@ -33,23 +33,16 @@ def _is_property_key(key: str, tokens: list[Token]) -> bool:
     return len(tokens) > 0 and not key.startswith("-") and bool(_PROPERTY_KEY.fullmatch(key))
 
 
-def reset_property(cursor: Cursor, text: str) -> Statement | None:
+def reset_property(cursor: TokenCursor, text: str) -> Statement | None:
     if cursor.at_end:
         return ResetProperty()
-    tokens = _rest(cursor)
+    tokens = list(iter(cursor.take, None))
     key = _property_text(text, tokens)
     return ResetProperty(key=key) if _is_property_key(key, tokens) else None
 
 
-def _rest(cursor: Cursor) -> list[Token]:
-    tokens = []
-    while token := cursor.take():
-        tokens.append(token)
-    return tokens
-
-
 def _property_text(text: str, tokens: list[Token]) -> str:
-    """A quoted text without its quotes, anything else as it is written."""
+    """Return the text of *tokens* as written, but a quoted text without its quotes."""
     if len(tokens) == 1:
         return tokens[0].value
     return text[tokens[0].start : tokens[-1].end] if tokens else ""

@@ -1,4 +1,4 @@
-"""Readers of statements about materialized tables; None leaves a statement to Spark as it is."""
+"""Readers of statements about materialized tables; None leaves a statement to Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from mt_core.errors import SqlSyntaxError, Unsupported
 from mt_core.model.run import RunStatus
 from mt_core.sql.catalog import CatalogStatement
-from mt_core.sql.cursor import Cursor
+from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.readers.catalog_statements import read_explain
 from mt_core.sql.readers.create import read_create, read_interval
 from mt_core.sql.statements import (
@@ -36,36 +36,36 @@ _USE_CREATE_OR_ALTER = "use CREATE OR ALTER MATERIALIZED TABLE"
 # ------------------------------------------------------------------------------------------------ CREATE, ALTER, DROP
 
 
-def _is_a_view(cursor: Cursor) -> bool:
-    """Whether it is Spark's MATERIALIZED VIEW; raises SqlSyntaxError unless it is one or our MATERIALIZED TABLE."""
+def _is_a_view(cursor: TokenCursor) -> bool:
+    """Return whether this is Spark's MATERIALIZED VIEW; raises SqlSyntaxError unless VIEW or TABLE comes next."""
     if cursor.keyword() in {"VIEW", "VIEWS"}:
         return True
     cursor.expect("TABLE")
     return False
 
 
-def create(cursor: Cursor, text: str) -> Statement | None:
+def create(cursor: TokenCursor, text: str) -> Statement | None:
     return None if _is_a_view(cursor) else read_create(cursor, or_alter=False)
 
 
-def create_or_alter(cursor: Cursor, text: str) -> Statement | None:
+def create_or_alter(cursor: TokenCursor, text: str) -> Statement | None:
     cursor.expect("TABLE")
     return read_create(cursor, or_alter=True)
 
 
-def refuse_replace(cursor: Cursor, text: str) -> Statement | None:
+def refuse_replace(cursor: TokenCursor, text: str) -> Statement | None:
     if _is_a_view(cursor):
         return None
     raise Unsupported("CREATE OR REPLACE MATERIALIZED TABLE is not supported; use CREATE OR ALTER MATERIALIZED TABLE.")
 
 
-def refuse_temporary(cursor: Cursor, text: str) -> Statement | None:
+def refuse_temporary(cursor: TokenCursor, text: str) -> Statement | None:
     if _is_a_view(cursor):
         return None
     raise Unsupported("TEMPORARY MATERIALIZED TABLE is not supported; leave TEMPORARY out, or use a TEMPORARY VIEW.")
 
 
-def drop(cursor: Cursor, text: str) -> Statement | None:
+def drop(cursor: TokenCursor, text: str) -> Statement | None:
     if _is_a_view(cursor):
         return None
     if_exists = cursor.accept("IF", "EXISTS")
@@ -75,13 +75,14 @@ def drop(cursor: Cursor, text: str) -> Statement | None:
     return DropTable(name=name, if_exists=if_exists, behavior=behavior)
 
 
-def alter(cursor: Cursor, text: str) -> Statement | None:
+def alter(cursor: TokenCursor, text: str) -> Statement | None:
     if _is_a_view(cursor):
         return None
     name = cursor.name()
     action = _ACTIONS.get(cursor.keyword())
     if action is None:
-        _refuse_action(cursor, name)
+        if refused := _REFUSED_ACTIONS.get(cursor.keyword()):
+            raise _no_action(name, *refused)
         raise cursor.error(
             "SUSPEND, RESUME [WITH (…)], REFRESH [PARTITION (…)], SET FRESHNESS = INTERVAL 'n' unit, or AS query"
         )
@@ -91,8 +92,8 @@ def alter(cursor: Cursor, text: str) -> Statement | None:
     return statement
 
 
-def refresh(cursor: Cursor, text: str) -> Statement | None:
-    """REFRESH MATERIALIZED TABLE name [PARTITION (…)]: what ALTER MATERIALIZED TABLE … REFRESH says."""
+def refresh(cursor: TokenCursor, text: str) -> Statement | None:
+    """Read REFRESH MATERIALIZED TABLE name [PARTITION (…)], a synonym of ALTER MATERIALIZED TABLE … REFRESH."""
     if _is_a_view(cursor):
         return None
     statement = _refresh(cursor, cursor.name())
@@ -100,15 +101,11 @@ def refresh(cursor: Cursor, text: str) -> Statement | None:
     return statement
 
 
-def _resume(cursor: Cursor, name: tuple[str, ...]) -> Statement:
-    return ResumeTable(name=name, options=cursor.properties() if cursor.accept("WITH") else {})
-
-
-def _refresh(cursor: Cursor, name: tuple[str, ...]) -> Statement:
+def _refresh(cursor: TokenCursor, name: tuple[str, ...]) -> Statement:
     return RefreshTable(name=name, partitions=cursor.partition() if cursor.accept("PARTITION") else {})
 
 
-def _set(cursor: Cursor, name: tuple[str, ...]) -> Statement:
+def _set(cursor: TokenCursor, name: tuple[str, ...]) -> Statement:
     if cursor.accept("FRESHNESS"):
         cursor.expect_symbol("=")
         return SetFreshness(name=name, freshness=read_interval(cursor))
@@ -119,14 +116,14 @@ def _set(cursor: Cursor, name: tuple[str, ...]) -> Statement:
     raise cursor.error("FRESHNESS = INTERVAL 'n' unit")
 
 
-def _as(cursor: Cursor, name: tuple[str, ...]) -> Statement:
+def _as(cursor: TokenCursor, name: tuple[str, ...]) -> Statement:
     query, line, column = cursor.query()
     return AlterQuery(name=name, query=query, query_line=line, query_column=column)
 
 
-_ACTIONS: Mapping[str, Callable[[Cursor, tuple[str, ...]], Statement]] = {
+_ACTIONS: Mapping[str, Callable[[TokenCursor, tuple[str, ...]], Statement]] = {
     "SUSPEND": lambda _, name: SuspendTable(name=name),
-    "RESUME": _resume,
+    "RESUME": lambda cursor, name: ResumeTable(name=name, options=cursor.properties() if cursor.accept("WITH") else {}),
     "REFRESH": _refresh,
     "SET": _set,
     "AS": _as,
@@ -141,11 +138,6 @@ _REFUSED_ACTIONS = {
 }
 
 
-def _refuse_action(cursor: Cursor, name: tuple[str, ...]) -> None:
-    if refused := _REFUSED_ACTIONS.get(cursor.keyword()):
-        raise _no_action(name, *refused)
-
-
 def _no_action(name: tuple[str, ...], action: str, way_out: str) -> Unsupported:
     return Unsupported(f"ALTER MATERIALIZED TABLE {'.'.join(name)}: {action} is not supported; {way_out}.")
 
@@ -153,7 +145,7 @@ def _no_action(name: tuple[str, ...], action: str, way_out: str) -> Unsupported:
 # ---------------------------------------------------------------------------------------------- SHOW, DESCRIBE, EXPLAIN
 
 
-def show_tables(cursor: Cursor, text: str) -> Statement | None:
+def show_tables(cursor: TokenCursor, text: str) -> Statement | None:
     if cursor.keyword() in {"VIEW", "VIEWS"}:
         return None
     cursor.expect("TABLES")
@@ -166,50 +158,47 @@ def show_tables(cursor: Cursor, text: str) -> Statement | None:
     return ShowMaterializedTables(namespace=namespace, like=like, negated=negated)
 
 
-def show_create(cursor: Cursor, text: str) -> Statement | None:
+def show_create(cursor: TokenCursor, text: str) -> Statement | None:
     return None if _is_a_view(cursor) else _read_show_create(cursor, or_alter=False)
 
 
-def show_create_or_alter(cursor: Cursor, text: str) -> Statement | None:
+def show_create_or_alter(cursor: TokenCursor, text: str) -> Statement | None:
     cursor.expect("MATERIALIZED", "TABLE")
     return _read_show_create(cursor, or_alter=True)
 
 
-def _read_show_create(cursor: Cursor, *, or_alter: bool) -> ShowCreateTable:
+def _read_show_create(cursor: TokenCursor, *, or_alter: bool) -> ShowCreateTable:
     name = cursor.name()
     cursor.expect_end()
     return ShowCreateTable(name=name, or_alter=or_alter)
 
 
-def show_refreshes(cursor: Cursor, text: str) -> Statement | None:
-    name = cursor.name() if cursor.accept("FOR") else None
-    status = _read_status(cursor) if cursor.accept("WHERE") else None
+def show_refreshes(cursor: TokenCursor, text: str) -> Statement | None:
+    name, status = cursor.name() if cursor.accept("FOR") else None, None
+    if cursor.accept("WHERE"):
+        cursor.expect("STATUS")
+        cursor.expect_symbol("=")
+        if (token := cursor.peek()) and token.value.upper() not in RunStatus.__members__:
+            raise cursor.error("a status in quotes: " + ", ".join(f"'{each}'" for each in RunStatus))
+        status = RunStatus(cursor.string("a status in quotes").upper())
     limit = _read_limit(cursor) if cursor.accept("LIMIT") else None
     cursor.expect_end("FOR name, WHERE status = '…', LIMIT n, or the end of the statement")
     return ShowRefreshes(name=name, status=status, limit=limit)
 
 
-def _read_status(cursor: Cursor) -> RunStatus:
-    cursor.expect("STATUS")
-    cursor.expect_symbol("=")
-    if (token := cursor.peek()) and token.value.upper() not in RunStatus.__members__:
-        raise cursor.error("a status in quotes: " + ", ".join(f"'{status}'" for status in RunStatus))
-    return RunStatus(cursor.string("a status in quotes").upper())
-
-
-def _read_limit(cursor: Cursor) -> int:
+def _read_limit(cursor: TokenCursor) -> int:
     token = cursor.peek()
     if token is None or token.kind is not TokenKind.NUMBER or not re.fullmatch("[0-9]{1,9}", token.text):
         raise cursor.error("a whole number of rows")
     if int(token.text) > MOST_REFRESHES:
-        raise cursor.error(f"at most {MOST_REFRESHES} rows; WHERE status = '…' and FOR name choose among them")
+        raise cursor.error(f"at most {MOST_REFRESHES} rows; WHERE status = '…' and FOR name select among them")
     cursor.take()
     return int(token.text)
 
 
-def explain_refresh(cursor: Cursor, text: str) -> Statement | CatalogStatement | None:
+def explain_refresh(cursor: TokenCursor, text: str) -> Statement | CatalogStatement | None:
     if cursor.keyword() in {"TABLE", "FUNCTION"} and cursor.peek(1):
-        whole = Cursor(text)
+        whole = TokenCursor(text)
         whole.expect("EXPLAIN")
         return read_explain(whole, text)
     name = cursor.name()
@@ -218,14 +207,14 @@ def explain_refresh(cursor: Cursor, text: str) -> Statement | CatalogStatement |
     return ExplainRefresh(name=name, partitions=partitions)
 
 
-def refuse_explain_create(cursor: Cursor, text: str) -> Statement | None:
+def refuse_explain_create(cursor: TokenCursor, text: str) -> Statement | None:
     raise Unsupported(
         "EXPLAIN CREATE MATERIALIZED TABLE is not supported; EXPLAIN its query, or EXPLAIN REFRESH a table."
     )
 
 
-def describe(cursor: Cursor, text: str) -> Statement | None:
-    """Spark's DESCRIBE has many forms; only the one that has nothing but a name behind it can mean a table of ours."""
+def describe(cursor: TokenCursor, text: str) -> Statement | None:
+    """Read DESCRIBE [TABLE] [EXTENDED] name, the one form that can mean a materialized table; None for Spark's others."""
     if cursor.keyword() == "MATERIALIZED" and cursor.keyword(1) == "TABLE":
         raise cursor.refusal("DESCRIBE MATERIALIZED TABLE does not exist; expected DESCRIBE [EXTENDED] name")
     if cursor.peek(1):

@@ -1,7 +1,7 @@
 """Every error a user can meet.
 
     MtError
-    ├── ConfigError               a setting, a file or the machine is not as needed
+    ├── ConfigError               a setting, a file or the machine does not fit
     │   ├── HomeLocked            another gateway uses the home folder
     │   ├── RegistryInUse         another gateway works on the registry
     │   ├── PortInUse             the address of the gateway is taken
@@ -15,33 +15,33 @@
     ├── Unsupported               known and refused, with the way out
     ├── TableNotFound             no table of that name
     ├── NotMaterializedTable      the name belongs to something else
-    ├── TableProtected            a statement would change a materialized table past its own statements
+    ├── TableProtected            a statement for tables would change a materialized table
     ├── TableExists               the name is taken
-    ├── TableNotCreated           a step of CREATE failed, and everything was undone
-    ├── TableGone                 the table was dropped or re-created since
+    ├── TableNotCreated           a step of CREATE failed, and CREATE undid the others
+    ├── TableGone                 the table was dropped or recreated since
     ├── TableInitializing         the table is still being created
     ├── TableBusy                 another command works on the table
     ├── IllegalStatus             the status of the table or operation does not allow it
     ├── RefreshFailed             a refresh run ended FAILED or CANCELED
-    │   └── QueryBroken           its query cannot be understood any more
+    │   └── QueryBroken           Spark can no longer resolve its query
     ├── QueryFailed               Spark refused or failed a query
     ├── Canceled                  the work was cancelled on request
     ├── StatementTimedOut         the work took longer than it may
-    ├── EngineUnavailable         Spark is starting, or went away
-    │   └── ClusterLost           Spark's cluster takes no work
+    ├── EngineUnavailable         Spark is starting or restarting
+    │   └── ClusterLost           Spark's cluster accepts no work
     ├── EngineError               Spark or the table format failed otherwise
-    │   └── StorageMissing        the storage table is not there
+    │   └── StorageMissing        the storage table is missing
     ├── WorkflowError             the workflow scheduler failed (FLIP-448 WorkflowException)
     ├── RegistryError             the registry failed
     ├── SessionNotFound           no such session, or it expired
     ├── SessionLimit              too many sessions are open
-    ├── GatewayBusy               the gateway has its hands full
+    ├── GatewayBusy               the gateway has no capacity left
     ├── OperationNotFound         no such operation, or it was closed
-    └── GatewayError              what a client tells about an answer of the gateway
+    └── GatewayError              the gateway answered a client with an error, or not at all
 
 `code` is the machine-readable name (header `Freshtable-Error`); `http_status` is what the v3 refresh endpoint answers.
-A class that is `internal` tells parts of the gateway to look again (CommitConflict, CommitUnknown, SourcesChanged,
-RevisionConflict); should one ever get out, it has its parent's code.
+Errors of an `internal` class (CommitConflict, CommitUnknown, SourcesChanged, RevisionConflict) make the gateway read again
+and retry; one that reaches a user all the same has its parent's code.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ Fact = str | int
 
 
 class MtError(Exception):
-    """The root: every error of ours has a message that names the object and the way out, and *facts* for programs.
+    """The root of all errors: a message that names the object and the way out, and *facts* for programs.
 
-    Facts are what an error is about: `table`, `key` and `value` of an option, `line` and `column`. The text is made once, from
-    them; whoever needs one reads it in `facts` and never in the text.
+    Facts are what an error is about: `table`, `key` and `value` of an option, `line` and `column`. The message is made from
+    them once; code reads `facts`, never the message.
     """
 
     code = "INTERNAL"
@@ -69,7 +69,7 @@ class MtError(Exception):
 
 
 class ConfigError(MtError):
-    """A setting, a file or the machine is not as the gateway needs it."""
+    """A setting, a file or the machine does not meet what the gateway needs."""
 
     code = "CONFIG_INVALID"
 
@@ -87,7 +87,7 @@ class RegistryInUse(ConfigError):
 
 
 class PortInUse(ConfigError):
-    """The gateway's address is taken."""
+    """Another process uses the gateway's address."""
 
     code = "PORT_IN_USE"
 
@@ -139,21 +139,21 @@ class RequestInvalid(MtError):
 
 
 class SchedulerNotUsed(MtError):
-    """Workflows are asked for by a scheduler that this gateway does not use, or uses no longer."""
+    """A scheduler that this gateway does not use, or no longer uses, requests workflows."""
 
     code = "SCHEDULER_NOT_USED"
     http_status = 404
 
 
 class Unsupported(MtError):
-    """Understood and refused; the message names the way out."""
+    """The gateway recognizes the statement or option and does not support it; the message names the way out."""
 
     code = "UNSUPPORTED"
     http_status = 400
 
 
 class TableNotFound(MtError):
-    """No table of that name."""
+    """No table has the name."""
 
     code = "TABLE_NOT_FOUND"
     http_status = 404
@@ -178,27 +178,27 @@ class TableProtected(MtError):
 
 
 class TableExists(MtError):
-    """The name is taken."""
+    """Another object has the name."""
 
     code = "TABLE_EXISTS"
     http_status = 409
 
 
 class TableNotCreated(MtError):
-    """A step of CREATE MATERIALIZED TABLE failed and everything was undone."""
+    """A step of CREATE MATERIALIZED TABLE failed, and the statement undid the steps before it."""
 
     code = "TABLE_NOT_CREATED"
 
 
 class TableGone(MtError):
-    """The table a request means was dropped, or re-created under the same name."""
+    """The table of a request was dropped, or recreated under the same name."""
 
     code = "TABLE_GONE"
     http_status = 410
 
 
 class TableInitializing(MtError):
-    """The table is still being created; ask again after `retry_after_s` seconds."""
+    """CREATE of the table is in progress; repeat the request after `retry_after_s` seconds."""
 
     code = "TABLE_INITIALIZING"
     http_status = 503
@@ -213,14 +213,14 @@ class TableBusy(MtError):
 
 
 class IllegalStatus(MtError):
-    """The status of a table, run or operation does not allow what was asked."""
+    """The status of a table, run or operation does not allow the request."""
 
     code = "ILLEGAL_STATUS"
     http_status = 409
 
 
 class RequestKeyReused(MtError):
-    """An Idempotency-Key came with another request for the same table than before."""
+    """A request has the Idempotency-Key of another request for the same table."""
 
     code = "REQUEST_KEY_REUSED"
     http_status = 409
@@ -233,14 +233,14 @@ class RefreshFailed(MtError):
 
 
 class QueryBroken(RefreshFailed):
-    """A refresh failed because its query cannot be understood any more, or does not fit its table; another would fail."""
+    """Spark can no longer resolve the query of a refresh, or the query no longer fits its table; each refresh would fail."""
 
     code = "QUERY_BROKEN"
     http_status = 500
 
 
 class QueryFailed(MtError):
-    """Spark refused or failed a query; `error_class` is Spark's, `line` and `position` are where it knows them."""
+    """Spark refused or failed a query; `error_class` is Spark's, `line` and `position` are None if Spark does not report them."""
 
     code = "QUERY_FAILED"
     http_status = 400
@@ -267,14 +267,14 @@ class Canceled(MtError):
 
 
 class StatementTimedOut(MtError):
-    """A statement took longer than its request or its session allows, and was ended."""
+    """A statement took longer than its request or its session allows, and the gateway ended it."""
 
     code = "STATEMENT_TIMED_OUT"
     http_status = 504
 
 
 class EngineUnavailable(MtError):
-    """Spark is starting, or its process went away and is being started again."""
+    """Spark is starting, or restarting after its process ended."""
 
     code = "ENGINE_UNAVAILABLE"
     http_status = 503
@@ -282,7 +282,7 @@ class EngineUnavailable(MtError):
 
 
 class ClusterLost(EngineUnavailable):
-    """The cluster that Spark works on took no work for too long; Spark is started on it again until it takes some."""
+    """Spark's cluster accepted no work for too long; the gateway restarts Spark until the cluster accepts work."""
 
     code = "CLUSTER_LOST"
 
@@ -300,19 +300,19 @@ class StorageMissing(EngineError):
 
 
 class CommitConflict(EngineError):
-    """A compare-and-set of table metadata lost against another commit: read again, decide again."""
+    """A compare-and-set of table metadata lost against another commit: read and decide again."""
 
     internal = True
 
 
 class CommitUnknown(EngineError):
-    """A commit was sent and nobody knows whether it landed: read again, never assume."""
+    """A commit was sent and its outcome is unknown: read again, never assume."""
 
     internal = True
 
 
 class SourcesChanged(EngineError):
-    """A view or the schema of a source changed between looking at it and reading it: look again."""
+    """A view or the schema of a source changed between its inspection and its reading: inspect it again."""
 
     internal = True
 
@@ -336,7 +336,7 @@ class RevisionConflict(RegistryError):
 
 
 class SessionNotFound(MtError):
-    """No such session, or it expired."""
+    """The session does not exist, or it expired."""
 
     code = "SESSION_NOT_FOUND"
     http_status = 404
@@ -350,7 +350,7 @@ class SessionLimit(MtError):
 
 
 class GatewayBusy(MtError):
-    """The gateway has its hands full; ask again after `retry_after_s` seconds."""
+    """The gateway has no capacity left; repeat the request after `retry_after_s` seconds."""
 
     code = "GATEWAY_BUSY"
     http_status = 503
@@ -358,14 +358,14 @@ class GatewayBusy(MtError):
 
 
 class OperationNotFound(MtError):
-    """No such operation, or it was closed."""
+    """The operation does not exist, or it was closed."""
 
     code = "OPERATION_NOT_FOUND"
     http_status = 404
 
 
 class GatewayError(MtError):
-    """The gateway answered a client with an error, whose code and facts this one has, or not at all."""
+    """The gateway answered a client with an error, which has the same code and facts, or did not answer."""
 
     code = "GATEWAY_FAILED"
 

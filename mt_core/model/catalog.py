@@ -1,4 +1,4 @@
-"""A catalog that a statement created: what CREATE CATALOG said."""
+"""Catalogs that CREATE CATALOG created."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedCatalog:
-    """Name, options as they were written, and comment. The options can hold passwords, so they are not in its repr."""
+    """One created catalog. Its options can hold passwords, so its repr leaves them out."""
 
     name: str
     options: Mapping[str, str] = field(repr=False)

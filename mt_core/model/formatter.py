@@ -1,4 +1,4 @@
-"""Date formatters: the partition values which a schedule time stands for, and schedule times as text."""
+"""Date formatters: the partition values of a schedule time, and schedule times as text."""
 
 from __future__ import annotations
 
@@ -21,28 +21,26 @@ _SCHEDULE_TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}([+-]\d{2}:\d{2
 
 
 def check_pattern(column: str, pattern: str) -> None:
-    """Raise DefinitionInvalid unless *pattern* (Java SimpleDateFormat) is one that we format as Java does."""
+    """Raise DefinitionInvalid unless *pattern* (Java SimpleDateFormat) is one that this module formats as Java does."""
     where = f"partition.fields.{column}.date-formatter: the pattern '{pattern}'"
     if not pattern:
         raise DefinitionInvalid(f"{where} is empty; write one such as yyyy-MM-dd.")
     for part in _PARTS.finditer(pattern):
         if part["quote"]:
             raise DefinitionInvalid(f"{where} has an unterminated quote; a quote itself is written ''.")
-        if part["field"]:
-            _check_field(where, part["letter"], len(part["field"]))
-
-
-def _check_field(where: str, letter: str, length: int) -> None:
-    if letter not in LONGEST_FIELDS:
-        supported = ", ".join(LONGEST_FIELDS)
-        raise DefinitionInvalid(
-            f"{where} has the letter {letter}, which is not supported; supported are {supported}, and text in 'quotes'."
-        )
-    longest = LONGEST_FIELDS[letter]
-    if longest is not None and length > longest:
-        raise DefinitionInvalid(
-            f"{where} has {letter * length}; at most {longest} letters {letter} in a row are supported."
-        )
+        if not part["field"]:
+            continue
+        letter = part["letter"]
+        if letter not in LONGEST_FIELDS:
+            raise DefinitionInvalid(
+                f"{where} has the letter {letter}, which is not supported; supported are {', '.join(LONGEST_FIELDS)}, and "
+                "text in 'quotes'."
+            )
+        longest = LONGEST_FIELDS[letter]
+        if longest is not None and len(part["field"]) > longest:
+            raise DefinitionInvalid(
+                f"{where} has {part['field']}; at most {longest} letters {letter} in a row are supported."
+            )
 
 
 def format_instant(instant: datetime, pattern: str, zone: str) -> str:
@@ -51,22 +49,22 @@ def format_instant(instant: datetime, pattern: str, zone: str) -> str:
 
 
 def is_formatted(text: str, pattern: str) -> bool:
-    """Whether *text* is what a checked pattern shows for some instant."""
-    found, place = "", 0
+    """Return whether *text* is an instant in the form of a checked pattern."""
+    expression, place = "", 0
     for part in _PARTS.finditer(pattern):
-        found += re.escape(pattern[place : part.start()])
+        expression += re.escape(pattern[place : part.start()])
         literal = part["literal"]
-        found += (
+        expression += (
             re.escape(literal[1:-1].replace("''", "'") or "'")
             if literal
             else _field_expression(part["letter"], len(part["field"]))
         )
         place = part.end()
-    return re.fullmatch(found + re.escape(pattern[place:]), text, re.ASCII) is not None
+    return re.fullmatch(expression + re.escape(pattern[place:]), text, re.ASCII) is not None
 
 
 def _field_expression(letter: str, length: int) -> str:
-    """Return the expression of the values that a field shows; a short one leaves leading zeros out."""
+    """Return a regular expression of the values of a field; a field of one letter has no leading zeros."""
     if letter == "M" and length > 2:
         return "[A-Z][a-z]{2}" if length == 3 else "[A-Z][a-z]+"
     if letter == "y":
@@ -92,8 +90,8 @@ def partitions_of(
 def parse_schedule_time(text: str, zone: str) -> datetime:
     """Return the UTC instant of a local `yyyy-MM-dd HH:mm:ss`; raises RequestInvalid naming the field, text and format.
 
-    A wall clock that the zone skips means the first instant after the gap, one that it shows twice means the first, unless
-    an offset such as +01:00 follows it.
+    A local time that the zone skips means the first instant after the gap, and one that occurs twice the first of the two,
+    unless an offset such as +01:00 follows it.
     """
     refusal = (
         f"scheduleTime: '{text}' cannot be read; write it as {SCHEDULE_TIME_FORMAT} in the time zone {zone}, "
@@ -109,7 +107,7 @@ def parse_schedule_time(text: str, zone: str) -> datetime:
 
 
 def exact_schedule_time(instant: datetime, zone: str) -> str:
-    """Return *instant* as the local `yyyy-MM-dd HH:mm:ss`, with its offset if the zone shows that for the second time."""
+    """Return *instant* as the local `yyyy-MM-dd HH:mm:ss`, with its offset if that local time occurs for the second time."""
     local = instant.astimezone(UTC).astimezone(zone_named(zone)).replace(microsecond=0)
     return local.isoformat(sep=" ") if local.fold else show_schedule_time(instant, zone)
 

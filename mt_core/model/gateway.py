@@ -1,4 +1,4 @@
-"""A gateway, as others that share its registry see it: where it is, and until when it counts as alive."""
+"""The lease of a gateway on its registry: where the gateway is, and until when it counts as alive."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ENDED = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayLease:
-    """One process that works on the registry; `owner` is its name in the leases of runs and commands.
+    """The lease of one gateway process; `owner` is its name in the leases of runs and commands.
 
     `machine` tells machines and containers apart, `started` the processes that had the id `pid` on one of them; both
     are opaque.
@@ -25,7 +25,7 @@ class GatewayLease:
     started: str = ""
 
     def lives(self, now: datetime) -> bool:
-        """Whether the lease has not run out."""
+        """Return whether the lease has not expired at *now*."""
         return self.lease_until > now
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Partition specs and scopes: which part of a table a run refreshes. Values are strings, as Flink has it, or NULL (None)."""
+"""Partitions: the values that a statement names, specs, and the scope of a run. Values are strings, as in Flink, or None (NULL)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,30 @@ from dataclasses import dataclass
 from typing import Any
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueRange:
+    """The values between two bounds, compared as text; None: no bound on that side."""
+
+    lower: str | None = None
+    lower_included: bool = True
+    upper: str | None = None
+    upper_included: bool = True
+
+    def __contains__(self, value: object) -> bool:
+        if not isinstance(value, str):
+            return False
+        above = self.lower is None or value > self.lower or (self.lower_included and value == self.lower)
+        below = self.upper is None or value < self.upper or (self.upper_included and value == self.upper)
+        return above and below
+
+
+PartitionValues = str | tuple[str | None, ...] | ValueRange
+"""What a statement says of a partition column: a value, a list of values (None: NULL), or a range."""
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionSpec:
-    """Some partition columns with their values; a partial spec means every partition that agrees with it."""
+    """Values of some partition columns; a partial spec means every partition with these values."""
 
     items: tuple[tuple[str, str | None], ...]
 
@@ -18,21 +39,18 @@ class PartitionSpec:
         return cls(tuple(sorted(values.items(), key=lambda item: item[0])))
 
     def __lt__(self, other: PartitionSpec) -> bool:
-        return self._place < other._place
-
-    @property
-    def _place(self) -> tuple[tuple[str, bool, str], ...]:
-        return tuple((key, value is not None, value or "") for key, value in self.items)
+        ours, theirs = ([(key, value is not None, value or "") for key, value in spec.items] for spec in (self, other))
+        return ours < theirs
 
     def __str__(self) -> str:
         return "/".join(f"{key} IS NULL" if value is None else f"{key}={value}" for key, value in self.items)
 
     def covers(self, other: PartitionSpec) -> bool:
-        """Whether every partition of *other* is one of ours."""
+        """Return whether every partition of *other* is one of this spec."""
         return set(self.items) <= set(other.items)
 
     def overlaps(self, other: PartitionSpec) -> bool:
-        """Whether some partition can belong to both."""
+        """Return whether a partition can belong to both."""
         ours, theirs = dict(self.items), dict(other.items)
         return all(theirs[key] == value for key, value in ours.items() if key in theirs)
 

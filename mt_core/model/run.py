@@ -13,7 +13,7 @@ from mt_core.model.partition import Scope
 
 
 class RunKind(StrEnum):
-    """Who asked for a run."""
+    """Where the request for a run comes from: schedule, user, change of the definition, or CREATE."""
 
     PERIODIC = "PERIODIC"
     MANUAL = "MANUAL"
@@ -22,7 +22,7 @@ class RunKind(StrEnum):
 
 
 class RunStatus(StrEnum):
-    """Where a run stands."""
+    """How far a run is."""
 
     QUEUED = "QUEUED"
     RUNNING = "RUNNING"
@@ -53,13 +53,12 @@ DONE = frozenset({RunStatus.SUCCEEDED, RunStatus.SKIPPED})
 class RefreshRun:
     """One row of the ledger. `run_id` is a UUID and an operation handle; instants are UTC.
 
-    `points` are the grid points the run covers when it is done; `solo` runs take no further due points, come after all others,
-    and are followed by one for the next of `rest`; `alike` single points before it failed in a row, with `error_before`; its
-    attempt is ended at `deadline` (None: never); `request` is what was asked for with `request_key`; `claim` is 0 until a
-    worker has claimed it; `vector` is the source vector it read; `decision` is refresh, skip or suspended, and `reason` says
-    why; `excused` attempts ended with Spark's cluster, which is no fault of the run; `broken` runs failed because the query
-    cannot be understood any more, or does not fit the table; `request_attempt` is the highest of the attempts, as the requester
-    counts them, that asked for the run.
+    A run that succeeds covers the grid `points`; `solo` runs take no further due points, come after all others, and are
+    followed by one for the next of `rest`; `alike` single points before it failed in a row, with `error_before`; its attempt
+    ends at `deadline` (None: never); `request` is the request that came with `request_key`; `claim` is 0 until a worker claims
+    the run; `vector` is the source vector it read; `decision` is refresh, skip or suspended, and `reason` says why; `excused`
+    attempts ended with Spark's cluster, not through the run; `broken` runs failed because Spark can no longer resolve the
+    query, or the query no longer fits the table; `request_attempt` is the requester's highest attempt at this request.
     """
 
     run_id: str
@@ -87,7 +86,7 @@ class RefreshRun:
     covered_by: str | None = None
     retry_of: str | None = None
     request_attempt: int | None = None
-    # The name of the token that the run was asked for with.
+    # The name of the requester's token.
     requested_by: str | None = None
     job_id: str | None = None
     vector: tuple[Mapping[str, Any], ...] | None = None

@@ -19,14 +19,14 @@ _RECORDED = frozenset({"query_types", "sources"})
 
 
 class RefreshMode(StrEnum):
-    """How a table is kept fresh (FLIP-435)."""
+    """How refreshes keep a table fresh (FLIP-435)."""
 
     FULL = "FULL"
     CONTINUOUS = "CONTINUOUS"
 
 
 class RefreshStatus(StrEnum):
-    """Whether a table is being kept fresh."""
+    """Whether scheduled refreshes keep a table fresh."""
 
     INITIALIZING = "INITIALIZING"
     ACTIVATED = "ACTIVATED"
@@ -60,6 +60,13 @@ class TableIdentifier:
         """The name with every part in back quotes."""
         return sql_name(self.parts)
 
+    def to_json(self) -> dict[str, str]:
+        return {"catalog": self.catalog, "namespace": namespace_text(self.namespace), "name": self.name}
+
+    @classmethod
+    def from_json(cls, body: Mapping[Any, Any]) -> TableIdentifier:
+        return cls(body["catalog"], namespace_of(body["namespace"]), body["name"])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
@@ -73,10 +80,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDefinition:
-    """What a CREATE MATERIALIZED TABLE said, resolved: the part of a table that only users change.
+    """A CREATE MATERIALIZED TABLE with names and defaults resolved: the part of a table that only users change.
 
-    `query_types` are the types that the query's columns had when it was defined, by their names in the table; `sources` are
-    the tables it read then. Both are empty in a definition of an earlier release.
+    `query_types` are the types of the query's columns at its definition, by their names in the table; `sources` are the
+    tables that it read then. Both are empty in a definition of an earlier release.
     """
 
     columns: tuple[Column, ...]
@@ -110,7 +117,7 @@ class TableDefinition:
         body["freshness"] = {"amount": self.freshness.amount, "unit": self.freshness.unit}
         body["options"], body["settings"] = dict(self.options), dict(self.settings)
         body["namespace"] = namespace_text(self.namespace)
-        # Left out when empty, as in what earlier releases wrote.
+        # Left out when empty, as earlier releases wrote it.
         body["query_types"], body["sources"] = dict(self.query_types), list(self.sources)
         return {key: value for key, value in body.items() if value or key not in _RECORDED}
 
@@ -128,7 +135,7 @@ class TableDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """A command under way on a table: written before its first effect, cleared with its last."""
+    """A command in progress on a table: written before its first effect, cleared with its last."""
 
     command: str
     step: str
@@ -140,24 +147,23 @@ class Intent:
 
     @property
     def exclusive(self) -> bool:
-        """Whether runs of the table have to wait for it."""
+        """Whether runs of the table wait for the end of the command."""
         return self.command in {"ALTER", "CREATE", "MAINTENANCE"}
 
 
 Span = tuple[datetime, datetime]
-"""Points of a grid from the first to the last, all of them."""
+"""All points of a grid from the first to the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaterializedTable:
     """One row of the registry. `revision` grows with every change, `claim` with every claim on the storage.
 
-    `repair_until` is set while a late call of a command that failed may still change the workflow (None: it cannot);
+    `repair_until` is set while a late call of a failed command may still change the workflow (None: it cannot);
     `handler` is the scheduler's refresh handler (None while there is no workflow); `dynamic_options` are those of the last
-    RESUME WITH; every grid point up to `covered_until` needs no refresh any more, nor any within the `covered` spans after it
-    (None: read them from the ledger, as a release before they were kept did); `failing` points failed in a refresh of their
-    own, the one tried longest ago first; `rebuild_due` is the fingerprint which a whole-table run still has to compute (None:
-    none).
+    RESUME WITH; no grid point up to `covered_until` needs a refresh, nor any within the `covered` spans after it (None: an
+    earlier release wrote the row, and the spans are in the ledger); `failing` points failed in a refresh of their own, the
+    one tried longest ago first; `rebuild_due` is the fingerprint that a whole-table run still has to compute (None: none).
     """
 
     table_id: str
@@ -182,7 +188,7 @@ class MaterializedTable:
 
     @property
     def token(self) -> int:
-        """What orders the operations on its workflow: the token of the command under way, else the revision."""
+        """The order of operations on its workflow: the token of the command in progress, or the revision without one."""
         return self.intent.token if self.intent is not None else self.revision
 
     def advance(self, target: RefreshStatus, *, by: str, at: datetime) -> MaterializedTable:

@@ -1,4 +1,4 @@
-"""Rows: how facts are written to and read from the registry's tables, as columns and versioned JSON bodies."""
+"""Rows of the registry's tables: facts as columns and versioned JSON bodies, and back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mt_core.errors import RegistryError
-from mt_core.identifiers import namespace_of, namespace_text
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.partition import Scope
@@ -30,7 +29,7 @@ _RUN_COLUMNS = _PLAIN_RUN_COLUMNS | {"kind", "status", "requested_at", "schedule
 
 
 def instant_text(instant: datetime) -> str:
-    """Return *instant* in UTC with microseconds: such texts sort as the instants do."""
+    """Return *instant* in UTC with microseconds, as a text that sorts as the instants do; raises RegistryError without a zone."""
     if instant.tzinfo is None:
         raise RegistryError(f"Instant {instant.isoformat()} has no zone; the registry stores instants of UTC only.")
     return instant.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
@@ -45,9 +44,7 @@ def table_row(table: MaterializedTable) -> dict[str, Any]:
     """Return the row of *table*."""
     return {
         "table_id": table.table_id,
-        "catalog": table.identifier.catalog,
-        "namespace": namespace_text(table.identifier.namespace),
-        "name": table.identifier.name,
+        **table.identifier.to_json(),
         "status": table.status.value,
         "revision": table.revision,
         "claim": table.claim,
@@ -70,7 +67,7 @@ def table_of(row: Row) -> MaterializedTable:
     return MaterializedTable(
         **body | {"definition": TableDefinition.from_json(body["definition"])},
         table_id=row["table_id"],
-        identifier=_identifier_of(row),
+        identifier=TableIdentifier.from_json(row),
         status=RefreshStatus(row["status"]),
         intent=None if intent is None else _intent_of(intent),
         revision=row["revision"],
@@ -124,7 +121,7 @@ def run_of(row: Row) -> RefreshRun:
 def tombstone_row(tombstone: Tombstone) -> dict[str, Any]:
     """Return the row of *tombstone*."""
     body = {
-        "identifier": _identifier_json(tombstone.identifier),
+        "identifier": tombstone.identifier.to_json(),
         "location": tombstone.location,
         "handler": tombstone.handler,
     }
@@ -140,7 +137,7 @@ def tombstone_of(row: Row) -> Tombstone:
     body = _read_body(row["body"], f"tombstone of table {row['table_id']}")
     return Tombstone(
         table_id=row["table_id"],
-        identifier=_identifier_of(body["identifier"]),
+        identifier=TableIdentifier.from_json(body["identifier"]),
         location=body["location"],
         handler=body.get("handler"),
         dropped_at=instant_of(row["dropped_at"]),
@@ -217,17 +214,8 @@ def _json(value: Any) -> Any:
             return value
 
 
-def _identifier_json(identifier: TableIdentifier) -> dict[str, str]:
-    namespace = namespace_text(identifier.namespace)
-    return {"catalog": identifier.catalog, "namespace": namespace, "name": identifier.name}
-
-
-def _identifier_of(body: Mapping[Any, Any]) -> TableIdentifier:
-    return TableIdentifier(body["catalog"], namespace_of(body["namespace"]), body["name"])
-
-
 def _body_text(body: Mapping[str, Any]) -> str:
-    # What is None or usually empty is left out: a million runs are mostly made of it.
+    # Without what is None or usually empty, of which most of a million runs would consist.
     present = {key: value for key, value in body.items() if value is not None and (value or key not in _SPARSE)}
     return json.dumps({"version": BODY_VERSION, **present}, sort_keys=True)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from mt_core.errors import SqlSyntaxError
-from mt_core.model.partition_values import PartitionValues, ValueRange
+from mt_core.model.partition import PartitionValues, ValueRange
 from mt_core.tokens import Lines, Token, TokenKind, end_of_statement, significant
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from mt_core.identifiers import Namespace
 from mt_core.model.freshness import Freshness
-from mt_core.model.partition_values import PartitionValues
+from mt_core.model.partition import PartitionValues
 from mt_core.model.run import RunStatus
 from mt_core.model.table import RefreshMode, TableIdentifier
 

@@ -40,7 +40,9 @@ _IN_A_NAMESPACE = {
     Shown.PROCEDURES,
     Shown.MODELS,
 }
-NO_MODULES = "Spark has no modules: its functions are always available; ADD JAR and reflect('class', 'method', …) call others."
+NO_MODULES = (
+    "Spark has no modules: its functions are always available; ADD JAR and reflect('class', 'method', …) call others."
+)
 NO_REMOVAL = "REMOVE JAR is not supported: Spark cannot unload classes; open a new session, or restart the gateway."
 _NO_SAVEPOINT = "is not supported: jobs here are batch jobs without savepoints; use STOP JOB 'id'."
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 
 from mt_core.errors import RequestInvalid
-from mt_core.model.partition import WHOLE, PartitionSpec, Scope
-from mt_core.model.partition_values import PartitionValues, ValueRange
+from mt_core.model.partition import WHOLE, PartitionSpec, PartitionValues, Scope, ValueRange
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.definition.table_definition import check_partition_spec
 from mt_core.tables.services import TableServices, query_of

@@ -16,8 +16,7 @@ from mt_core.errors import (
     TableInitializing,
 )
 from mt_core.model.formatter import parse_schedule_time
-from mt_core.model.partition import WHOLE, PartitionSpec, Scope
-from mt_core.model.partition_values import PartitionValues
+from mt_core.model.partition import WHOLE, PartitionSpec, PartitionValues, Scope
 from mt_core.model.run import OPEN, TERMINAL, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifier
 from mt_core.sql.parser import parse_name

@@ -8,8 +8,7 @@ from functools import partial
 
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.freshness import grid_of
-from mt_core.model.partition import WHOLE, Scope
-from mt_core.model.partition_values import PartitionValues
+from mt_core.model.partition import WHOLE, PartitionValues, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.rowset import BIGINT, INT, STRING, Column, RowSet

@@ -17,7 +17,7 @@ _NAME = re.compile(r"[\w.@-]{1,64}")
 
 
 class Role(StrEnum):
-    """What the holder of a token is: everything, SQL, a workflow scheduler, or a reader of status."""
+    """What the holder of a token may do: everything, run SQL, request refreshes as a scheduler, or read the status."""
 
     ADMIN = "admin"
     SQL = "sql"
@@ -31,7 +31,7 @@ SQL, REFRESH = frozenset({Role.ADMIN, Role.SQL}), frozenset({Role.ADMIN, Role.RE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A secret that a request can carry, and who carries it. The secret of a token to be generated is empty."""
+    """A secret that requests carry, with name and role of its holder. The secret is empty if the gateway generates it."""
 
     name: str
     role: Role = Role.ADMIN
@@ -54,16 +54,16 @@ def parse_tokens(text: str) -> tuple[Token, ...]:
 
 
 def find_token(tokens: Iterable[Token], sent: str) -> Token | None:
-    """Return the token whose secret is *sent*, or None. Takes as long whichever it is, and however nearly *sent* is one."""
-    found = None
+    """Return the token whose secret is *sent*, or None; the time it takes says nothing about the secrets."""
+    match = None
     for token in tokens:
         if hmac.compare_digest(token.secret.reveal().encode(), sent.encode()):
-            found = token
-    return found
+            match = token
+    return match
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether *host*, a name or an address, is this machine and no other can reach it."""
+    """Return whether *host*, a name or an address, can be reached from this machine only."""
     if host.lower().removesuffix(".") == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""Background work that outlives its errors: whatever it raises is logged with the traceback, and it is tried again."""
+"""Background work that survives its errors: each is logged with its traceback, and the work is repeated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def attempt(name: str, work: Callable[[], object]) -> bool:
-    """Do *work*; an error of any kind is logged as one of *name*. Returns whether there was none."""
+    """Do *work* and return whether it succeeded; an error of any kind is logged under *name*."""
     try:
         work()
     except Exception:
@@ -27,22 +27,22 @@ def attempt(name: str, work: Callable[[], object]) -> bool:
 
 
 def start_thread(name: str, work: Callable[[], object], on_error: Callable[[Exception], object]) -> None:
-    """Do *work* once in a thread of its own; *on_error* gets the error it ends with, of whatever kind."""
+    """Do *work* once in a thread of its own; *on_error* receives an error of any kind that it raises."""
 
     def run() -> None:
         try:
             work()
-        except Exception as error:  # noqa: BLE001 - handed on
+        except Exception as error:  # noqa: BLE001 - passed to on_error
             on_error(error)
 
     threading.Thread(target=run, name=name, daemon=True).start()
 
 
 class BackgroundLoop:
-    """A thread that does *work* again and again, a pause of *every* before each time; no error of the work ends it.
+    """A thread that repeats *work*, with a pause of *every* before each time; no error of the work ends it.
 
-    After an error the next try follows sooner, then in ever longer pauses, up to *every*. Without *every* the work
-    itself waits for what there is to do.
+    After an error the pause is a second, and doubles with each further error up to *every*. Without *every* the work
+    itself waits until there is something to do.
     """
 
     def __init__(self, name: str, work: Callable[[], object], *, clock: Clock, every: timedelta = _AT_ONCE) -> None:
@@ -53,12 +53,12 @@ class BackgroundLoop:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin; a loop that has ended already stays ended."""
+        """Start the thread, unless `end` was called before."""
         if not self._ending.is_set():
             self._thread.start()
 
     def attempt(self) -> bool:
-        """Do the work once; an error is logged. Returns whether there was none."""
+        """Do the work once and return whether it succeeded; an error is logged."""
         succeeded = attempt(self.name, self._work)
         self._failures = 0 if succeeded else self._failures + 1
         return succeeded
@@ -68,11 +68,11 @@ class BackgroundLoop:
         return self._ending.is_set()
 
     def end(self) -> None:
-        """Do the work no more once it returns; the work itself may call this."""
+        """Stop after the present pass, without waiting for it; the work itself may call this."""
         self._ending.set()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the end of the thread; returns whether it has ended, or never began."""
+        """Wait for the end of the thread; return whether it has ended, or never started."""
         if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
         return not self._thread.is_alive()

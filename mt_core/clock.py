@@ -1,4 +1,4 @@
-"""Time, as something that is passed in and can be moved by tests."""
+"""The clock, which is passed to whatever needs the time, so that tests can set it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 
 class Clock(ABC):
-    """What the core knows of time."""
+    """The present, and waiting."""
 
     @abstractmethod
     def now(self) -> datetime:
@@ -16,7 +16,7 @@ class Clock(ABC):
 
     @abstractmethod
     def wait_until(self, instant: datetime | None, event: threading.Event) -> bool:
-        """Block until *instant* (None: for ever) or until *event* is set; return whether the event was set."""
+        """Block until *instant* (None: no limit) or until *event* is set; return whether the event was set."""
 
 
 class SystemClock(Clock):

@@ -63,7 +63,7 @@ class Column:
 
 
 class PageForm(StrEnum):
-    """What a page of rows can be encoded as: the JSON text of an array of row objects, or an Arrow IPC stream."""
+    """The encoding of a page of rows: the JSON text of an array of row objects, or an Arrow IPC stream."""
 
     JSON = "JSON"
     ARROW = "ARROW"
@@ -71,7 +71,7 @@ class PageForm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSet:
-    """Columns and all their rows, in memory: for answers that are small by nature."""
+    """Columns and all their rows, in memory, for results that are always small."""
 
     columns: Sequence[Column]
     rows: Sequence[list[Any]]
@@ -92,19 +92,19 @@ class RowSet:
         return list(self.rows[start : start + size])
 
     def encoded(self, start: int, size: int, form: PageForm) -> None:
-        """Return None: these rows are values only."""
+        """Return None: these rows have no encoded form."""
 
     def release(self, before: int) -> None:
-        """Keep all rows: they are few."""
+        """Keep all rows, which are few."""
 
     def on_end(self, callback: Callable[[MtError | None], None]) -> None:
         callback(None)
 
     def abort(self, error: MtError) -> None:
-        """There is nothing to end."""
+        """Do nothing: no work produces these rows."""
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: the rows hold no resource."""
 
 
 OK = RowSet(columns=(Column(name="result"),), rows=[["OK"]])

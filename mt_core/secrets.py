@@ -1,6 +1,6 @@
-"""Secrets: which keys name one, and how texts are shown without them.
+"""Secrets: which keys have secret values, and texts without their secrets.
 
-Everything that shows a property, an option, a setting or a text from outside asks here, so that no two places can disagree.
+Everything that prints a property, an option, a setting or a text from outside calls this module, so that no two places differ.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 MASK = "***"
 
 _OF_COLUMNS = r"write\..*\.column\.|partition\.fields\."
-# Such a last word says that the value is about a secret, and not the secret itself.
+# With such a last word the value describes a secret, and is none itself.
 _ABOUT = (
     "providers?|enabled|disabled|files?|path|dir|location|type|class|format|algorithm|bit-?length|length|size|limit|count|"
     "max|min|bytes|ms|seconds|at|ttl|expir(?:y|ation|es)|interval|timeout|ur[il]|endpoint|scopes?"
@@ -22,7 +22,7 @@ SECRET_KEYS = (
     rf"^(?!(?:{_OF_COLUMNS}))(?!.*(?:[._-]|tokens?|secrets?|passwords?|credentials?)(?:{_ABOUT})$)"
     rf".*(?:{_SECRET_WORDS}|(?:{_SECRET_KEYS_OF})[._-]?key(?![._-]?fields)|(?:^|[._-]|db|user)pass$|(?:^|[._-])sig$)"
 )
-"""The keys whose values are secret, as a regular expression of Python and of Java, to be used in any case of letters."""
+"""The keys with secret values: a regular expression of Python and of Java, to be matched without regard to case."""
 
 _SECRET = re.compile(SECRET_KEYS, re.IGNORECASE | re.DOTALL)
 # A port is not a password: `http://host:8080/x?mail=a@b`.
@@ -32,7 +32,7 @@ _HEADER = re.compile(r"(authorization['\"]?\s*[:=]\s*['\"]?(?:bearer|basic)\s+)[
 
 
 class Secret:
-    """A text that never shows itself: str() and repr() give `***`, or *shown*; `reveal()` gives the text."""
+    """A text that does not print: str() and repr() return `***`, or *shown*; `reveal()` returns the text."""
 
     __slots__ = ("_shown", "_text")
 
@@ -92,5 +92,5 @@ def redacted(text: str, properties: Mapping[str, str]) -> str:
     return without_passwords(text)
 
 
-def _shown_assignment(found: re.Match[str]) -> str:
-    return f"{found[1]}={MASK}" if is_secret(found[1]) else found[0]
+def _shown_assignment(match: re.Match[str]) -> str:
+    return f"{match[1]}={MASK}" if is_secret(match[1]) else match[0]

@@ -42,7 +42,7 @@ class Token:
 
     @property
     def value(self) -> str:
-        """What an identifier or string means: without quotes, escapes resolved as Spark does; else the text."""
+        """The text; of an identifier or string without its quotes, and with escapes resolved as Spark does."""
         if self.kind is TokenKind.IDENTIFIER:
             return unquote(self.text)
         return _unquoted(self.text) if self.kind is TokenKind.STRING else self.text
@@ -52,7 +52,7 @@ class Token:
 class Statement:
     """One statement of a script, without its semicolon and the comments around it; `line` and `column` are its own.
 
-    `terminated` tells whether a semicolon ended it.
+    `terminated` is whether a semicolon ended it.
     """
 
     text: str
@@ -102,13 +102,13 @@ class Lines:
 
 
 def tokenize(text: str, start: int = 0, lines: Lines | None = None) -> Iterator[Token]:
-    """Yield the tokens of *text* from offset *start* as they are asked for, comments too.
+    """Yield the tokens of *text* from offset *start*, comments included, and cut no token before it is needed.
 
-    Raises SqlSyntaxError where a quote stays open.
+    Raises SqlSyntaxError at a quote that is not closed.
     """
     lines, offset = lines or Lines(text), start
-    while found := _TOKEN.search(text, offset):
-        kind, start, end = str(found.lastgroup), found.start(), found.end()
+    while match := _TOKEN.search(text, offset):
+        kind, start, end = str(match.lastgroup), match.start(), match.end()
         if kind == "OPEN":
             kind, end = "COMMENT", _end_of_open(text, start, lines)
         line, column = lines.locate(start)
@@ -122,7 +122,7 @@ def significant(text: str, start: int = 0, lines: Lines | None = None) -> Iterat
 
 
 def _end_of_open(text: str, start: int, lines: Lines) -> int:
-    """Return where the comment ends that opens at *start*; bracketed comments nest. Nothing else is open and closed."""
+    """Return the end of the comment that opens at *start*; comments nest. Raises SqlSyntaxError for anything else left open."""
     opening = _TOKEN.match(text, start)
     mark = opening.group() if opening else ""
     if mark == "/*" and not text.startswith("/*+", start):
@@ -153,14 +153,14 @@ def _unquoted(text: str) -> str:
         return text[tag:-tag]
     quote = text[0]
 
-    def meaning(found: re.Match[str]) -> str:
-        four, eight, octal, letter, doubled = found.groups()
+    def meaning(match: re.Match[str]) -> str:
+        four, eight, octal, letter, doubled = match.groups()
         if doubled:
             return quote if doubled[0] == quote else str(doubled)
         if letter:
             return _NAMED_ESCAPES.get(letter, letter)
         code = int(octal, 8) if octal else int(four or eight, 16)
-        return chr(code) if code <= 0x10FFFF else found.group()
+        return chr(code) if code <= 0x10FFFF else match.group()
 
     return _ESCAPE.sub(meaning, text[1:-1])
 
@@ -174,8 +174,8 @@ _NO_KEYWORD_AFTER = {".", "AS"}
 def split_statements(text: str) -> list[Statement]:
     """Return the statements of *text*: cut at semicolons, but not in quotes, comments and BEGIN … END blocks.
 
-    Raises SqlSyntaxError with `Encountered "<EOF>"` where a quote, comment or block stays open. A statement without a
-    block costs a few regular expressions, however long it is: no tokens are made of it.
+    Raises SqlSyntaxError with `Encountered "<EOF>"` at a quote, comment or block that is not closed. A statement without a
+    block costs a few regular expressions, however long it is, and is not cut into tokens.
     """
     statements: list[Statement] = []
     lines, offset = Lines(text), 0
@@ -210,7 +210,7 @@ _PLAIN = r"""
 
 
 def _outline(stops: str) -> re.Pattern[str]:
-    """Return a pattern of all that comes before a semicolon or one of *stops*, up to the last of it that is no gap."""
+    """Return a pattern of the text before a semicolon or one of *stops*, without the gap at its end."""
     return re.compile(f"(?>(?: {_GAP} (?>(?: {_PLAIN.replace('{stops}', stops)} )+) )*)", re.VERBOSE | re.DOTALL)
 
 
@@ -223,7 +223,7 @@ _MAY_HAVE_BLOCKS = re.compile(
 
 
 def end_of_statement(text: str, start: int) -> tuple[int, int]:
-    """Return where the last token of a statement without blocks ends, and where its semicolon stands or the text ends."""
+    """Return the end of the last token of a statement without blocks, and the offset of its semicolon or the end of the text."""
     return _end_of_plain(text, start, Lines(text))
 
 
@@ -245,7 +245,7 @@ def _end_of_plain(text: str, start: int, lines: Lines, pattern: re.Pattern[str] 
 
 
 def skip_brackets(text: str, start: int) -> int:
-    """Return the offset behind the bracket that closes the one at *start*, or the end of a text where none does."""
+    """Return the offset after the bracket that closes the one at *start*; the end of the text if none does."""
     depth, offset, lines = 1, start + 1, Lines(text)
     while depth:
         _, offset = _end_of_plain(text, offset, lines, _UP_TO_BRACKET)
@@ -257,7 +257,7 @@ def skip_brackets(text: str, start: int) -> int:
 
 
 def _end_of_blocks(text: str, start: int, lines: Lines) -> tuple[int, int]:
-    """Return what `end_of_statement` does, for a statement that may have blocks; raises SqlSyntaxError if one has no END."""
+    """Return what `end_of_statement` returns, for a statement that may have blocks; raises SqlSyntaxError for one without END."""
     before: list[Token] = []
     blocks = _Blocks()
     for token, following in pairwise(chain(significant(text, start, lines), [None])):
@@ -276,7 +276,7 @@ def _end_of_blocks(text: str, start: int, lines: Lines) -> tuple[int, int]:
 
 
 class _Blocks:
-    """The BEGIN and CASE words of one statement that wait for their END; outside of a compound block nothing waits."""
+    """The BEGIN and CASE words of one statement that still need an END; outside of a compound block there are none."""
 
     def __init__(self) -> None:
         self.open: list[Token] = []
@@ -299,7 +299,7 @@ def _after_dot_or_as(before: list[Token]) -> bool:
 
 
 def _opens_compound(before: list[Token], next_word: str) -> bool:
-    """`[label:] BEGIN …` of Spark and `EXECUTE STATEMENT SET BEGIN …`; but `BEGIN STATEMENT SET;` stands alone."""
+    """`[label:] BEGIN …` of Spark and `EXECUTE STATEMENT SET BEGIN …`; but `BEGIN STATEMENT SET;` is a statement of its own."""
     if not before:
         return next_word != "STATEMENT"
     if before[-1].text == ":" and len(before) == 2:

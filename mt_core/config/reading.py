@@ -12,7 +12,7 @@ import yaml
 
 from mt_core.access import Token
 from mt_core.config.settings import BY_KEY, ENVIRONMENT_PREFIX, SETTINGS, Kind, Setting
-from mt_core.config.values import Value, known_zone, shown, value_of
+from mt_core.config.values import Value, shown, value_of, zone_key
 from mt_core.errors import ConfigError
 from mt_core.options import suggestion
 from mt_core.secrets import Secret, masked, secret_url
@@ -22,8 +22,8 @@ SCHEDULER_PREFIX = "workflow-scheduler."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """A text that somebody gave for a key, and where."""
+class Entry:
+    """The text of a key, and its source: a file, a variable, -D or the default."""
 
     text: str
     source: str
@@ -31,12 +31,12 @@ class Given:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """All settings, read and checked. `spark` are the `spark.*` settings as they were given."""
+    """All settings, read and checked. `spark` are the `spark.*` settings, unchanged."""
 
     values: Mapping[str, Value] = field(repr=False)
     sources: Mapping[str, str] = field(repr=False)
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
-    scheduler: Mapping[str, Given] = field(default_factory=dict, repr=False)
+    scheduler: Mapping[str, Entry] = field(default_factory=dict, repr=False)
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def text(self, key: str) -> str:
@@ -57,7 +57,7 @@ class Config:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The bearer tokens of which requests must carry one; empty: none is asked for."""
+        """The bearer tokens, of which each request must carry one; empty: requests need none."""
         return tuple(part for part in self._parts("sql-gateway.security.tokens") if isinstance(part, Token))
 
     def names(self, key: str) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ class Config:
 
     @property
     def home(self) -> Path:
-        """The home folder as an absolute path; it need not be there."""
+        """The home folder as an absolute path; it may not exist yet."""
         return Path(self.text("freshtable.home")).expanduser().absolute()
 
     @property
@@ -87,20 +87,20 @@ class Config:
     def scheduler_options(self, declared: Iterable[str] = ()) -> dict[str, str]:
         """Return `workflow-scheduler.<type>.*` of the chosen type without that prefix.
 
-        *declared* are the options which the scheduler declares: those can also come from the environment.
+        *declared* are the options that the scheduler declares: those can also come from the environment.
         """
         prefix = f"{SCHEDULER_PREFIX}{self.text('workflow-scheduler.type')}."
-        found = {key.removeprefix(prefix): given for key, given in self.scheduler.items() if key.startswith(prefix)}
+        options = {key.removeprefix(prefix): entry for key, entry in self.scheduler.items() if key.startswith(prefix)}
         for option in declared:
             text = self.environ.get(Setting(key=prefix + option, help="").variable)
-            if text is not None and not (option in found and found[option].source.startswith("-D")):
-                found[option] = Given(text=text, source="environment")
-        return {option: given.text for option, given in found.items()}
+            if text is not None and not (option in options and options[option].source.startswith("-D")):
+                options[option] = Entry(text=text, source="environment")
+        return {option: entry.text for option, entry in options.items()}
 
     def rows(self) -> Iterator[tuple[str, str, str]]:
         """Yield key, value and source of every setting in force, secrets hidden, ordered by key."""
         texts = {key: shown(value) for key, value in self.values.items()}
-        texts |= masked(self.spark) | masked({key: given.text for key, given in self.scheduler.items()})
+        texts |= masked(self.spark) | masked({key: entry.text for key, entry in self.scheduler.items()})
         for key in sorted(texts):
             yield key, texts[key], self.sources[key]
 
@@ -116,41 +116,43 @@ def load_config(
     Raises ConfigError for a file that cannot be read, an unknown key, and a value that does not fit.
     """
     environ = environ or {}
-    given = {setting.key: Given(text=_default(setting, environ), source="default") for setting in SETTINGS}
-    given |= _from_file(file) if file else {}
+    entries = {setting.key: Entry(text=setting.default, source="default") for setting in SETTINGS}
+    entries |= {
+        setting.key: Entry(text=machine_zone(environ), source="default")
+        for setting in SETTINGS
+        if setting.kind is Kind.ZONE
+    }
+    entries |= _from_file(file) if file else {}
     for setting in SETTINGS:
         if setting.variable in environ:
-            given[setting.key] = Given(
+            entries[setting.key] = Entry(
                 text=environ[setting.variable], source=f"environment variable {setting.variable}"
             )
-    given |= _from_overrides(overrides)
+    entries |= _from_overrides(overrides)
     if home is not None:
-        given["freshtable.home"] = Given(text=str(home), source="--home")
-    for key, entry in given.items():
-        _check_key(key, entry.source)
+        entries["freshtable.home"] = Entry(text=str(home), source="--home")
+    for key, entry in entries.items():
+        if not _is_setting(key):
+            way_out = suggestion(key, BY_KEY, likeness=0.5) or "docs/settings.md lists all settings."
+            raise ConfigError(f"{key} ({entry.source}) is not a setting; {way_out}")
     return Config(
-        values={setting.key: value_of(setting, *_pair(given[setting.key])) for setting in SETTINGS},
-        sources={key: entry.source for key, entry in given.items()},
-        spark={key: entry.text for key, entry in given.items() if key.startswith(SPARK_PREFIX)},
-        scheduler={key: entry for key, entry in given.items() if _is_scheduler_option(key)},
+        values={
+            setting.key: value_of(setting, entries[setting.key].text, entries[setting.key].source)
+            for setting in SETTINGS
+        },
+        sources={key: entry.source for key, entry in entries.items()},
+        spark={key: entry.text for key, entry in entries.items() if key.startswith(SPARK_PREFIX)},
+        scheduler={key: entry for key, entry in entries.items() if _is_scheduler_option(key)},
         environ={name: text for name, text in environ.items() if name.startswith(ENVIRONMENT_PREFIX)},
     )
 
 
-def _pair(given: Given) -> tuple[str, str]:
-    return given.text, given.source
-
-
-def _default(setting: Setting, environ: Mapping[str, str]) -> str:
-    return machine_zone(environ) if setting.kind is Kind.ZONE else setting.default
-
-
 def machine_zone(environ: Mapping[str, str], localtime: Path = Path("/etc/localtime")) -> str:
-    """Return the IANA name of the machine's zone, UTC if it has none."""
+    """Return the IANA name of the machine's zone; UTC without one."""
     link = str(localtime.resolve()) if localtime.is_symlink() else ""
     for name in (environ.get("TZ", "").removeprefix(":"), link.partition("zoneinfo/")[2]):
-        if name and (known := known_zone(name)):
-            return known
+        if name and (zone := zone_key(name)):
+            return zone
     return "UTC"
 
 
@@ -158,26 +160,19 @@ def _is_scheduler_option(key: str) -> bool:
     return key.startswith(SCHEDULER_PREFIX) and key.count(".") > 1
 
 
-def _check_key(key: str, source: str) -> None:
-    if _may_be_given(key):
-        return
-    way_out = suggestion(key, BY_KEY, likeness=0.5) or "see docs/settings.md for those there are."
-    raise ConfigError(f"{key} ({source}) is not a setting; {way_out}")
-
-
-def _from_overrides(overrides: Sequence[str]) -> dict[str, Given]:
-    found = {}
+def _from_overrides(overrides: Sequence[str]) -> dict[str, Entry]:
+    entries = {}
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not key.strip():
             raise ConfigError(f"-D {override}: expected key=value, for example -D workflow-scheduler.type=memory.")
-        found[key.strip()] = Given(text=text, source=f"-D {key.strip()}")
-    return found
+        entries[key.strip()] = Entry(text=text, source=f"-D {key.strip()}")
+    return entries
 
 
-def _from_file(file: Path) -> dict[str, Given]:
+def _from_file(file: Path) -> dict[str, Entry]:
     try:
-        # Scalars stay the texts they are written as: YAML 1.1 would read 1:30 as 90 and on as true.
+        # Scalars stay texts, as written: YAML 1.1 would read 1:30 as 90 and on as true.
         body = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     except (OSError, UnicodeDecodeError) as cause:
         raise ConfigError(f"{file} cannot be read: {cause}; name a YAML file with settings.") from cause
@@ -189,25 +184,25 @@ def _from_file(file: Path) -> dict[str, Given]:
         return {}
     if not isinstance(body, dict):
         raise ConfigError(f"{file}: expected settings as `key: value`, found {type(body).__name__}.")
-    found: dict[str, Given] = {}
+    entries: dict[str, Entry] = {}
     for key, text in _flat(body, ""):
-        if key in found:
+        if key in entries:
             raise ConfigError(f"{key} is given twice in {file}; keep one.")
-        found[key] = Given(text=text, source=f"file {file}")
-    return found
+        entries[key] = Entry(text=text, source=f"file {file}")
+    return entries
 
 
 def _flat(body: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield dotted keys with their texts; a name space with nothing in it is passed over."""
+    """Yield dotted keys with their texts; an empty namespace has none."""
     for name, value in body.items():
         key = f"{prefix}{name}"
         if isinstance(value, dict):
             yield from _flat(value, f"{key}.")
         elif isinstance(value, list):
             yield key, ",".join(str(item) for item in value)
-        elif value or _may_be_given(key):
+        elif value or _is_setting(key):
             yield key, str(value)
 
 
-def _may_be_given(key: str) -> bool:
+def _is_setting(key: str) -> bool:
     return key in BY_KEY or key.startswith(SPARK_PREFIX) or _is_scheduler_option(key)

@@ -1,4 +1,4 @@
-"""Values of settings: what their texts mean, and how people see them."""
+"""Values of settings: their meaning as Python values, and their form in print."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def _parse_choice(setting: Setting, text: str) -> str | None:
     return text.lower() if text.lower() in setting.choices else None
 
 
-def known_zone(text: str) -> str | None:
-    """Return the name of the zone if it is known, else None."""
+def zone_key(text: str) -> str | None:
+    """Return the name of the time zone *text*; None if there is no such zone."""
     try:
         return ZoneInfo(text).key
     except (KeyError, ValueError, OSError):
@@ -72,7 +72,7 @@ _PARSERS: Mapping[Kind, Callable[[Setting, str], Value | None]] = {
     Kind.DURATION: _parse_duration,
     Kind.SIZE: lambda setting, text: bytes_of(text),
     Kind.CHOICE: _parse_choice,
-    Kind.ZONE: lambda setting, text: known_zone(text),
+    Kind.ZONE: lambda setting, text: zone_key(text),
     Kind.URL: _parse_url,
     Kind.TOKENS: lambda setting, text: parse_tokens(text),
     Kind.NAMES: _parse_names,
@@ -101,7 +101,7 @@ def _expected(setting: Setting) -> str:
 
 
 def shown(value: Value) -> str:
-    """Return a value as people may see it."""
+    """Return a value in print, without its secrets."""
     if isinstance(value, tuple):
         return ", ".join(str(part) for part in value)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -240,7 +240,7 @@ def test_options_of_the_chosen_scheduler_come_without_their_prefix(tmp_path: Pat
             "workflow-scheduler.typ=x",
             "workflow-scheduler.typ (-D workflow-scheduler.typ) is not a setting; did you mean workflow-scheduler.type?",
         ),
-        ("zzz=x", "zzz (-D zzz) is not a setting; see docs/settings.md for those there are."),
+        ("zzz=x", "zzz (-D zzz) is not a setting; docs/settings.md lists all settings."),
     ],
 )
 def test_a_wrong_override_is_named_with_the_way_out(override: str, message: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, timedelta, timezone, tzinfo
 
 from mt_core.config.settings import SETTINGS, Kind, Setting
-from mt_core.config.values import known_zone, value_of
+from mt_core.config.values import value_of, zone_key
 from mt_core.errors import ConfigError, RequestInvalid, Unsupported
 from mt_core.model.zone import zone_named
 from mt_core.options import suggestion
@@ -95,7 +95,7 @@ def _check_key(key: str) -> None:
 
 def session_zone(name: str) -> tzinfo:
     """Return the zone that a session names: an IANA name, or an offset such as GMT+08:00; raises RequestInvalid."""
-    if known_zone(name) is not None:
+    if zone_key(name) is not None:
         return zone_named(name)
     if name == "Z":
         return UTC

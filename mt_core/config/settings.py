@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One key. `minimum` and `maximum` bound integers, and durations in seconds; `shown` is the default as docs say it."""
+    """One key. `minimum` and `maximum` bound integers, and durations in seconds; `shown` is the default in the docs."""
 
     key: str
     kind: Kind = Kind.TEXT
@@ -39,7 +39,7 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The environment variable: FRESHTABLE_ and the key in capitals; `freshtable.` itself is not said twice."""
+        """The environment variable: FRESHTABLE_ and the key in capitals; without a second `freshtable.`."""
         name = self.key.removeprefix("freshtable.").upper()
         return ENVIRONMENT_PREFIX + name.replace(".", "_").replace("-", "_")
 
@@ -69,14 +69,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         key="sql-gateway.endpoint.rest.api-versions",
         default="V1,V2,V3,V4",
-        help="API versions that clients are told of, all are served: Flink 1.17 to 1.20 clients need `V1,V2` or `V1,V2,V3`.",
+        help="API versions that the gateway announces; it serves all. Clients of Flink 1.17 to 1.20 need `V1,V2` or `V1,V2,V3`.",
     ),
     Setting(
         key="sql-gateway.security.tokens",
         kind=Kind.TOKENS,
         help="Bearer tokens, separated by commas, one of which every request must carry: `name:role:secret` with a role of "
         "`admin`, `sql`, `refresh` or `read`; a secret alone, which is an admin's; or `generate`, which writes one to "
-        "`<home>/token`. Empty: no token is asked for.",
+        "`<home>/token`. Empty: requests need no token.",
         shown="none",
     ),
     Setting(
@@ -90,13 +90,13 @@ SETTINGS: tuple[Setting, ...] = (
         key="sql-gateway.session.idle-timeout",
         kind=Kind.DURATION,
         default="10 min",
-        help="A session that nobody has used for so long is closed; 0 keeps sessions for ever.",
+        help="The gateway closes a session that no client has used for so long; 0: never.",
     ),
     Setting(
         key="sql-gateway.session.check-interval",
         kind=Kind.DURATION,
         default="1 min",
-        help="How often idle sessions are looked for; 0 never does.",
+        help="How often the gateway looks for idle sessions; 0: never.",
     ),
     Setting(
         key="sql-gateway.session.max-num",
@@ -116,19 +116,19 @@ SETTINGS: tuple[Setting, ...] = (
         key="sql-gateway.engine.lost-after",
         kind=Kind.DURATION,
         default="60 s",
-        help="A Spark cluster that takes no work for so long is given up, and Spark is started again until one does; 0: never.",
+        help="The gateway gives up a Spark cluster that accepts no work for so long, and restarts Spark until one does; 0: never.",
     ),
     Setting(
         key="sql-gateway.result.max-memory",
         kind=Kind.SIZE,
         default="256 mb",
-        help="How much of all results together is kept in memory; what comes then goes to files in the home folder.",
+        help="How much of all results together the gateway keeps in memory; it writes the rest to files in the home folder.",
     ),
     Setting(
         key="sql-gateway.result.max-disk",
         kind=Kind.SIZE,
         default="4 gb",
-        help="How much of one result is kept in files; its query then waits until rows have been fetched.",
+        help="How much of one result the gateway keeps in files; its query then waits until the client has fetched rows.",
     ),
     Setting(
         key="registry.url",
@@ -172,7 +172,7 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.CHOICE,
         default="on-create",
         choices=("on-create", "on-schedule", "none"),
-        help="When a table is filled: by CREATE, which waits for it; by its first scheduled refresh; or never as a whole: "
+        help="What fills a new table: CREATE, which waits for it; the first scheduled refresh; or nothing as a whole: "
         "`none` refreshes the partitions that schedule times name, as Flink does. A first refresh that failed is due again "
         "at each schedule time until one has succeeded.",
     ),
@@ -187,14 +187,14 @@ SETTINGS: tuple[Setting, ...] = (
         key="materialized-table.refresh.timeout",
         kind=Kind.DURATION,
         default="0 s",
-        help="How long a refresh may take before it is ended and has FAILED; 0: as long as it likes. A table can have its own: "
+        help="How long a refresh may take before the gateway ends it as FAILED; 0: without limit. A table can have its own: "
         "`WITH ('materialized-table.refresh.timeout' = '2 h')`.",
     ),
     Setting(
         key="materialized-table.refresh.history",
         kind=Kind.DURATION,
         default="30 d",
-        help="How long ended refreshes stay in the ledger; the newest 20 of each table always do. 0: for ever.",
+        help="How long the ledger keeps ended refreshes; it always keeps the newest 20 of each table. 0: for ever.",
     ),
     Setting(
         key="materialized-table.catch-up.max-partitions",
@@ -225,13 +225,13 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.CHOICE,
         default="batch",
         choices=("batch", "streaming"),
-        help="What sessions begin with, and tell their clients; statements run as batch, whichever it is.",
+        help="The mode that sessions start with and report to clients; statements run as batch in either.",
     ),
     Setting(
         key="execution.timeout",
         kind=Kind.DURATION,
         default="0 s",
-        help="How long a statement may take before it ends with status TIMEOUT; 0: as long as it likes. Sessions can SET it.",
+        help="How long a statement may take before it ends with status TIMEOUT; 0: without limit. Sessions can SET it.",
     ),
 )
 BY_KEY: Mapping[str, Setting] = {setting.key: setting for setting in SETTINGS}

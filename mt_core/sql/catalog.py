@@ -1,4 +1,4 @@
-"""Statements about catalogs, jobs and jars in Flink's words: one frozen fact each; names are raw parts."""
+"""Statements about catalogs, jobs and jars in Flink's words: one frozen fact each; names are parts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Shown(StrEnum):
 
 
 class ExplainMode(StrEnum):
-    """How much EXPLAIN tells: Spark's modes, and the physical plan as JSON."""
+    """What EXPLAIN shows: Spark's modes, and the physical plan as JSON."""
 
     SIMPLE = "simple"
     EXTENDED = "extended"
@@ -45,7 +45,7 @@ class ExplainMode(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Pattern:
-    """[NOT] LIKE | ILIKE 'pattern': `%` and `*` stand for any text, `_` for any letter."""
+    """[NOT] LIKE | ILIKE 'pattern': `%` and `*` match any text, `_` any letter."""
 
     text: str
     negated: bool = False
@@ -143,7 +143,7 @@ class StopJob(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain(CatalogStatement):
-    """EXPLAIN [mode | PLAN FOR] statement; `statement` stands at the line and column where it was written."""
+    """EXPLAIN [mode | PLAN FOR] statement; `statement` keeps its line and column."""
 
     mode: ExplainMode
     statement: str
@@ -168,7 +168,7 @@ class CreateCatalog(CatalogCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterCatalog(CatalogCommand):
-    """ALTER CATALOG name SET (…) | RESET (…) | COMMENT 'text'; `comment` None leaves it as it is."""
+    """ALTER CATALOG name SET (…) | RESET (…) | COMMENT 'text'; `comment` None leaves the comment unchanged."""
 
     name: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -193,14 +193,14 @@ class AddJar(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkStatement(CatalogStatement):
-    """A statement in Flink's words; `spark_sql` says the same in Spark's."""
+    """A statement in Flink's words; `spark_sql` is its equivalent in Spark's."""
 
     spark_sql: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateConnectorTable(SparkStatement):
-    """CREATE [TEMPORARY] TABLE … WITH (…) [AS query]; `connector` is None for one of the catalog's own kind.
+    """CREATE [TEMPORARY] TABLE … WITH (…) [AS query]; `connector` is None for the catalog's own format.
 
     `keys` are the columns of its primary key.
     """

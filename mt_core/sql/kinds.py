@@ -1,6 +1,6 @@
-"""The table of statements: each kind by its type, with who reads it, how it is performed, and how it is completed.
+"""The table of statements: for each kind its type, reader, traits and the words that completion offers.
 
-A new statement of ours is one row here and one reader. What has no row goes to Spark as it is.
+A new statement is one row here and one reader. A statement without a row is Spark's.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Trait(StrEnum):
 class StatementKind:
     """A row of the table.
 
-    `type` is the name FLIP-91 gives it, or would. `readers` are found by the words that a text begins with, the most
-    words first; a reader that returns None leaves the text to Spark. `phrases` are the words that completion offers.
+    `type` is FLIP-91's name, or one formed like those. `readers` are keyed by the first words of a text, and the longest key
+    wins; a reader that returns None leaves the text to Spark. `phrases` are the words that completion offers.
     """
 
     type: str
@@ -60,9 +60,11 @@ def _kind(
     readers: Mapping[str, Reader] | None = None,
     phrases: tuple[str, ...] | None = None,
 ) -> StatementKind:
-    """Return a row; without *phrases* the words that its readers begin with are offered."""
-    found = dict(readers or {})
-    return StatementKind(type=type_, traits=traits, readers=found, phrases=tuple(found) if phrases is None else phrases)
+    """Return a row; without *phrases* completion offers the keys of its readers."""
+    readers = dict(readers or {})
+    return StatementKind(
+        type=type_, traits=traits, readers=readers, phrases=tuple(readers) if phrases is None else phrases
+    )
 
 
 def _databases(verb: str) -> tuple[str, ...]:
@@ -207,7 +209,7 @@ _CATALOGS = (
     _kind("DROP_TABLE", _DEFINES, {"DROP TEMPORARY TABLE": changes.drop_temporary}, ("DROP TABLE",)),
     _kind("DROP_VIEW", _DEFINES, {"DROP TEMPORARY VIEW": changes.drop_temporary}, ("DROP VIEW",)),
 )
-# Statements that go to Spark as they are.
+# Statements of Spark's.
 _SPARKS = (
     _kind("SELECT", _QUERIES, phrases=("SELECT", "VALUES", "WITH")),
     _kind("INSERT", _CHANGES, phrases=("INSERT INTO", "INSERT OVERWRITE")),
@@ -245,12 +247,12 @@ _VERBS_ALONE = ("CREATE", "ALTER", "DROP", "SHOW", "EXPLAIN", "DESCRIBE")
 
 
 def traits_of(type_: str) -> frozenset[Trait]:
-    """Return what holds for statements of a type, which may have no row."""
+    """Return the traits of a type, with or without a row."""
     return _TRAITS.get(type_, _SHOWS if type_.startswith(_VERBS_ALONE) else frozenset())
 
 
 def reader_of(words: Sequence[str]) -> tuple[Reader, Sequence[str]] | None:
-    """Return who reads a statement that begins with *words*, and those of them that say so; None: it is Spark's."""
+    """Return the reader of statements that begin with *words*, and its key among them; None: the statement is Spark's."""
     for length in range(min(len(words), MOST_WORDS), 0, -1):
         if reader := _READERS.get(" ".join(words[:length])):
             return reader, words[:length]

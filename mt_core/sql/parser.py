@@ -1,4 +1,4 @@
-"""The parser: the text of a statement in; its type, its traits and, if it is one of ours, its fact out."""
+"""The parser: from the text of a statement to its type, its traits and, unless it is Spark's, its fact."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ HEAD = 12
 
 
 class ReadStatement:
-    """A statement as it was sent, read once: what is asked of it is found out when it is first asked, and kept.
+    """A statement as a client sent it; each property is computed at its first use, and kept.
 
-    Its type and traits are told by its first words; of a text that goes to Spark as it is, no more is cut into tokens.
+    Its first words decide its type and traits; of a statement of Spark's no more is cut into tokens.
     """
 
     def __init__(self, sent: str) -> None:
@@ -28,17 +28,17 @@ class ReadStatement:
 
     @cached_property
     def head(self) -> tuple[Token, ...]:
-        """The first tokens but for comments, a dozen at most, and only as far as the text can be read."""
+        """The first tokens without comments: at most a dozen, and none after an unreadable one."""
         return tuple(_head(self.sent))
 
     @property
     def type(self) -> str:
-        """The type as FLIP-91 names it, such as SELECT or SHOW_TABLES; empty for a text without words."""
+        """The type in FLIP-91's names, such as SELECT or SHOW_TABLES; empty for a text without words."""
         return self._type_and_verb[0]
 
     @property
     def verb_offset(self) -> int:
-        """Where the word stands that says what is done, which WITH … has behind it."""
+        """The offset of the verb, which comes after the common table expressions of WITH …."""
         return self._type_and_verb[1]
 
     @cached_property
@@ -49,7 +49,7 @@ class ReadStatement:
     def text(self) -> str:
         """The one statement without its semicolon; raises SqlSyntaxError when there are none or several.
 
-        Comments before it stay, so that the line and column of an error are those of the text that was sent.
+        Comments before it remain, so that lines and columns of errors refer to the text that the client sent.
         """
         statements = split_statements(self.sent)
         if not statements:
@@ -63,7 +63,7 @@ class ReadStatement:
 
     @cached_property
     def fact(self) -> Statement | CatalogStatement | None:
-        """The statement of ours, None if it is Spark's; raises what `parse` raises."""
+        """The statement as a fact, None if it is Spark's; raises what `parse` raises."""
         return _read(self.text, self.head)
 
     @cached_property
@@ -72,15 +72,15 @@ class ReadStatement:
 
 
 def parse(text: str) -> Statement | CatalogStatement | None:
-    """Return the statement of ours in *text* (one statement), None if it is Spark's.
+    """Return *text*, one statement, as a fact; None if it is Spark's.
 
-    Raises SqlSyntaxError naming what stands where and what was expected, DefinitionInvalid or Unsupported.
+    Raises SqlSyntaxError with the position, its token and what was expected; DefinitionInvalid; Unsupported.
     """
     return _read(text, _head(text))
 
 
 def parse_name(text: str) -> tuple[str, ...]:
-    """Return the parts of a name that stands alone, such as cat.`my schema`.t; raises SqlSyntaxError."""
+    """Return the parts of the name *text*, such as cat.`my schema`.t; raises SqlSyntaxError."""
     cursor = TokenCursor(text)
     name = cursor.name()
     cursor.expect_end("the end of the name")
@@ -99,12 +99,12 @@ def _read(text: str, head: Sequence[Token]) -> Statement | CatalogStatement | No
 
 
 def _head(text: str) -> list[Token]:
-    found: list[Token] = []
+    head: list[Token] = []
     try:
         for token in dropwhile(lambda token: token.text == ";", significant(text)):
-            if token.text == ";" or len(found) == HEAD:
+            if token.text == ";" or len(head) == HEAD:
                 break
-            found.append(token)
+            head.append(token)
     except SqlSyntaxError:
-        return found
-    return found
+        return head
+    return head

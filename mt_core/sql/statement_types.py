@@ -1,4 +1,4 @@
-"""The type of a statement, as FLIP-91 names it: told by its first words, and for few statements by one behind them."""
+"""The type of a statement in FLIP-91's names: its first words decide, and for WITH, FROM and CREATE TABLE a later one."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _DESCRIBED = {"CATALOG", "DATABASE", "JOB"}
 
 
 def type_of(text: str, head: Sequence[Token]) -> tuple[str, int]:
-    """Return the type of the statement in *text* that begins with *head*, and the offset where its verb stands.
+    """Return the type of the statement in *text* that begins with *head*, and the offset of its verb.
 
-    Types are such as SELECT, CREATE_TABLE or SHOW_TABLES; empty without words. Those of FLIP-91's appendix have its
-    names, all others are made in the same way.
+    The type, such as SELECT, CREATE_TABLE or SHOW_TABLES, is empty without words. Types that FLIP-91's appendix does not
+    list are formed in the same way.
     """
     words = [token.keyword for token in head if token.kind is TokenKind.WORD]
     if not words:
@@ -58,7 +58,7 @@ def _named(first: str, words: Sequence[str], head: Sequence[Token]) -> str:
 
 
 def _lead(text: str, first: Token) -> tuple[str, int]:
-    """Return the type of WITH … and FROM …, which lead up to a query or a change: the verb is behind the last bracket."""
+    """Return the type of WITH … and FROM …, which begin a query or a change: its verb follows the last bracket."""
     from_, before = first.keyword == "FROM", first
     for token in _outer(text, first.end):
         word = token.keyword
@@ -95,7 +95,7 @@ def _with_object(verb: str, words: Sequence[str]) -> str:
 
 
 def _outer(text: str, start: int) -> Iterator[Token]:
-    """Yield the tokens outside of all brackets as far as the text can be read, and the bracket that closes each."""
+    """Yield the tokens outside of all brackets, and each closing bracket, up to the first token that cannot be read."""
     tokens = significant(text, start)
     try:
         while token := next(tokens, None):

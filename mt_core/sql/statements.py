@@ -1,4 +1,4 @@
-"""Statements of ours: one frozen fact each; a name is its raw parts until `qualify` completes it."""
+"""Statements about materialized tables and properties: one frozen fact each; names are parts until `qualify` completes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Name = tuple[str, ...]
 
 
 def qualify(name: Name, catalog: str, namespace: Namespace) -> TableIdentifier:
-    """Return the identifier a name means in a session with that current catalog and namespace.
+    """Return the identifier that *name* means in a session with this current catalog and namespace.
 
     One part is a table of the namespace, two are namespace and table, more begin with the catalog.
     """
@@ -33,7 +33,7 @@ def qualify(name: Name, catalog: str, namespace: Namespace) -> TableIdentifier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnSpec:
-    """A column of a CREATE list; `type` is the text as written, None in a list of bare names."""
+    """A column of a CREATE list; `type` is the unchanged text, None in a list of bare names."""
 
     name: str
     type: str | None = None
@@ -43,9 +43,9 @@ class ColumnSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateMaterializedTable:
-    """CREATE [OR ALTER] MATERIALIZED TABLE; None for a clause that was left out.
+    """CREATE [OR ALTER] MATERIALIZED TABLE; None for an absent clause.
 
-    `query` is the text after AS as written; `query_line` and `query_column` say where it begins in the statement.
+    `query` is the text after AS, unchanged; `query_line` and `query_column` are its position in the statement.
     """
 
     name: Name
@@ -103,7 +103,7 @@ class AlterQuery:
 
 
 class DropBehavior(StrEnum):
-    """What becomes of those that read a dropped table."""
+    """What DROP does about materialized tables that read the dropped one."""
 
     RESTRICT = "RESTRICT"
     CASCADE = "CASCADE"
@@ -113,7 +113,7 @@ class DropBehavior(StrEnum):
 class DropTable:
     """DROP MATERIALIZED TABLE [IF EXISTS] name [RESTRICT | CASCADE].
 
-    RESTRICT refuses to drop what other materialized tables read, CASCADE drops them too; without either they stay.
+    RESTRICT refuses to drop a table that other materialized tables read, CASCADE drops those too; without either they remain.
     """
 
     name: Name
@@ -140,7 +140,7 @@ class ShowCreateTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeTable:
-    """DESC[RIBE] [TABLE] [EXTENDED] name; `text` is what goes to Spark if the table is not a materialized one."""
+    """DESC[RIBE] [TABLE] [EXTENDED] name; `text` is the statement for Spark if the table is not a materialized one."""
 
     name: Name
     extended: bool = False
@@ -166,7 +166,7 @@ class ExplainRefresh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetProperty:
-    """SET; SET key; SET key = value. Without a key all properties are meant, without a value it is read."""
+    """SET; SET key; SET key = value. Without a key it lists all properties, without a value it returns one."""
 
     key: str | None = None
     value: str | None = None
@@ -174,7 +174,7 @@ class SetProperty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetProperty:
-    """RESET; RESET key. Without a key all properties are meant."""
+    """RESET; RESET key. Without a key it resets all properties."""
 
     key: str | None = None
 

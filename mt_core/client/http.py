@@ -13,10 +13,21 @@ from urllib.parse import quote
 
 import httpx
 
-from mt_core.client.error_body import read_error
 from mt_core.client.heartbeat import HEARTBEAT_S, Heartbeat
 from mt_core.client.session import Opening, session_change
 from mt_core.errors import GatewayError, SessionLost, SessionNotFound
+from mt_core.protocol import (
+    AFFECTED_ROWS_HEADER,
+    ARROW_TYPE,
+    ERROR_CODE_HEADER,
+    ERRORS_AS_JSON,
+    ERRORS_HEADER,
+    NEXT_URI_HEADER,
+    RESULT_TYPE_HEADER,
+    is_error_body,
+    read_error,
+)
+from mt_core.protocol import Refresh as Refresh
 from mt_core.rowset import Column
 
 if TYPE_CHECKING:
@@ -24,12 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 VERSION = "/v3"
-ARROW_TYPE = "application/vnd.apache.arrow.stream"
-WANTED_ERRORS_HEADER = "Freshtable-Errors"
 ACCEPT_ARROW = {"Accept": f"{ARROW_TYPE}, application/json;q=0.5"}
-ERROR_CODE_HEADER = "Freshtable-Error"
-RESULT_TYPE_HEADER, NEXT_URI_HEADER = "Freshtable-Result-Type", "Freshtable-Next-Result-Uri"
-AFFECTED_ROWS_HEADER = "Freshtable-Affected-Rows"
 TIMEOUT_S = 120.0
 
 
@@ -78,43 +84,6 @@ class ResultPage:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refresh:
-    """A call of the refresh endpoint; `request_key` makes repeating it harmless, `table_id` is the table's uuid.
-
-    With `force` a periodic refresh runs even if no source has changed.
-    """
-
-    identifier: str
-    is_periodic: bool = False
-    schedule_time: str | None = None
-    dynamic_options: Mapping[str, str] | None = None
-    static_partitions: Mapping[str, str] | None = None
-    execution_config: Mapping[str, str] | None = None
-    request_key: str | None = None
-    table_id: str | None = None
-    attempt: int | None = None
-    force: bool = False
-
-    def body(self) -> dict[str, Any]:
-        return {
-            "isPeriodic": self.is_periodic,
-            "scheduleTime": self.schedule_time,
-            "dynamicOptions": dict(self.dynamic_options or {}),
-            "staticPartitions": dict(self.static_partitions or {}),
-            "executionConfig": dict(self.execution_config or {}),
-        }
-
-    def headers(self) -> dict[str, str]:
-        named = {
-            "Idempotency-Key": self.request_key,
-            "Freshtable-Table": self.table_id,
-            "Freshtable-Attempt": None if self.attempt is None else str(self.attempt),
-            "Freshtable-Force": "true" if self.force else None,
-        }
-        return {name: value for name, value in named.items() if value is not None}
-
-
 class GatewayClient:
     """One session on a gateway, opened with the first call that needs it and kept open until `close`.
 
@@ -132,7 +101,7 @@ class GatewayClient:
         heartbeat_s: float = HEARTBEAT_S,
     ) -> None:
         self.url, self._parse_float = url.rstrip("/"), Decimal if exact else float
-        headers = {WANTED_ERRORS_HEADER: "json", **({"Authorization": f"Bearer {token}"} if token else {})}
+        headers = {ERRORS_HEADER: ERRORS_AS_JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
         # To load the certificates that https is checked against takes 20 ms; plain http needs none.
         verify = not self.url.startswith("http://")
         self._http = httpx.Client(
@@ -377,7 +346,7 @@ class GatewayClient:
             raise GatewayError(
                 f"{self.url} answered {response.status_code} with something that is not JSON; is it a gateway?"
             ) from cause
-        if not isinstance(body, dict) or response.status_code >= 400 or body.keys() - {"error"} == {"errors"}:
+        if not isinstance(body, dict) or response.status_code >= 400 or is_error_body(body):
             code = response.headers.get(ERROR_CODE_HEADER)
             if code == SessionNotFound.code:
                 raise self._lost(response.request.url.path)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from fastapi import Request, Response
 
 from mt_core.gateway.http.answers import HEADERS
-from mt_core.gateway.http.schemas import ARROW_TYPE, NEXT_URI_HEADER, RESULT_TYPE_HEADER
+from mt_core.protocol import ARROW_TYPE, NEXT_URI_HEADER, RESULT_TYPE_HEADER
 from mt_core.rowset import Column, LogicalType
 
 # Fewer requests are faster; long rows make the page smaller than this.

@@ -9,8 +9,8 @@ from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.schemas import DRAFT_INFO, INFO, VERSIONS, described
 from mt_core.gateway.http.versions import ApiVersion
 from mt_core.gateway.services import GatewayServices
+from mt_core.protocol import ENGINE_HEADER
 
-ENGINE_HEADER = "Freshtable-Engine"
 READY = "READY"
 
 

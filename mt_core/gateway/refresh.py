@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Header
-from pydantic import BaseModel
+from fastapi import APIRouter, Depends, Header
 
 from mt_core.errors import MtError, RequestInvalid
 from mt_core.gateway.http.answers import JsonAnswer
@@ -14,23 +14,45 @@ from mt_core.gateway.http.requests import Body, JsonBody, SessionHandle
 from mt_core.gateway.http.schemas import REFRESH, REFRESH_ERRORS, REFRESH_TAKEN, described
 from mt_core.gateway.http.security import Caller
 from mt_core.gateway.services import GatewayServices
+from mt_core.protocol import (
+    ATTEMPT_HEADER,
+    DYNAMIC_OPTIONS,
+    EXECUTION_CONFIG,
+    FORCE_HEADER,
+    IS_PERIODIC,
+    REQUEST_KEY_HEADER,
+    SCHEDULE_TIME,
+    STATIC_PARTITIONS,
+    TABLE_HEADER,
+)
 from mt_core.tables.table_commands import RefreshRequest
 
 _WAY_OUT = (
     "false is a manual refresh, of the whole table or of staticPartitions; true is one at a schedule time, which "
     "scheduleTime names"
 )
-# What the registry's column for attempts can have.
+# The registry's column for attempts holds no more.
 _DIGITS = 9
 
 
-class RefreshHeaders(BaseModel):
-    """What the headers of a call say beside Flink's body."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshHeaders:
+    """The headers of a call beside Flink's body."""
 
-    idempotency_key: str | None = None
-    freshtable_table: str | None = None
-    freshtable_attempt: str | None = None
-    freshtable_force: str | None = None
+    request_key: str | None
+    table_id: str | None
+    attempt: str | None
+    force: str | None
+
+
+async def refresh_headers(
+    request_key: Annotated[str | None, Header(alias=REQUEST_KEY_HEADER.lower())] = None,
+    table_id: Annotated[str | None, Header(alias=TABLE_HEADER.lower())] = None,
+    attempt: Annotated[str | None, Header(alias=ATTEMPT_HEADER.lower())] = None,
+    force: Annotated[str | None, Header(alias=FORCE_HEADER.lower())] = None,
+) -> RefreshHeaders:
+    """Return the headers of a call, which FastAPI reads."""
+    return RefreshHeaders(request_key=request_key, table_id=table_id, attempt=attempt, force=force)
 
 
 def refresh_router(services: GatewayServices) -> APIRouter:
@@ -45,12 +67,12 @@ def refresh_router(services: GatewayServices) -> APIRouter:
         session: SessionHandle,
         identifier: str,
         body: JsonBody,
-        headers: Annotated[RefreshHeaders, Header()],
+        headers: Annotated[RefreshHeaders, Depends(refresh_headers)],
         caller: Caller,
     ) -> JsonAnswer:
         try:
             services.sessions.get(session)
-            run = services.runs.request_refresh(refresh_request(identifier, body, headers, caller))
+            run = services.runs.request_refresh(_request(identifier, body, headers, caller))
         except MtError as error:
             return error_answer(error, error.http_status, doing=f"The refresh of {identifier} was refused.")
         return JsonAnswer({"operationHandle": run.run_id, "partitions": run.scope.to_json()})
@@ -58,27 +80,27 @@ def refresh_router(services: GatewayServices) -> APIRouter:
     return router
 
 
-def refresh_request(identifier: str, body: Body, headers: RefreshHeaders, caller: str) -> RefreshRequest:
-    """Return a call of the endpoint as a request; raises RequestInvalid naming the field that does not fit."""
+def _request(identifier: str, body: Body, headers: RefreshHeaders, caller: str) -> RefreshRequest:
+    """Raises RequestInvalid naming the field that does not fit."""
     return RefreshRequest(
         identifier_text=identifier,
-        is_periodic=body.required_flag("isPeriodic", _WAY_OUT),
-        schedule_time=body.text("scheduleTime") or None,
-        dynamic_options=body.texts("dynamicOptions"),
-        static_partitions=body.texts("staticPartitions"),
-        execution_config=body.texts("executionConfig"),
-        request_key=headers.idempotency_key or None,
-        table_id=headers.freshtable_table or None,
-        attempt=attempt_of(headers.freshtable_attempt),
-        force=flag_of(headers.freshtable_force),
+        is_periodic=body.required_flag(IS_PERIODIC, _WAY_OUT),
+        schedule_time=body.text(SCHEDULE_TIME) or None,
+        dynamic_options=body.texts(DYNAMIC_OPTIONS),
+        static_partitions=body.texts(STATIC_PARTITIONS),
+        execution_config=body.texts(EXECUTION_CONFIG),
+        request_key=headers.request_key or None,
+        table_id=headers.table_id or None,
+        attempt=attempt_of(headers.attempt),
+        force=_is_forced(headers.force),
         requested_by=caller or None,
     )
 
 
-def flag_of(text: str | None) -> bool:
-    """Return whether a Freshtable-Force header says true; raises RequestInvalid."""
+def _is_forced(text: str | None) -> bool:
+    """Return whether a Freshtable-Force header is true; raises RequestInvalid."""
     if text not in (None, "", "true", "false"):
-        raise RequestInvalid(f"Freshtable-Force must be true or false, not '{(text or '')[:40]}'.")
+        raise RequestInvalid(f"{FORCE_HEADER} must be true or false, not '{(text or '')[:40]}'.")
     return text == "true"
 
 
@@ -87,5 +109,5 @@ def attempt_of(text: str | None) -> int | None:
     if not text:
         return None
     if not text.isdecimal() or len(text) > _DIGITS:
-        raise RequestInvalid(f"Freshtable-Attempt must be a number of at most {_DIGITS} digits, not '{text[:40]}'.")
+        raise RequestInvalid(f"{ATTEMPT_HEADER} must be a number of at most {_DIGITS} digits, not '{text[:40]}'.")
     return int(text)

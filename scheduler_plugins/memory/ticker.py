@@ -12,6 +12,7 @@ import httpx
 
 from mt_core.errors import SessionNotFound
 from mt_core.model.formatter import exact_schedule_time
+from mt_core.protocol import ERROR_CODE_HEADER, Refresh
 from mt_core.workflow.definitions import WorkflowDefinition
 from scheduler_plugins.memory.outbox import Tick
 
@@ -86,21 +87,11 @@ class Ticker:
                     return response
                 session.handle = str(response.json()["sessionHandle"])
             handle = session.handle
-        key = f"{tick.workflow_id}/{tick.point.astimezone(UTC).isoformat()}"
+        refresh = _refresh(definition, tick)
         response = self._client.post(
-            f"{self._url}/{handle}/materialized-tables/{quote(definition.identifier, safe='')}/refresh",
-            json={
-                "isPeriodic": True,
-                "scheduleTime": exact_schedule_time(tick.point, definition.schedule.zone),
-                "dynamicOptions": dict(definition.dynamic_options),
-                "executionConfig": dict(definition.execution_config),
-            },
-            headers={
-                # A point that comes again because the clock was put back is another request.
-                "Idempotency-Key": f"{key}/{tick.setback}" if tick.setback else key,
-                "Freshtable-Table": tick.workflow_id,
-                "Freshtable-Attempt": str(tick.attempt),
-            },
+            f"{self._url}/{handle}/materialized-tables/{quote(refresh.identifier, safe='')}/refresh",
+            json=refresh.body(),
+            headers=refresh.headers(),
         )
         if _lost_session(response):
             with session.lock:
@@ -109,8 +100,24 @@ class Ticker:
         return response
 
 
+def _refresh(definition: WorkflowDefinition, tick: Tick) -> Refresh:
+    key = f"{tick.workflow_id}/{tick.point.astimezone(UTC).isoformat()}"
+    return Refresh(
+        identifier=definition.identifier,
+        is_periodic=True,
+        schedule_time=exact_schedule_time(tick.point, definition.schedule.zone),
+        dynamic_options=definition.dynamic_options,
+        static_partitions=None,
+        execution_config=definition.execution_config,
+        # A point that comes again because the clock was put back is another request.
+        request_key=f"{key}/{tick.setback}" if tick.setback else key,
+        table_id=tick.workflow_id,
+        attempt=tick.attempt,
+    )
+
+
 def _lost_session(response: httpx.Response) -> bool:
-    return response.is_error and response.headers.get("Freshtable-Error") == SessionNotFound.code
+    return response.is_error and response.headers.get(ERROR_CODE_HEADER) == SessionNotFound.code
 
 
 def _answer(response: httpx.Response) -> Answer:

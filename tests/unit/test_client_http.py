@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from mt_core.client.error_body import read_error, root_cause
 from mt_core.client.http import GatewayClient, Progress, Refresh, ResultPage
 from mt_core.errors import GatewayError
+from mt_core.protocol import read_error, root_cause
 from mt_core.rowset import INT, Column
 
 SESSION = "20ee2ba8-3037-491e-a2ee-180d05966542"

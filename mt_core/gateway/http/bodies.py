@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 from mt_core.errors import GatewayBusy, RequestInvalid
-from mt_core.gateway.http.errors import CODE_HEADER
+from mt_core.protocol import ERROR_CODE_HEADER
 
 MAX_BODY_BYTES = 104_857_600
 ALL_BODIES_BYTES = 268_435_456
@@ -67,7 +67,7 @@ class KeptBody:
             raise HTTPException(
                 408,
                 f"The body stopped arriving after {self._own} bytes; send it without pauses of {self._limits.pause_s:g} s.",
-                {"Connection": "close", CODE_HEADER: "REQUEST_TIMEOUT"},
+                {"Connection": "close", ERROR_CODE_HEADER: "REQUEST_TIMEOUT"},
             ) from cause
         except ClientDisconnect as cause:
             raise RequestInvalid("The client went away before it had sent its request.") from cause

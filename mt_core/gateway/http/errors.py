@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 from fastapi import FastAPI, Request
@@ -13,29 +14,37 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mt_core.errors import GatewayBusy, MtError, RequestInvalid
 from mt_core.gateway.http.answers import JsonAnswer
+from mt_core.protocol import (
+    ERROR_CODE_HEADER,
+    ERRORS_AS_JSON,
+    ERRORS_HEADER,
+    cause_text,
+    error_body,
+    error_facts,
+    server_errors,
+)
 from mt_core.secrets import without_passwords
 
 log = logging.getLogger(__name__)
 
-CODE_HEADER = "Freshtable-Error"
-# A client that sends this header reads the error itself. Flink's clients, of whatever version, read an answer with a
-# field that they do not know as no error at all.
-WANTED_HEADER = "Freshtable-Errors"
-_WANTED = (WANTED_HEADER.lower().encode(), b"json")
+_AS_JSON = (ERRORS_HEADER.lower().encode(), ERRORS_AS_JSON.encode())
 
 
 class ErrorAnswer(JsonAnswer):
-    """The errors of Flink's clients, and beside them, for who asks by `Freshtable-Errors: json`, the error itself."""
+    """The errors of Flink's clients, and beside them, for clients that send `Freshtable-Errors: json`, the error itself."""
 
-    def __init__(self, errors: list[str], error: MtError, status: int, headers: dict[str, str]) -> None:
-        facts = {name: without_passwords(fact) if isinstance(fact, str) else fact for name, fact in error.facts.items()}
-        ours = {"code": error.code, "message": _shown(error), "facts": facts}
-        headers = {CODE_HEADER: error.code, **headers}
-        super().__init__({"errors": errors, "error": ours}, status, headers)
-        self._plain = JsonAnswer({"errors": errors}, status, headers)
+    def __init__(
+        self, texts: Sequence[str], error: MtError, status: int, headers: dict[str, str] | None = None
+    ) -> None:
+        headers = {ERROR_CODE_HEADER: error.code, **(headers or {})}
+        retry_after_s = getattr(error, "retry_after_s", None)
+        if status == 503 and retry_after_s is not None:
+            headers["Retry-After"] = str(retry_after_s)
+        super().__init__(error_body(texts, error_facts(error)), status, headers)
+        self._plain = JsonAnswer(error_body(texts), status, headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if _WANTED in scope["headers"]:
+        if _AS_JSON in scope["headers"]:
             await super().__call__(scope, receive, send)
         else:
             await self._plain(scope, receive, send)
@@ -53,20 +62,18 @@ class HttpError(MtError):
 
 def error_answer(error: MtError, status: int = 500, *, doing: str = "The request failed.") -> JsonAnswer:
     """Return *error* in the two-element form; clients show what follows the last `Caused by:`."""
-    block = (
-        f"<Exception on server side:\nSqlGatewayException: {doing}\n{_cause(error)}\n\nEnd of exception on server side>"
-    )
-    return ErrorAnswer(["Internal server error.", block], error, status, _headers(error, status))
+    return ErrorAnswer(server_errors(doing, _cause(error)), error, status)
 
 
 def bad_request(error: MtError) -> JsonAnswer:
     """Return *error* in the one-element form, with 400."""
-    text = f"RestHandlerException: Bad request, could not parse parameters: {_shown(error)}\n{_cause(error)}"
-    return ErrorAnswer([text], error, 400, _headers(error, 400))
+    message = without_passwords(str(error))
+    text = f"RestHandlerException: Bad request, could not parse parameters: {message}\n{_cause(error)}"
+    return ErrorAnswer([text], error, 400)
 
 
 def install(app: FastAPI) -> None:
-    """Let every error that leaves an endpoint of *app* be answered in Flink's shape."""
+    """Answer every error that leaves an endpoint of *app* in Flink's shape."""
     app.add_exception_handler(MtError, _answer_mt_error)
     app.add_exception_handler(RequestValidationError, _answer_validation_error)
     app.add_exception_handler(HTTPException, _answer_http_error)
@@ -86,7 +93,7 @@ class ErrorBoundary:
         except Exception as error:
             # Answers are encoded before their first byte is sent, so nothing has been sent yet.
             log.exception("request failed", extra={"action": "request_failed", "path": scope["path"]})
-            await error_answer(_as_mt_error(error))(scope, receive, send)
+            await _answer_mt_error(Request(scope), error)(scope, receive, send)
 
 
 def _answer_mt_error(request: Request, error: Exception) -> JsonAnswer:
@@ -94,7 +101,10 @@ def _answer_mt_error(request: Request, error: Exception) -> JsonAnswer:
         return bad_request(error)
     if isinstance(error, GatewayBusy):
         return error_answer(error, error.http_status)
-    return error_answer(_as_mt_error(error))
+    if isinstance(error, MtError):
+        return error_answer(error)
+    wrapped = MtError(f"The gateway met an error of its own, {type(error).__name__}; its log has the details.")
+    return error_answer(wrapped.with_traceback(error.__traceback__))
 
 
 def _answer_validation_error(request: Request, error: Exception) -> JsonAnswer:
@@ -107,37 +117,13 @@ def _answer_http_error(request: Request, error: Exception) -> JsonAnswer:
     status = error.status_code if isinstance(error, HTTPException) else 500
     if status in {404, 405}:
         missing = HttpError(f"Not found: {request.scope['path']}", "NOT_FOUND")
-        return ErrorAnswer([missing.message], missing, 404, {})
+        return ErrorAnswer([missing.message], missing, 404)
     detail = str(error.detail) if isinstance(error, HTTPException) else str(error)
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    return ErrorAnswer([detail], HttpError(detail, headers.get(CODE_HEADER, MtError.code)), status, headers)
-
-
-def _as_mt_error(error: Exception) -> MtError:
-    if isinstance(error, MtError):
-        return error
-    wrapped = MtError(f"The gateway met an error of its own, {type(error).__name__}; its log has the details.")
-    return wrapped.with_traceback(error.__traceback__)
+    return ErrorAnswer([detail], HttpError(detail, headers.get(ERROR_CODE_HEADER, MtError.code)), status, headers)
 
 
 def _cause(error: MtError) -> str:
-    return f"Caused by: {type(error).__name__}: {_shown(error)}\n\tat {_origin(error)}"
-
-
-def _shown(error: MtError) -> str:
-    return without_passwords(str(error))
-
-
-def _headers(error: MtError, status: int) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    retry_after_s = getattr(error, "retry_after_s", None)
-    if status == 503 and retry_after_s is not None:
-        headers["Retry-After"] = str(retry_after_s)
-    return headers
-
-
-def _origin(error: MtError) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    if not frames:
-        return "mt_core"
-    return f"{frames[-1].name}({Path(frames[-1].filename).name}:{frames[-1].lineno})"
+    origin = f"{frames[-1].name}({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else "mt_core"
+    return cause_text(error, origin)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import APIRouter
@@ -10,6 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.routing import BaseRoute
 
 from mt_core.gateway.http.answers import JsonAnswer
+from mt_core.gateway.http.schemas import BODY_ERRORS, ERROR, ERROR_REFERENCE, ERRORS, json_content
 from mt_core.gateway.http.versions import ApiVersion
 
 TITLE = "Freshtable SQL gateway"
@@ -17,6 +19,8 @@ DESCRIPTION = (
     "The REST API of Flink's SQL gateway (FLIP-91, FLIP-448), version {number}. Fields that are not known are ignored, no "
     "body is an empty object, and null is the same as absent."
 )
+
+_USUAL = dict(sorted({**ERRORS, **BODY_ERRORS}.items()))
 
 
 def openapi_router(routes: Sequence[BaseRoute], version: ApiVersion, *, product_version: str) -> APIRouter:
@@ -44,15 +48,26 @@ def document(routes: Sequence[BaseRoute], version: ApiVersion, *, product_versio
     for methods in made["paths"].values():
         for endpoint in methods.values():
             _clean(endpoint)
-    made.pop("components", None)
-    made["components"] = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}}
+    made["components"] = {
+        "schemas": {"Error": ERROR},
+        "responses": {_name(status): json_content(text, ERROR_REFERENCE) for status, text in _USUAL.items()},
+        "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+    }
     made["security"] = [{}, {"token": []}]
     return made
 
 
 def _clean(endpoint: dict[str, Any]) -> None:
-    """Take out what the generator adds and we never answer: a parameter that does not fit is 400 here, not 422."""
-    endpoint["responses"].pop("422", None)
+    """Remove what the generator adds and the gateway never answers, 422, and refer to the errors that endpoints share."""
+    responses = endpoint["responses"]
+    responses.pop("422", None)
+    for status, text in _USUAL.items():
+        if responses.get(str(status), {}).get("description") == text:
+            responses[str(status)] = {"$ref": f"#/components/responses/{_name(status)}"}
     for parameter in endpoint.get("parameters", []):
         if parameter["name"] in {"session_handle", "operation_handle"}:
             parameter["schema"]["format"] = "uuid"
+
+
+def _name(status: int) -> str:
+    return HTTPStatus(status).phrase.replace(" ", "")

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mt_core.protocol import (
+    AFFECTED_ROWS_HEADER,
+    ARROW_TYPE,
+    DYNAMIC_OPTIONS,
+    EXECUTION_CONFIG,
+    IS_PERIODIC,
+    NEXT_URI_HEADER,
+    RESULT_TYPE_HEADER,
+    SCHEDULE_TIME,
+    STATIC_PARTITIONS,
+)
+
 Schema = Mapping[str, Any]
 
-ARROW_TYPE = "application/vnd.apache.arrow.stream"
-RESULT_TYPE_HEADER, NEXT_URI_HEADER = "Freshtable-Result-Type", "Freshtable-Next-Result-Uri"
-AFFECTED_ROWS_HEADER = "Freshtable-Affected-Rows"
 RESULT_TYPES = ("NOT_READY", "PAYLOAD", "EOS")
 
 ERRORS = {
@@ -40,10 +49,10 @@ def described(
     if body is not None:
         extra["requestBody"] = {"required": "required" in body, "content": {"application/json": {"schema": body}}}
         errors = dict(sorted({**BODY_ERRORS, **errors}.items()))
-    failures = {status: _content(text, ERROR) for status, text in errors.items()}
+    failures = {status: json_content(text, ERROR_REFERENCE) for status, text in errors.items()}
     return {
         "summary": summary,
-        "responses": {200: _content("Success.", answer), **failures},
+        "responses": {200: json_content("Success.", answer), **failures},
         "openapi_extra": extra,
     }
 
@@ -63,7 +72,7 @@ def or_arrow(route: dict[str, Any]) -> dict[str, Any]:
     return {**route, "responses": {**route["responses"], 200: {**success, "content": content, "headers": headers}}}
 
 
-def _content(description: str, schema: Schema) -> dict[str, Any]:
+def json_content(description: str, schema: Schema) -> dict[str, Any]:
     return {"description": description, "content": {"application/json": {"schema": schema}}}
 
 
@@ -97,6 +106,7 @@ MILLISECONDS: Schema = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
 TEXTS: Schema = {"type": "object", "additionalProperties": {"type": ["string", "null"]}}
 UUID: Schema = {"type": "string", "format": "uuid"}
 NOTHING: Schema = {"type": "object"}
+ERROR_REFERENCE: Schema = {"$ref": "#/components/schemas/Error"}
 ERROR: Schema = {
     **fields(
         {"errors": items(TEXT)},
@@ -149,8 +159,10 @@ def result(*, last_uri: Sequence[str], formats: Sequence[str]) -> Schema:
 
 
 REFRESH = fields(
-    {"isPeriodic": FLAG},
-    request(scheduleTime=TEXT, dynamicOptions=TEXTS, staticPartitions=TEXTS, executionConfig=TEXTS)["properties"],
+    {IS_PERIODIC: FLAG},
+    request(**{SCHEDULE_TIME: TEXT, DYNAMIC_OPTIONS: TEXTS, STATIC_PARTITIONS: TEXTS, EXECUTION_CONFIG: TEXTS})[
+        "properties"
+    ],
 )
 CREATE_WORKFLOW = request(
     materializedTableIdentifier=TEXT, cronExpression=TEXT, initConfig=TEXTS, executionConfig=TEXTS, restEndpointUrl=TEXT

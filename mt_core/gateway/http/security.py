@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from mt_core.access import ALL, REFRESH, SQL, WORKERS, Role, Token, find_token, is_loopback
-from mt_core.gateway.http.errors import CODE_HEADER
+from mt_core.protocol import ERROR_CODE_HEADER
 
 MESSAGE = (
     "Unauthorized: this gateway asks for a token. Send the header `Authorization: Bearer <token>` with one of "
@@ -94,7 +94,7 @@ def _admitted(headers: Headers, tokens: tuple[Token, ...], roles: frozenset[Role
     scheme, _, sent = headers.get("authorization", "").partition(" ")
     token = find_token(tokens, sent.strip())
     if token is None or scheme.lower() != "bearer":
-        raise HTTPException(401, MESSAGE, {"WWW-Authenticate": "Bearer", CODE_HEADER: "UNAUTHORIZED"})
+        raise HTTPException(401, MESSAGE, {"WWW-Authenticate": "Bearer", ERROR_CODE_HEADER: "UNAUTHORIZED"})
     if token.role not in roles:
         needed = " or ".join(role for role in Role if role in roles and role is not Role.ADMIN)
         raise _forbidden(WRONG_ROLE.format(name=token.name, role=token.role, needed=f"{needed} or admin"))
@@ -110,4 +110,4 @@ def _is_ours(host: str, hosts: tuple[str, ...]) -> bool:
 
 
 def _forbidden(text: str) -> HTTPException:
-    return HTTPException(403, text, {CODE_HEADER: "FORBIDDEN"})
+    return HTTPException(403, text, {ERROR_CODE_HEADER: "FORBIDDEN"})

@@ -16,7 +16,7 @@ from mt_core.sessions.operations.operation import (
     OperationView,
     ResultKind,
 )
-from mt_core.sessions.operations.result_pages import Cursor, EncodedPage, Page
+from mt_core.sessions.operations.result_pages import EncodedPage, Page, ResultPages
 from mt_core.sessions.sessions import SessionManager
 from mt_core.tables.table_commands import Runs
 
@@ -91,14 +91,14 @@ class RefreshOperation:
         """Return page *token* like `fetch`."""
         return self._pages(token).fetch_encoded(token, size, form)
 
-    def _pages(self, token: int) -> Cursor:
+    def _pages(self, token: int) -> ResultPages:
         result = self.result
         if result is None:
             raise IllegalStatus(f"Operation {self.handle} is {self.status}: it has no result to fetch.")
-        cursor = Cursor(result.rows)
+        pages = ResultPages(result.rows)
         if token > 0:
-            cursor.fetch(0)
-        return cursor
+            pages.fetch(0)
+        return pages
 
     def cancel(self) -> None:
         """Take the requester away from the run; raises IllegalStatus when the run has ended."""
@@ -121,9 +121,7 @@ class RefreshOperation:
         run = self._run()
         if STATUS_OF[run.status] in TERMINAL:
             return None
-        measured = self._runs.progress(self.handle)
-        done, total = (measured.done, measured.total) if measured is not None else (0, 0)
-        return OperationProgress(done=done, total=total, message=queue_message(run))
+        return OperationProgress.of(self._runs.progress(self.handle), queue_message(run))
 
     def _run(self) -> RefreshRun:
         run = self._runs.run(self.handle)

@@ -14,7 +14,6 @@ from mt_core.clock import Clock
 from mt_core.errors import IllegalStatus, OperationNotFound, SessionNotFound
 from mt_core.sessions.operations.operation import Operation, OperationKind, OperationStatus
 from mt_core.sessions.ports import SessionContext
-from mt_core.sessions.resources import SessionResources
 from mt_core.sql.parser import ReadStatement
 
 DML_SYNC = "table.dml-sync"
@@ -39,7 +38,7 @@ class Session:
         # The handle of the operation that has the turn.
         self._holder: str | None = None
         self._closed = False
-        self.resources = SessionResources()
+        self._jars: dict[str, None] = {}
         # The statements taken into the open statement set, None without one; read and changed in the session's turn.
         self.statement_set: tuple[ReadStatement, ...] | None = None
         self.last_access = clock.now()
@@ -61,6 +60,16 @@ class Session:
         """The operations that are not closed, oldest first."""
         with self._lock:
             return list(self._operations.values())
+
+    @property
+    def jars(self) -> list[str]:
+        """The jars that statements added, in their order; RESET leaves them alone."""
+        with self._lock:
+            return list(self._jars)
+
+    def add_jar(self, path: str) -> None:
+        with self._lock:
+            self._jars[path] = None
 
     def context(self, statement_properties: Mapping[str, str] | None = None) -> SessionContext:
         """Return the session as the engine needs it; *statement_properties* hold for one statement only."""

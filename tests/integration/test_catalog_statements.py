@@ -14,7 +14,7 @@ from mt_core.rowset import RowSet
 from mt_core.sessions.operations.jobs import JobLedger, Jobs
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.catalog_statements import CatalogStatements
-from mt_core.sessions.statements.listings import Asking
+from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.spark.driver.conf import catalog_names
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
@@ -55,8 +55,10 @@ class Client:
         return twin
 
     @property
-    def asking(self) -> Asking:
-        return Asking(session=self.session, context=self.session.context(), job_id=f"catalog-job-{next(_numbers)}")
+    def asking(self) -> CatalogRequest:
+        return CatalogRequest(
+            session=self.session, context=self.session.context(), job_id=f"catalog-job-{next(_numbers)}"
+        )
 
     def run(self, sql: str) -> list[list[Any]]:
         statement, asking = parse(sql), self.asking

@@ -12,7 +12,7 @@ from mt_core.sessions.operations.operation import Operation, OperationResult, Op
 from mt_core.sessions.ports import StatementResult
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.catalog_statements import CatalogStatements
-from mt_core.sessions.statements.listings import Asking
+from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
@@ -40,8 +40,8 @@ class World:
         self.statements = CatalogStatements(self.engine, Jobs(self.jobs, self.runs), self.catalogs)
 
     @property
-    def asking(self) -> Asking:
-        return Asking(session=self.session, context=self.session.context(), job_id="j")
+    def asking(self) -> CatalogRequest:
+        return CatalogRequest(session=self.session, context=self.session.context(), job_id="j")
 
     def kept(self) -> dict[str, dict[str, str]]:
         """Return the catalogs of the registry with their options."""

@@ -17,7 +17,7 @@ from mt_core.sessions.operations.operation import (
     ResultKind,
     Work,
 )
-from mt_core.sessions.operations.result_pages import Cursor, Page
+from mt_core.sessions.operations.result_pages import Page, ResultPages
 from mt_core.sql.parser import ReadStatement
 from tests.support.fake_rows import FakeRows
 
@@ -145,7 +145,7 @@ def test_wait_tells_whether_the_operation_has_ended() -> None:
 
 
 def test_a_page_can_be_fetched_again_until_the_next_but_one() -> None:
-    cursor = Cursor(RowSet(columns=(), rows=[[1], [2], [3]]), page_size=2)
+    cursor = ResultPages(RowSet(columns=(), rows=[[1], [2], [3]]), page_size=2)
 
     pages = [cursor.fetch(token) for token in (0, 0, 1, 1, 2, 1, 2, 3)]
 
@@ -159,7 +159,7 @@ def test_a_page_can_be_fetched_again_until_the_next_but_one() -> None:
 
 @pytest.mark.parametrize(("fetched", "token", "expected"), [([], 1, "0"), ([0], 5, "1 or 0"), ([0, 1], 0, "2 or 1")])
 def test_a_token_out_of_turn_is_refused_naming_the_expected_ones(fetched: list[int], token: int, expected: str) -> None:
-    cursor = Cursor(RowSet(columns=(), rows=[[1], [2], [3]]), page_size=2)
+    cursor = ResultPages(RowSet(columns=(), rows=[[1], [2], [3]]), page_size=2)
     for earlier in fetched:
         cursor.fetch(earlier)
 
@@ -230,7 +230,7 @@ def test_a_query_that_has_ended_is_not_late() -> None:
 
 def test_a_page_that_is_not_there_yet_is_empty_and_the_next_token_goes_on_behind_it() -> None:
     rows = FakeRows([1], [2], [3])
-    cursor = Cursor(rows, page_size=2)
+    cursor = ResultPages(rows, page_size=2)
 
     first = [cursor.fetch(token) for token in (0, 1, 2, 2)]
     waited = cursor.wait(3, 0)
@@ -246,7 +246,7 @@ def test_a_page_that_is_not_there_yet_is_empty_and_the_next_token_goes_on_behind
 
 def test_a_failure_is_told_again_and_again_behind_the_rows_that_came_before_it() -> None:
     rows, failure = FakeRows([1]), QueryFailed("[DIVIDE_BY_ZERO] Division by zero.")
-    cursor = Cursor(rows)
+    cursor = ResultPages(rows)
     rows.end(failure)
 
     found: list[Page | MtError] = []
@@ -261,7 +261,7 @@ def test_a_failure_is_told_again_and_again_behind_the_rows_that_came_before_it()
 
 def test_rows_are_released_when_no_token_leads_to_them_any_more() -> None:
     rows = FakeRows(*([n] for n in range(6)))
-    cursor = Cursor(rows, page_size=2)
+    cursor = ResultPages(rows, page_size=2)
 
     released = []
     for token in (0, 1, 1, 2):
@@ -272,7 +272,7 @@ def test_rows_are_released_when_no_token_leads_to_them_any_more() -> None:
 
 
 def test_a_page_has_the_size_it_was_first_asked_for_with() -> None:
-    cursor = Cursor(RowSet(columns=(), rows=[[n] for n in range(6)]), page_size=2)
+    cursor = ResultPages(RowSet(columns=(), rows=[[n] for n in range(6)]), page_size=2)
 
     sizes = [len(cursor.fetch(token, size).rows) for token, size in ((0, 3), (0, 1), (1, None), (2, 9), (3, 9))]
 

@@ -121,7 +121,7 @@ class DraftSessions:
             operation.cancel()
 
     def names(self, session: Session) -> NameDirectory:
-        return self.services.executor.names.of(session)
+        return self.services.executor.names(session)
 
     def begin_alone(self, body: Body, caller: str) -> tuple[Session, Operation]:
         """Begin one statement in a session of its own, which is to be closed; raises Unsupported for one that needs more."""

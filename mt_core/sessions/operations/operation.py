@@ -11,10 +11,14 @@ from typing import Protocol
 
 from mt_core.errors import Canceled, IllegalStatus, MtError
 from mt_core.model.run import RefreshRun
-from mt_core.rowset import PageForm
-from mt_core.sessions.operations.result_pages import Cursor, EncodedPage, Page
+from mt_core.rowset import OK, PageForm, RowSet
+from mt_core.sessions.operations.result_pages import EncodedPage, Page, ResultPages
 from mt_core.sessions.ports import ResultRows
 from mt_core.sql.parser import ReadStatement
+from mt_core.tables.ports import Progress
+
+# How long a thread waits for something before it checks whether its operation still wants it.
+POLL_S = 1.0
 
 
 class OperationStatus(StrEnum):
@@ -84,13 +88,27 @@ class OperationResult:
     affected_rows: int | None = None
 
 
+DONE = OperationResult(rows=OK, result_kind=ResultKind.SUCCESS)
+
+
+def content(rows: RowSet, warnings: tuple[str, ...] = ()) -> OperationResult:
+    """Return the result of a statement that shows *rows* without a job."""
+    return OperationResult(rows=rows, result_kind=ResultKind.SUCCESS_WITH_CONTENT, warnings=warnings)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationProgress:
-    """How far the work is, as far as somebody knows."""
+    """How far the work is; `total` is 0 where only the message is known."""
 
     done: int
     total: int
     message: str
+
+    @classmethod
+    def of(cls, measured: Progress | None, message: str) -> OperationProgress:
+        """Return what the engine has *measured*, if anything, with *message*."""
+        done, total = (0, 0) if measured is None else (measured.done, measured.total)
+        return cls(done=done, total=total, message=message)
 
 
 class OperationView(Protocol):
@@ -140,7 +158,7 @@ class Work:
     message: str
     job_id: str | None = None
     stop: Callable[[], object] | None = None
-    measure: Callable[[], tuple[int, int] | None] | None = None
+    measure: Callable[[], Progress | None] | None = None
 
 
 class Operation:
@@ -157,7 +175,7 @@ class Operation:
         self._work = Work(kind=OperationKind.SESSION, message="waiting for its turn")
         self._result: OperationResult | None = None
         self._error: MtError | None = None
-        self._cursor: Cursor | None = None
+        self._pages: ResultPages | None = None
 
     @property
     def status(self) -> OperationStatus:
@@ -219,7 +237,7 @@ class Operation:
         with self._changed:
             late = self._status in TERMINAL
             if not late:
-                self._result, self._cursor = result, Cursor(result.rows)
+                self._result, self._pages = result, ResultPages(result.rows)
                 self.advance(OperationStatus.FINISHED)
         if late:
             result.rows.close()
@@ -249,16 +267,16 @@ class Operation:
         """Wait until there is something to tell of page *token*: rows, the end, or an error; returns whether there is."""
         if not self.wait(timeout_s):
             return False
-        cursor = self._cursor
-        return cursor is None or self._status is not OperationStatus.FINISHED or cursor.wait(token, timeout_s)
+        pages = self._pages
+        return pages is None or self._status is not OperationStatus.FINISHED or pages.wait(token, timeout_s)
 
     def fetch(self, token: int, size: int | None = None) -> Page:
         """Return page *token*; raises IllegalStatus unless FINISHED, RequestInvalid for a token out of turn."""
-        return self._pages().fetch(token, size)
+        return self._fetchable().fetch(token, size)
 
     def fetch_encoded(self, token: int, size: int | None, form: PageForm) -> EncodedPage:
         """Return page *token* like `fetch`, encoded where the rows can be."""
-        return self._pages().fetch_encoded(token, size, form)
+        return self._fetchable().fetch_encoded(token, size, form)
 
     def cancel(self) -> None:
         """Become CANCELED and stop the work; raises IllegalStatus when it has ended."""
@@ -284,14 +302,14 @@ class Operation:
         work = self._work
         if self._status in TERMINAL:
             return None
-        done, total = (work.measure() if work.measure is not None else None) or (0, 0)
-        return OperationProgress(done=done, total=total, message=work.message)
+        measured = work.measure() if work.measure is not None else None
+        return OperationProgress.of(measured, work.message)
 
-    def _pages(self) -> Cursor:
-        cursor, status = self._cursor, self._status
-        if cursor is None or status is not OperationStatus.FINISHED:
+    def _fetchable(self) -> ResultPages:
+        pages, status = self._pages, self._status
+        if pages is None or status is not OperationStatus.FINISHED:
             raise IllegalStatus(f"Operation {self.handle} is {status}: it has no result to fetch.")
-        return cursor
+        return pages
 
     def _stop(self, error: MtError) -> None:
         """Stop the work, which may be that of a query whose rows are read already; then these are let go too."""

@@ -39,7 +39,7 @@ class _Span:
     last: bool
 
 
-class Cursor:
+class ResultPages:
     """Gives out pages in turn, of the rows that are there by then; safe from any thread.
 
     Rows that no token leads to any more are released.

@@ -11,10 +11,9 @@ from mt_core.identifiers import property_list, sql_name, string_literal
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.rowset import Column, RowSet
 from mt_core.secrets import masked, redacted
-from mt_core.sessions.operations.operation import OperationResult
+from mt_core.sessions.operations.operation import DONE, OperationResult, content
 from mt_core.sessions.ports import StatementEngine
-from mt_core.sessions.statements.answers import DONE, content
-from mt_core.sessions.statements.listings import Asking, names_only
+from mt_core.sessions.statements.listings import CatalogRequest, names_only
 from mt_core.sql import catalog as sql
 from mt_core.sql.flink.catalog_options import catalog_settings
 from mt_core.tables.created_catalogs import CreatedCatalogs, already_there
@@ -28,36 +27,36 @@ class CatalogCommands:
     def __init__(self, engine: StatementEngine, shared: CreatedCatalogs) -> None:
         self._engine, self._shared = engine, shared
 
-    def execute(self, statement: sql.CatalogCommand, asking: Asking) -> OperationResult:
+    def execute(self, statement: sql.CatalogCommand, request: CatalogRequest) -> OperationResult:
         """Perform *statement*; raises DefinitionInvalid or IllegalStatus."""
         match statement:
             case sql.DescribeCatalog():
-                return self._describe(statement, asking)
+                return self._describe(statement, request)
             case sql.ShowCreateCatalog(name=name):
-                return self._show_create(name, asking)
+                return self._show_create(name, request)
             case sql.UseCatalog(name=name):
-                self._use(name, asking)
+                self._use(name, request)
             case sql.CreateCatalog():
-                self._create(statement, asking)
+                self._create(statement, request)
             case sql.AlterCatalog():
-                self._alter(statement, asking)
+                self._alter(statement, request)
             case sql.DropCatalog():
-                self._drop(statement, asking)
+                self._drop(statement, request)
             case _:
                 raise MtError(f"{type(statement).__name__} is not a command on a catalog.")
         return DONE
 
     # -------------------------------------------------------------------------------------------------------- commands
 
-    def _use(self, name: str, asking: Asking) -> None:
+    def _use(self, name: str, request: CatalogRequest) -> None:
         """USE CATALOG; raises DefinitionInvalid if there is none of that name."""
-        self._options_of(name, asking)
-        self._engine.execute(asking.context, f"SET CATALOG {sql_name((name,))}", job_id=asking.job_id)
+        self._options_of(name, request)
+        self._engine.execute(request.context, f"SET CATALOG {sql_name((name,))}", job_id=request.job_id)
 
-    def _create(self, statement: sql.CreateCatalog, asking: Asking) -> None:
+    def _create(self, statement: sql.CreateCatalog, request: CatalogRequest) -> None:
         """Keep a catalog, once Spark has opened it; raises DefinitionInvalid with the reason if that is not possible."""
         name = statement.name
-        if name in self._engine.catalogs(asking.context):
+        if name in self._engine.catalogs(request.context):
             if statement.if_not_exists:
                 return
             self._shared.check_changeable(name, "created")
@@ -66,9 +65,9 @@ class CatalogCommands:
         self._open(catalog, "was not created")
         self._shared.create(catalog)
 
-    def _alter(self, statement: sql.AlterCatalog, asking: Asking) -> None:
+    def _alter(self, statement: sql.AlterCatalog, request: CatalogRequest) -> None:
         """Change options or comment of a catalog, once Spark has opened it so; raises DefinitionInvalid."""
-        catalog = self._created(statement.name, asking, "altered")
+        catalog = self._created(statement.name, request, "altered")
         if "type" in {*statement.options, *statement.removed}:
             raise DefinitionInvalid(
                 f"Catalog {catalog.name}: its 'type' cannot be changed; create another catalog for it."
@@ -83,22 +82,22 @@ class CatalogCommands:
             self._open(altered, "was not altered")
         self._shared.alter(altered, expected=catalog)
 
-    def _drop(self, statement: sql.DropCatalog, asking: Asking) -> None:
+    def _drop(self, statement: sql.DropCatalog, request: CatalogRequest) -> None:
         """Forget a catalog; raises DefinitionInvalid, or IllegalStatus naming the materialized tables that need it."""
         name = statement.name
-        if statement.if_exists and name not in self._engine.catalogs(asking.context):
+        if statement.if_exists and name not in self._engine.catalogs(request.context):
             return
-        self._created(name, asking, "dropped")
-        if self._engine.current_catalog(asking.context) == name:
+        self._created(name, request, "dropped")
+        if self._engine.current_catalog(request.context) == name:
             raise DefinitionInvalid(
                 f"Catalog {name} is the current catalog and cannot be dropped; USE CATALOG another first."
             )
         self._shared.drop(name)
 
-    def _describe(self, statement: sql.DescribeCatalog, asking: Asking) -> OperationResult:
+    def _describe(self, statement: sql.DescribeCatalog, request: CatalogRequest) -> OperationResult:
         """DESCRIBE CATALOG, with the options if it is EXTENDED."""
         name = statement.name
-        options, created = self._options_of(name, asking), self._shared.get(name)
+        options, created = self._options_of(name, request), self._shared.get(name)
         rows: list[list[Any]] = [
             ["name", name],
             ["type", options.get("type", "")],
@@ -108,9 +107,9 @@ class CatalogCommands:
             rows += [[f"option:{key}", value] for key, value in masked(options).items() if key != "type"]
         return content(RowSet(columns=_INFO, rows=rows))
 
-    def _show_create(self, name: str, asking: Asking) -> OperationResult:
+    def _show_create(self, name: str, request: CatalogRequest) -> OperationResult:
         """SHOW CREATE CATALOG, with secrets masked."""
-        options, created = self._options_of(name, asking), self._shared.get(name)
+        options, created = self._options_of(name, request), self._shared.get(name)
         comment = (
             f"\nCOMMENT {string_literal(created.comment)}"
             if created is not None and created.comment is not None
@@ -133,9 +132,9 @@ class CatalogCommands:
             reason = redacted(str(cause), catalog.options)
             raise DefinitionInvalid(f"Catalog {catalog.name} cannot be opened, and {failed}: {reason}") from cause
 
-    def _options_of(self, name: str, asking: Asking) -> Mapping[str, str]:
+    def _options_of(self, name: str, request: CatalogRequest) -> Mapping[str, str]:
         """Return the options of a catalog; raises DefinitionInvalid if there is none of that name."""
-        known = self._engine.catalogs(asking.context)
+        known = self._engine.catalogs(request.context)
         if name not in known:
             raise DefinitionInvalid(
                 f"Catalog {name} does not exist; there are {', '.join(sorted(known))}. CREATE CATALOG adds one."
@@ -143,12 +142,12 @@ class CatalogCommands:
         created = self._shared.get(name)
         return created.options if created is not None else known[name]
 
-    def _created(self, name: str, asking: Asking, verb: str) -> CreatedCatalog:
+    def _created(self, name: str, request: CatalogRequest, verb: str) -> CreatedCatalog:
         """Return a catalog that a statement created; raises DefinitionInvalid for any other."""
         self._shared.check_changeable(name, verb)
         created = self._shared.get(name)
         if created is None:
-            self._options_of(name, asking)
+            self._options_of(name, request)
             raise DefinitionInvalid(
                 f"Catalog {name} is a setting of the gateway or of this session and cannot be {verb} by a statement."
             )

@@ -8,11 +8,10 @@ from mt_core.errors import DefinitionInvalid, MtError, QueryFailed, TableNotFoun
 from mt_core.identifiers import quote, sql_name
 from mt_core.rowset import BOOLEAN, Column, RowSet
 from mt_core.sessions.operations.jobs import Jobs
-from mt_core.sessions.operations.operation import OperationResult
+from mt_core.sessions.operations.operation import DONE, OperationResult, content
 from mt_core.sessions.ports import SessionContext, StatementEngine
-from mt_core.sessions.statements.answers import DONE, content
 from mt_core.sessions.statements.catalog_commands import CatalogCommands
-from mt_core.sessions.statements.listings import Asking, Listings, described_job, names_only
+from mt_core.sessions.statements.listings import CatalogRequest, Listings, described_job, names_only
 from mt_core.sessions.statements.statement_sets import members_of
 from mt_core.sql import catalog as sql
 from mt_core.sql.flink.types import type_text
@@ -40,32 +39,32 @@ class CatalogStatements:
         self._engine, self._jobs = engine, jobs
         self._listings, self._commands = Listings(engine, jobs), CatalogCommands(engine, shared)
 
-    def execute(self, statement: sql.CatalogStatement, asking: Asking) -> OperationResult:
+    def execute(self, statement: sql.CatalogStatement, request: CatalogRequest) -> OperationResult:
         """Perform *statement*; raises QueryFailed, DefinitionInvalid, OperationNotFound or IllegalStatus."""
         match statement:
             case sql.ShowObjects():
-                return content(self._listings.show(statement, asking))
+                return content(self._listings.show(statement, request))
             case sql.ShowPartitions():
-                return content(self._listings.partitions(statement, asking))
+                return content(self._listings.partitions(statement, request))
             case sql.ShowColumns(name=name, pattern=pattern):
-                return content(self._columns(name, asking, pattern))
+                return content(self._columns(name, request, pattern))
             case sql.Explain(mode=mode, statement=text):
-                return _text(self._explain(text, mode, asking))
+                return _text(self._explain(text, mode, request))
             case sql.ShowCreateRelation(name=name):
-                return _text(str(self._rows(f"SHOW CREATE TABLE {sql_name(name)}", asking)[0][0]))
+                return _text(str(self._rows(f"SHOW CREATE TABLE {sql_name(name)}", request)[0][0]))
             case sql.DescribeDatabase(name=name, extended=extended):
-                return self._describe_database(name, asking, extended=extended)
+                return self._describe_database(name, request, extended=extended)
             case sql.DescribeJob(job_id=job_id):
-                return content(described_job(self._jobs.job(job_id), asking))
+                return content(described_job(self._jobs.job(job_id), request))
             case _:
-                return self._change(statement, asking)
+                return self._change(statement, request)
 
-    def describe(self, statement: DescribeTable, asking: Asking) -> OperationResult:
+    def describe(self, statement: DescribeTable, request: CatalogRequest) -> OperationResult:
         """DESCRIBE of any table or view in Flink's columns; EXTENDED adds what Spark knows besides, as names and values."""
-        described = self._columns(statement.name, asking)
+        described = self._columns(statement.name, request)
         if not statement.extended:
             return content(described)
-        rows = self._rows(f"DESCRIBE TABLE EXTENDED {sql_name(statement.name)}", asking)
+        rows = self._rows(f"DESCRIBE TABLE EXTENDED {sql_name(statement.name)}", request)
         blank: list[Any] = [None] * (len(described.columns) - 2)
         start = next((index for index, row in enumerate(rows) if not row[0] or row[0].startswith("#")), len(rows))
         return content(
@@ -121,48 +120,49 @@ class CatalogStatements:
                 f"something else; use CREATE TEMPORARY TABLE, or name it spark_catalog.default.{name[-1]}."
             )
 
-    def _explain(self, text: str, mode: sql.ExplainMode, asking: Asking) -> str:
+    def _explain(self, text: str, mode: sql.ExplainMode, request: CatalogRequest) -> str:
         """Return the plan of a statement, or those of a set's members one below the other."""
         explained = ReadStatement(text)
         members = members_of(explained)
         if members is None:
-            return self._engine.explain(asking.context, self.in_spark(explained, asking.context)[0], mode.value)
+            return self._engine.explain(request.context, self.in_spark(explained, request.context)[0], mode.value)
         plans = (
-            self._engine.explain(asking.context, self.in_spark(each, asking.context)[0], mode.value) for each in members
+            self._engine.explain(request.context, self.in_spark(each, request.context)[0], mode.value)
+            for each in members
         )
         return "\n\n".join(f"== Statement {number} ==\n{plan}" for number, plan in enumerate(plans, 1))
 
-    def _drop_temporary(self, statement: sql.DropTemporaryView, asking: Asking) -> None:
-        views = self._rows("SHOW VIEWS IN spark_catalog.default", asking)
+    def _drop_temporary(self, statement: sql.DropTemporaryView, request: CatalogRequest) -> None:
+        views = self._rows("SHOW VIEWS IN spark_catalog.default", request)
         if any(row[1].lower() == statement.name.lower() and row[2] for row in views):
-            self._rows(f"DROP VIEW {quote(statement.name)}", asking)
+            self._rows(f"DROP VIEW {quote(statement.name)}", request)
         elif not statement.if_exists:
             raise TableNotFound(
                 f"There is no temporary table or view {statement.name} in this session; SHOW VIEWS lists those there are, "
                 "and DROP TABLE or DROP VIEW drops one that stays."
             )
 
-    def _change(self, statement: sql.CatalogStatement, asking: Asking) -> OperationResult:
+    def _change(self, statement: sql.CatalogStatement, request: CatalogRequest) -> OperationResult:
         match statement:
             case sql.CatalogCommand():
-                return self._commands.execute(statement, asking)
+                return self._commands.execute(statement, request)
             case sql.AddJar(path=path):
-                asking.session.resources.add_jar(self._engine.add_jar(asking.context, path))
+                request.session.add_jar(self._engine.add_jar(request.context, path))
             case sql.DropTemporaryView():
-                self._drop_temporary(statement, asking)
+                self._drop_temporary(statement, request)
             case sql.StopJob(job_id=job_id):
                 self._jobs.stop(job_id)
             case _:
                 raise MtError(f"{type(statement).__name__} is not a statement about catalogs.")
         return DONE
 
-    def _columns(self, name: Name, asking: Asking, pattern: sql.Pattern | None = None) -> RowSet:
+    def _columns(self, name: Name, request: CatalogRequest, pattern: sql.Pattern | None = None) -> RowSet:
         found = [
             column
-            for column in self._engine.columns(asking.context, name)
+            for column in self._engine.columns(request.context, name)
             if pattern is None or pattern.matches(column.name)
         ]
-        keys = self._engine.keys(asking.context, name)
+        keys = self._engine.keys(request.context, name)
         key = f"PRI({', '.join(keys)})"
         rows: list[list[Any]] = [
             [column.name, type_text(column.type.to_json()), column.type.nullable, key if column.name in keys else None]
@@ -174,12 +174,12 @@ class CatalogStatements:
         commented = [[*row, column.comment] for row, column in zip(rows, found, strict=True)]
         return RowSet(columns=(*_DESCRIBED, Column(name="comment")), rows=commented)
 
-    def _describe_database(self, name: Name, asking: Asking, *, extended: bool) -> OperationResult:
-        rows = self._rows(f"DESCRIBE NAMESPACE {'EXTENDED ' if extended else ''}{sql_name(name)}", asking)
+    def _describe_database(self, name: Name, request: CatalogRequest, *, extended: bool) -> OperationResult:
+        rows = self._rows(f"DESCRIBE NAMESPACE {'EXTENDED ' if extended else ''}{sql_name(name)}", request)
         return content(RowSet(columns=_INFO, rows=[row[:2] for row in rows]))
 
-    def _rows(self, text: str, asking: Asking) -> list[list[Any]]:
-        found = self._engine.execute(asking.context, text, job_id=asking.job_id).rows
+    def _rows(self, text: str, request: CatalogRequest) -> list[list[Any]]:
+        found = self._engine.execute(request.context, text, job_id=request.job_id).rows
         return found.page(0, _MOST) if found is not None else []
 
 

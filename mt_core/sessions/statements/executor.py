@@ -1,4 +1,4 @@
-"""The executor: takes a statement's text to the session, to the materialized tables, or to Spark."""
+"""The executor: hands a statement to its session, to the materialized tables, or to Spark."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ from typing import TypeVar
 
 from mt_core.clock import Clock
 from mt_core.errors import Canceled, EngineUnavailable, MtError, Unsupported
-from mt_core.model.table import TableIdentifier
+from mt_core.rowset import Column, RowSet
+from mt_core.secrets import masked
 from mt_core.sessions.operations.deadlines import Deadlines, limit_of
 from mt_core.sessions.operations.jobs import JobLedger, Jobs
 from mt_core.sessions.operations.operation import (
+    DONE,
+    POLL_S,
     TERMINAL,
     Operation,
     OperationKind,
     OperationResult,
     OperationStatus,
     Work,
+    content,
 )
-from mt_core.sessions.ports import StatementEngine
+from mt_core.sessions.ports import NameDirectory, StatementEngine
 from mt_core.sessions.properties.property_values import check_set
 from mt_core.sessions.refreshes import ClusterInfo
 from mt_core.sessions.session import Session, Turn
-from mt_core.sessions.statements import answers
 from mt_core.sessions.statements.catalog_statements import CatalogStatements
 from mt_core.sessions.statements.completion import complete
-from mt_core.sessions.statements.listings import Asking
-from mt_core.sessions.statements.names import StatementNames
-from mt_core.sessions.statements.refresh_wait import PendingRefresh, RefreshWait
-from mt_core.sessions.statements.session_properties import reset_property, set_property
-from mt_core.sessions.statements.spark_work import SparkWork
+from mt_core.sessions.statements.listings import CatalogRequest
+from mt_core.sessions.statements.names import SessionNames
+from mt_core.sessions.statements.refresh_wait import PendingRefresh, RefreshWait, outcome_result
+from mt_core.sessions.statements.spark_work import SparkWork, Task
 from mt_core.sessions.statements.statement_sets import Batch, Collected, collect
-from mt_core.sessions.statements.tasks import POLL_S, Task, is_quick
 from mt_core.sql.catalog import CatalogStatement, SparkStatement
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
@@ -48,13 +49,15 @@ from mt_core.tables.table_commands import CommandContext, Runs, TableCommands
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 _JOB_STATEMENTS = 4
+_LONGEST_QUICK = 1000
+_PROPERTIES = (Column(name="key"), Column(name="value"))
 # Threads begin as they are needed; a wait beyond these sees the end of its run when another has ended.
 _MOST_WAITS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementPorts:
-    """What the executor works with. `cluster_info` says where jobs run."""
+    """The engine, stores and clock of the executor; `cluster_info` says where jobs run."""
 
     engine: StatementEngine
     commands: TableCommands
@@ -73,7 +76,6 @@ class StatementExecutor:
     def __init__(self, ports: StatementPorts, *, max_workers: int = 64, engine_timeout_s: float = 600.0) -> None:
         self._ports = ports
         self._deadlines = Deadlines(ports.clock)
-        self.names = StatementNames(ports.engine)
         jobs = JobLedger(ports.clock)
         self.jobs = Jobs(jobs, ports.runs)
         self._catalogs = CatalogStatements(ports.engine, self.jobs, ports.catalogs)
@@ -114,7 +116,7 @@ class StatementExecutor:
         task = Task(session=session, operation=operation, properties=execution_config or {})
         if Trait.OUT_OF_TURN in read.traits:
             # Out of turn: what it stops may have the turn.
-            _submit(self._job_statements, lambda: self._perform_out_of_turn(task))
+            _submit(self._job_statements, lambda: _guarded(operation, lambda: self._begin(task)))
         elif is_quick(read, self._ports.engine) and session.take_turn_now(operation):
             self._perform(task)
         else:
@@ -141,11 +143,15 @@ class StatementExecutor:
             session.close_operation(operation.handle)
 
     def complete(self, session: Session, text: str, position: int) -> list[str]:
-        """Return what can stand at *position* of *text*: keywords, and names as far as Spark runs."""
-        return complete(text, position, self.names.of(session))
+        """Return the keywords, and while Spark runs the names, that can complete *text* at *position*."""
+        return complete(text, position, self.names(session))
+
+    def names(self, session: Session) -> NameDirectory:
+        """Return the names that *session* can see."""
+        return SessionNames(self._ports.engine, session)
 
     def close(self) -> None:
-        """Take no more statements; those at work end with their sessions."""
+        """Refuse further statements; those at work end with their sessions."""
         self._deadlines.close()
         for pool in (self._pool, self._job_statements, self._waits):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -159,14 +165,11 @@ class StatementExecutor:
         finally:
             task.session.give_back(task.operation, self._submit)
         if pending is not None:
-            _guarded(task.operation, lambda: self._begin_waiting(task.operation, pending))
+            _guarded(task.operation, lambda: self._wait(task.operation, pending))
 
-    def _begin_waiting(self, operation: Operation, pending: PendingRefresh) -> None:
+    def _wait(self, operation: Operation, pending: PendingRefresh) -> None:
         if self._refreshes.begin(operation, pending):
             _submit(self._waits, lambda: _guarded(operation, lambda: self._refreshes.wait(operation, pending)))
-
-    def _perform_out_of_turn(self, task: Task) -> None:
-        _guarded(task.operation, lambda: self._begin(task))
 
     def _begin(self, task: Task) -> PendingRefresh | None:
         """Perform a statement; returns the run that its operation has to wait for, if any."""
@@ -175,7 +178,7 @@ class StatementExecutor:
         statement = task.operation.statement
         match collect(task.session, statement):
             case Collected() | Batch(statements=()):
-                task.operation.finish(answers.DONE)
+                task.operation.finish(DONE)
             case Batch(statements=members):
                 self._spark.run(task, members, changing=True)
             case None:
@@ -186,23 +189,29 @@ class StatementExecutor:
         match read.fact:
             case None | SparkStatement():
                 self._spark.run(task, (read,), changing=Trait.CHANGE in read.traits)
-            case SetProperty() as statement:
-                task.operation.finish(set_property(task.session, statement))
+            case SetProperty(key=str(key), value=str(value)):
+                check_set(key, value)
+                task.session.set_property(key, value)
+                task.operation.finish(DONE)
+            case SetProperty(key=key):
+                shown = [[each, text] for each, text in masked(task.session.properties).items() if key in (None, each)]
+                task.operation.finish(content(RowSet(columns=_PROPERTIES, rows=shown)))
             case ResetProperty(key=key):
-                task.operation.finish(reset_property(task.session, key))
-            case CatalogStatement() as asked:
-                self._ask_catalogs(task, lambda asking: self._catalogs.execute(asked, asking))
-            case statement:
-                return self._run_command(task, statement, read)
+                task.session.reset_property(key)
+                task.operation.finish(DONE)
+            case CatalogStatement() as statement:
+                self._ask_catalogs(task, lambda request: self._catalogs.execute(statement, request))
+            case command:
+                return self._run_command(task, command, read)
         return None
 
-    def _ask_catalogs(self, task: Task, answer: Callable[[Asking], OperationResult]) -> None:
+    def _ask_catalogs(self, task: Task, answer: Callable[[CatalogRequest], OperationResult]) -> None:
         operation, job_id = task.operation, task.operation.planned_job_id
         stop = functools.partial(self._ports.engine.cancel, job_id)
         operation.begin(Work(kind=OperationKind.SPARK, message="asking the catalogs", job_id=job_id, stop=stop))
         if Trait.WITHOUT_ENGINE not in operation.statement.traits:
             self._spark.await_engine(operation)
-        operation.finish(answer(Asking(session=task.session, context=task.context(), job_id=job_id)))
+        operation.finish(answer(CatalogRequest(session=task.session, context=task.context(), job_id=job_id)))
 
     def _run_command(self, task: Task, statement: Statement, read: ReadStatement) -> PendingRefresh | None:
         operation, engine = task.operation, self._ports.engine
@@ -221,14 +230,17 @@ class StatementExecutor:
         )
         outcome = self._ports.commands.execute(statement, context)
         if outcome.passthrough and isinstance(statement, DescribeTable):
-            self._ask_catalogs(task, lambda asking: self._catalogs.describe(statement, asking))
+            self._ask_catalogs(task, lambda request: self._catalogs.describe(statement, request))
         elif outcome.passthrough:
             self._spark.run(task, (read,), changing=False)
         elif outcome.wait_for is not None:
-            table = outcome.created or _table_of(statement, context)
+            name = getattr(statement, "name", None)
+            table = outcome.created or (qualify(name, context.catalog, context.namespace) if name else None)
+            if table is None:
+                raise MtError(f"{type(statement).__name__} names no table, but began the refresh of one.")
             return PendingRefresh(run_id=outcome.wait_for, table=table, statement=statement, outcome=outcome)
         else:
-            operation.finish(answers.of_command(outcome))
+            operation.finish(outcome_result(outcome))
         return None
 
 
@@ -236,6 +248,16 @@ def _checked_limit(config: Mapping[str, str], properties: Mapping[str, str], tim
     for key, value in config.items():
         check_set(key, value)
     return limit_of(properties, timeout_ms)
+
+
+def is_quick(statement: ReadStatement, engine: StatementEngine) -> bool:
+    """Return whether performing *statement* costs less than handing it to another thread; not if it waits for Spark."""
+    if Trait.QUICK not in statement.traits or len(statement.sent) > _LONGEST_QUICK:
+        return False
+    try:
+        return Trait.WITHOUT_ENGINE in statement.traits or engine.wait_ready(0)
+    except EngineUnavailable:
+        return False
 
 
 def _submit(pool: ThreadPoolExecutor, turn: Callable[[], object]) -> None:
@@ -246,28 +268,17 @@ def _submit(pool: ThreadPoolExecutor, turn: Callable[[], object]) -> None:
 
 
 def _guarded(operation: Operation, step: Callable[[], T]) -> T | None:
-    """Return what *step* gives, or None after its error became the operation's."""
+    """Return the result of *step*; None after an error, which becomes the operation's."""
     try:
         return step()
     except MtError as error:
         operation.fail(error)
     except Exception as error:
         log.exception("statement failed", extra={"action": "statement_failed", "operation": operation.handle})
-        operation.fail(_unexpected(operation, error))
+        wrapped = MtError(
+            f"Operation {operation.handle} met an error inside the gateway, {type(error).__name__}: {error}; "
+            "the gateway's log has the details."
+        )
+        wrapped.__cause__ = error
+        operation.fail(wrapped)
     return None
-
-
-def _unexpected(operation: Operation, error: Exception) -> MtError:
-    wrapped = MtError(
-        f"Operation {operation.handle} met an error inside the gateway, {type(error).__name__}: {error}; "
-        "the gateway's log has the details."
-    )
-    wrapped.__cause__ = error
-    return wrapped
-
-
-def _table_of(statement: Statement, context: CommandContext) -> TableIdentifier:
-    name = getattr(statement, "name", None)
-    if not name:
-        raise MtError(f"{type(statement).__name__} names no table, but a refresh of one was begun.")
-    return qualify(name, context.catalog, context.namespace)

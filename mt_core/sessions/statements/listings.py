@@ -46,8 +46,8 @@ _COLUMN_NAMES: Mapping[Shown, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
-    """Who asks: the session, the session as Spark needs it for this statement, and the id of Spark's work for it."""
+class CatalogRequest:
+    """The session of a statement about catalogs, its context for this statement, and the id of Spark's work for it."""
 
     session: Session
     context: SessionContext
@@ -60,77 +60,77 @@ class Listings:
     def __init__(self, engine: StatementEngine, jobs: Jobs) -> None:
         self._engine, self._jobs = engine, jobs
 
-    def show(self, statement: ShowObjects, asking: Asking) -> RowSet:
+    def show(self, statement: ShowObjects, request: CatalogRequest) -> RowSet:
         """Return the names that the pattern lets through, in order."""
         if statement.kind is Shown.JOBS:
-            return job_rows(self._jobs.jobs(), asking)
+            return job_rows(self._jobs.jobs(), request)
         if statement.kind is Shown.FULL_MODULES:
             return RowSet(
                 columns=(Column(name="module name"), Column(name="used", type=BOOLEAN)), rows=[["core", True]]
             )
-        names = self._names(statement, asking)
+        names = self._names(statement, request)
         return names_only(_COLUMN_NAMES[statement.kind], [name for name in names if _shown(statement, name)])
 
-    def partitions(self, statement: ShowPartitions, asking: Asking) -> RowSet:
+    def partitions(self, statement: ShowPartitions, request: CatalogRequest) -> RowSet:
         """Return one row `column=value/…` for each partition that agrees with the spec."""
         table = sql_name(statement.name)
         try:
-            names = self._first_column(f"SHOW PARTITIONS {table}{_spec(statement.partition)}", asking)
+            names = self._first_column(f"SHOW PARTITIONS {table}{_spec(statement.partition)}", request)
         except QueryFailed as error:
             if _NO_PARTITIONS not in (error.error_class or ""):
                 raise
-            names = self._iceberg_partitions(statement, asking)
+            names = self._iceberg_partitions(statement, request)
         return names_only("partition name", sorted(names))
 
     # ------------------------------------------------------------------------------------------------------- internal
 
-    def _names(self, statement: ShowObjects, asking: Asking) -> Sequence[str]:
+    def _names(self, statement: ShowObjects, request: CatalogRequest) -> Sequence[str]:
         match statement.kind:
             case Shown.CATALOGS:
-                return sorted(self._engine.catalogs(asking.context))
+                return sorted(self._engine.catalogs(request.context))
             case Shown.CURRENT_CATALOG:
-                return [self._engine.current_catalog(asking.context)]
+                return [self._engine.current_catalog(request.context)]
             case Shown.CURRENT_DATABASE:
-                return [display_name(self._engine.current_namespace(asking.context))]
+                return [display_name(self._engine.current_namespace(request.context))]
             case Shown.JARS:
-                return asking.session.resources.jars
+                return request.session.jars
             case Shown.MODULES:
                 return ["core"]
             case Shown.MODELS:
                 return []
             case _:
-                return self._in_namespace(statement, asking)
+                return self._in_namespace(statement, request)
 
-    def _in_namespace(self, statement: ShowObjects, asking: Asking) -> Sequence[str]:
+    def _in_namespace(self, statement: ShowObjects, request: CatalogRequest) -> Sequence[str]:
         name, within = statement.name, f" IN {sql_name(statement.name)}" if statement.name else ""
         match statement.kind:
             case Shown.DATABASES:
-                catalog = name or (self._engine.current_catalog(asking.context),)
-                return sorted(self._first_column(f"SHOW NAMESPACES IN {sql_name(catalog)}", asking))
+                catalog = name or (self._engine.current_catalog(request.context),)
+                return sorted(self._first_column(f"SHOW NAMESPACES IN {sql_name(catalog)}", request))
             case Shown.TABLES:
-                tables = self._column("tableName", f"SHOW TABLES{within}", asking)
-                return sorted({*tables, *self._views(within, asking)})
+                tables = self._column("tableName", f"SHOW TABLES{within}", request)
+                return sorted({*tables, *self._views(within, request)})
             case Shown.VIEWS:
-                return sorted(set(self._views(within, asking)))
+                return sorted(set(self._views(within, request)))
             case _:
-                return sorted(set(self._last_column(f"SHOW {statement.kind}{within}", asking)))
+                return sorted(set(self._last_column(f"SHOW {statement.kind}{within}", request)))
 
-    def _views(self, within: str, asking: Asking) -> Sequence[str]:
+    def _views(self, within: str, request: CatalogRequest) -> Sequence[str]:
         try:
-            return self._column("viewName", f"SHOW VIEWS{within}", asking)
+            return self._column("viewName", f"SHOW VIEWS{within}", request)
         except QueryFailed as error:
             # A catalog without views has none.
             if "VIEWS" not in error.message and "views" not in error.message:
                 raise
             return []
 
-    def _iceberg_partitions(self, statement: ShowPartitions, asking: Asking) -> list[str]:
+    def _iceberg_partitions(self, statement: ShowPartitions, request: CatalogRequest) -> list[str]:
         """Iceberg shows partitions in a table of metadata: one struct of the partition's values each."""
         name = ".".join(statement.name)
-        engine, context = self._engine, asking.context
+        engine, context = self._engine, request.context
         table = qualify(statement.name, engine.current_catalog(context), engine.current_namespace(context))
         try:
-            rows = self._rows(f"SELECT DISTINCT partition FROM {sql_name((*table.parts, 'partitions'))}", asking)
+            rows = self._rows(f"SELECT DISTINCT partition FROM {sql_name((*table.parts, 'partitions'))}", request)
         except QueryFailed as cause:
             raise DefinitionInvalid(
                 f"Table {name} is not partitioned; SHOW CREATE TABLE {name} shows how it is made."
@@ -140,26 +140,26 @@ class Listings:
         matching = [value for value in values if all(str(value.get(key)) == wanted[key] for key in wanted)]
         return ["/".join(f"{key}={text}" for key, text in value.items()) for value in matching]
 
-    def _first_column(self, sql: str, asking: Asking) -> list[str]:
-        return [str(row[0]) for row in self._rows(sql, asking)]
+    def _first_column(self, sql: str, request: CatalogRequest) -> list[str]:
+        return [str(row[0]) for row in self._rows(sql, request)]
 
-    def _last_column(self, sql: str, asking: Asking) -> list[str]:
-        return [str(row[-1]) for row in self._rows(sql, asking)]
+    def _last_column(self, sql: str, request: CatalogRequest) -> list[str]:
+        return [str(row[-1]) for row in self._rows(sql, request)]
 
-    def _column(self, name: str, sql: str, asking: Asking) -> list[str]:
-        found = self._run(sql, asking)
+    def _column(self, name: str, sql: str, request: CatalogRequest) -> list[str]:
+        found = self._run(sql, request)
         if found is None:
             return []
         index = next((at for at, column in enumerate(found.columns) if column.name == name), 0)
         return [str(row[index]) for row in found.page(0, MOST)]
 
-    def _rows(self, sql: str, asking: Asking) -> list[list[Any]]:
-        found = self._run(sql, asking)
+    def _rows(self, sql: str, request: CatalogRequest) -> list[list[Any]]:
+        found = self._run(sql, request)
         return found.page(0, MOST) if found is not None else []
 
-    def _run(self, sql: str, asking: Asking) -> ResultRows | None:
+    def _run(self, sql: str, request: CatalogRequest) -> ResultRows | None:
         try:
-            return self._engine.execute(asking.context, sql, job_id=asking.job_id).rows
+            return self._engine.execute(request.context, sql, job_id=request.job_id).rows
         except EngineError as error:
             missing = _NO_NAMESPACE.search(error.message)
             if missing is None:
@@ -177,18 +177,18 @@ def names_only(column: str, names: Sequence[str]) -> RowSet:
     return RowSet(columns=(Column(name=column),), rows=[[name] for name in names])
 
 
-def job_rows(jobs: Sequence[Job], asking: Asking) -> RowSet:
+def job_rows(jobs: Sequence[Job], request: CatalogRequest) -> RowSet:
     """Return jobs with their start as the session's wall clock shows it."""
-    shown = _clock_of(asking.session)
+    shown = _clock_of(request.session)
     return RowSet(
         columns=_JOB_COLUMNS,
         rows=[[job.job_id, job.name, job.status.value, shown(job.started_at)] for job in jobs],
     )
 
 
-def described_job(job: Job, asking: Asking) -> RowSet:
+def described_job(job: Job, request: CatalogRequest) -> RowSet:
     """Return one job as `job_rows` does, with the rows it has written."""
-    rows = job_rows([job], asking)
+    rows = job_rows([job], request)
     return RowSet(columns=(*rows.columns, _AFFECTED), rows=[[*rows.rows[0], job.affected_rows]])
 
 

@@ -1,4 +1,4 @@
-"""The names a session can see, as its engine tells them."""
+"""The names that a session can see, read from its engine."""
 
 from __future__ import annotations
 
@@ -16,24 +16,14 @@ _TABLE_COLUMNS = ("table name", "tableName")
 _VIEW_COLUMNS = ("view name", "viewName")
 
 
-class StatementNames:
-    """Gives out the names of sessions as far as *engine* runs; safe from any thread."""
-
-    def __init__(self, engine: StatementEngine) -> None:
-        self._engine = engine
-
-    def of(self, session: Session) -> NameDirectory:
-        return SessionNames(self._engine, session)
-
-
 class SessionNames(NameDirectory):
-    """The names of one session. It takes no turn: completion goes on while a statement runs."""
+    """The names of one session, empty while Spark does not run. They take no turn: completion works while a statement runs."""
 
     def __init__(self, engine: StatementEngine, session: Session) -> None:
         self._engine, self._session = engine, session
 
     def catalogs(self) -> Sequence[str]:
-        return self._told(lambda: sorted(self._engine.catalogs(self._session.context())))
+        return self._if_ready(lambda: sorted(self._engine.catalogs(self._session.context())))
 
     def namespaces(self, catalog: str | None) -> Sequence[str]:
         return self._ask(f"SHOW NAMESPACES{_within((catalog,) if catalog else ())}", _NAMESPACE_COLUMNS)
@@ -46,13 +36,15 @@ class SessionNames(NameDirectory):
 
     def columns(self, table: Name) -> Sequence[str]:
         context = self._session.context()
-        return self._told(lambda: [column.name for column in self._engine.columns(context, table)])
+        return self._if_ready(lambda: [column.name for column in self._engine.columns(context, table)])
 
     def _ask(self, sql: str, columns: Sequence[str]) -> list[str]:
         context = self._session.context()
-        return self._told(lambda: _column(self._engine.execute(context, sql, job_id=uuid.uuid4().hex).rows, columns))
+        return self._if_ready(
+            lambda: _column(self._engine.execute(context, sql, job_id=uuid.uuid4().hex).rows, columns)
+        )
 
-    def _told(self, ask: Callable[[], list[str]]) -> list[str]:
+    def _if_ready(self, ask: Callable[[], list[str]]) -> list[str]:
         try:
             return ask() if self._engine.wait_ready(0) else []
         except MtError:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mt_core.errors import Canceled, RefreshFailed
 from mt_core.model.run import DONE, RefreshRun, RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.sessions.operations.operation import (
+    DONE as NOTHING_TO_SHOW,
+)
+from mt_core.sessions.operations.operation import (
+    POLL_S,
     TERMINAL,
     Operation,
     OperationKind,
     OperationResult,
     OperationStatus,
     Work,
+    content,
 )
 from mt_core.sessions.refreshes import STATUS_OF, ClusterInfo, queue_message, refresh_result
-from mt_core.sessions.statements import answers
-from mt_core.sessions.statements.tasks import POLL_S, task_counts
 from mt_core.sql.statements import RefreshTable, Statement
 from mt_core.tables.table_commands import CommandOutcome, Runs
 
@@ -33,19 +36,19 @@ class PendingRefresh:
 
 
 class RefreshWait:
-    """Waits for runs on behalf of operations; to cancel the operation is to cancel its run."""
+    """Waits for the runs of operations; to cancel the operation is to cancel its run."""
 
     def __init__(self, runs: Runs, cluster_info: ClusterInfo) -> None:
         self._runs, self._cluster_info = runs, cluster_info
 
     def begin(self, operation: Operation, pending: PendingRefresh) -> bool:
-        """Let *operation* stand for its run; returns whether it still wants it, and cancels the run of one cancelled."""
+        """Make the run the work of *operation*; returns False for an operation that has ended, and cancels the run with it."""
         runs, run_id = self._runs, pending.run_id
         work = Work(
             kind=OperationKind.REFRESH,
             message="waiting for the refresh",
             stop=lambda: runs.cancel_run(run_id),
-            measure=lambda: task_counts(runs.progress(run_id)),
+            measure=lambda: runs.progress(run_id),
         )
         try:
             operation.begin(work)
@@ -56,7 +59,7 @@ class RefreshWait:
         return True
 
     def wait(self, operation: Operation, pending: PendingRefresh) -> None:
-        """Finish *operation* with what its run came to; raises RefreshFailed."""
+        """Finish *operation* with the result of its run; raises RefreshFailed."""
         while operation.status not in TERMINAL:
             run = self._runs.wait_run(pending.run_id, POLL_S)
             if STATUS_OF[run.status] in TERMINAL:
@@ -69,7 +72,14 @@ class RefreshWait:
             raise RefreshFailed(_failure(run, pending))
         if isinstance(pending.statement, RefreshTable):
             return refresh_result(run, self._cluster_info())
-        return answers.of_command(pending.outcome)
+        return outcome_result(pending.outcome)
+
+
+def outcome_result(outcome: CommandOutcome) -> OperationResult:
+    """Return the result of a statement about materialized tables."""
+    if outcome.rows is None:
+        return replace(NOTHING_TO_SHOW, warnings=outcome.warnings)
+    return content(outcome.rows, outcome.warnings)
 
 
 def _failure(run: RefreshRun, pending: PendingRefresh) -> str:

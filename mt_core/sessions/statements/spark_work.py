@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from mt_core.errors import Canceled, EngineUnavailable, QueryFailed
+from mt_core.rowset import Column, RowSet
 from mt_core.sessions.operations.jobs import JobLedger
-from mt_core.sessions.operations.operation import TERMINAL, Operation, OperationKind, OperationStatus, Work
-from mt_core.sessions.ports import StatementEngine, StatementResult
-from mt_core.sessions.statements import answers
+from mt_core.sessions.operations.operation import (
+    DONE,
+    POLL_S,
+    TERMINAL,
+    Operation,
+    OperationKind,
+    OperationResult,
+    OperationStatus,
+    ResultKind,
+    Work,
+)
+from mt_core.sessions.ports import SessionContext, StatementEngine, StatementResult
+from mt_core.sessions.session import Session
 from mt_core.sessions.statements.catalog_statements import CatalogStatements
-from mt_core.sessions.statements.tasks import POLL_S, Task, task_counts
 from mt_core.sql.parser import ReadStatement
+
+_JOB = (Column(name="job id"),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One statement to perform; its session counts as it is when the statement's turn comes."""
+
+    session: Session
+    operation: Operation
+    properties: Mapping[str, str]
+
+    def context(self) -> SessionContext:
+        return self.session.context(self.properties)
 
 
 class SparkWork:
@@ -34,15 +59,14 @@ class SparkWork:
             message="running",
             job_id=job_id,
             stop=lambda: engine.cancel(job_id),
-            measure=lambda: task_counts(engine.progress(job_id)),
+            measure=lambda: engine.progress(job_id),
         )
         operation.begin(running)
         texts = [self._catalogs.in_spark(statement, task.context()) for statement in statements]
-        single = len(texts) == 1
         with self._jobs.running(operation, statements[0], engine.cancel) as follow:
-            found = self._run_one(task, texts[0]) if single else self._run_set(task, texts)
-            follow(found)
-        operation.finish(answers.of_spark(found, job_id, changing=changing))
+            result = self._run_one(task, texts[0]) if len(texts) == 1 else self._run_set(task, texts)
+            follow(result)
+        operation.finish(_answer(result, job_id, changing=changing))
 
     def await_engine(self, operation: Operation) -> None:
         """Wait until Spark runs or the operation has ended; raises EngineUnavailable when that takes too long."""
@@ -58,10 +82,10 @@ class SparkWork:
     def _run_one(self, task: Task, texts: Sequence[str]) -> StatementResult:
         """Run a statement, which may be several of Spark's; returns what the first gives."""
         job_id, context = task.operation.planned_job_id, task.context()
-        found = self._engine.execute(context, texts[0], job_id=job_id)
+        first = self._engine.execute(context, texts[0], job_id=job_id)
         for text in texts[1:]:
             self._engine.execute(context, text, job_id=job_id)
-        return found
+        return first
 
     def _run_set(self, task: Task, statements: Sequence[Sequence[str]]) -> StatementResult:
         """Run the statements of a set; raises QueryFailed naming the one that failed. Closing the session does not end it."""
@@ -77,10 +101,25 @@ class SparkWork:
                     f"Statement {number} of {len(statements)} of the statement set failed, those before it are done: {cause}",
                     error_class=cause.error_class,
                 ) from cause
-        return StatementResult(is_query=False, rows=None, affected_rows=_sum(counts))
+        numbers = [count for count in counts if count is not None]
+        affected_rows = sum(numbers) if len(numbers) == len(counts) else None
+        return StatementResult(is_query=False, rows=None, affected_rows=affected_rows)
 
 
-def _sum(counts: Sequence[int | None]) -> int | None:
-    """Return the sum of *counts*, None if one of them is not known."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+def _answer(result: StatementResult, job_id: str, *, changing: bool) -> OperationResult:
+    """Return the answer of a statement that ran in Spark; one that is *changing* data shows its job's id."""
+    if result.rows is not None:
+        return OperationResult(
+            rows=result.rows,
+            result_kind=ResultKind.SUCCESS_WITH_CONTENT,
+            is_query=result.is_query,
+            job_id=job_id if result.is_query or changing else None,
+        )
+    if not changing:
+        return DONE
+    return OperationResult(
+        rows=RowSet(columns=_JOB, rows=[[job_id]]),
+        result_kind=ResultKind.SUCCESS_WITH_CONTENT,
+        job_id=job_id,
+        affected_rows=result.affected_rows,
+    )

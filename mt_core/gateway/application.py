@@ -8,10 +8,8 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 from starlette.routing import BaseRoute
 
-from mt_core.gateway.configuring import configuring_router
 from mt_core.gateway.draft.endpoints import draft_router
 from mt_core.gateway.http import errors
-from mt_core.gateway.http.blocking import Holds
 from mt_core.gateway.http.bodies import BodyLimits
 from mt_core.gateway.http.openapi import document, openapi_router
 from mt_core.gateway.http.routing import VersionRoutes
@@ -19,13 +17,12 @@ from mt_core.gateway.http.security import guard
 from mt_core.gateway.http.versions import DEFAULT, VERSIONS, ApiVersion
 from mt_core.gateway.info import info_router, versions_router
 from mt_core.gateway.refresh import refresh_router
+from mt_core.gateway.refusals import scripts_router, workflows_router
 from mt_core.gateway.results import results_router
-from mt_core.gateway.scripts import scripts_router
 from mt_core.gateway.services import GatewayServices
 from mt_core.gateway.sessions import sessions_router
 from mt_core.gateway.shards import shards_router
-from mt_core.gateway.statements import operations_router, statements_router
-from mt_core.gateway.workflows import workflows_router
+from mt_core.gateway.statements import configuring_router, operations_router, statements_router
 
 
 def build_app(services: GatewayServices, bodies: BodyLimits | None = None) -> FastAPI:
@@ -33,26 +30,25 @@ def build_app(services: GatewayServices, bodies: BodyLimits | None = None) -> Fa
     app = FastAPI(openapi_url=None, redirect_slashes=False)
     app.state.bodies = bodies or BodyLimits()
     errors.install(app)
-    holds = Holds()
-    versions = {version.prefix: _routes(services, version, holds) for version in (*VERSIONS, DEFAULT)}
+    versions = {version.prefix: _routes(services, version) for version in (*VERSIONS, DEFAULT)}
     app.router.routes.append(VersionRoutes(versions, guard(services.tokens, services.hosts)))
     return app
 
 
 def documents(services: GatewayServices) -> dict[str, dict[str, Any]]:
     """Return the OpenAPI document of each version by its prefix."""
-    holds, product_version = Holds(), services.info.version
+    product_version = services.info.version
     return {
         version.prefix: document(
-            _api(_routers(services, version, holds), version).routes, version, product_version=product_version
+            _api(_routers(services, version), version).routes, version, product_version=product_version
         )
         for version in (*VERSIONS, DEFAULT)
     }
 
 
-def _routes(services: GatewayServices, version: ApiVersion, holds: Holds) -> list[BaseRoute]:
+def _routes(services: GatewayServices, version: ApiVersion) -> list[BaseRoute]:
     """Return the routes of a version, one by one and without its prefix."""
-    routers = list(_routers(services, version, holds))
+    routers = list(_routers(services, version))
     described = _api(routers, version).routes
     routers.append(openapi_router(described, version, product_version=services.info.version))
     return [route for router in routers for route in router.routes]
@@ -65,16 +61,16 @@ def _api(routers: Iterable[APIRouter], version: ApiVersion) -> APIRouter:
     return api
 
 
-def _routers(services: GatewayServices, version: ApiVersion, holds: Holds) -> Iterator[APIRouter]:
+def _routers(services: GatewayServices, version: ApiVersion) -> Iterator[APIRouter]:
     yield versions_router(services)
     yield info_router(services, version)
-    # The draft's ways to open a session and to begin a statement answer the released fields as well.
-    yield draft_router(services, holds) if version.draft else statements_router(services)
+    # The draft's endpoints that open a session and begin a statement answer the released fields as well.
+    yield draft_router(services) if version.draft else statements_router(services)
     yield sessions_router(services, version)
-    yield operations_router(services, version, holds)
-    yield results_router(services, version, holds)
+    yield operations_router(services, version)
+    yield results_router(services, version)
     if version.configures:
-        yield configuring_router(services, holds)
+        yield configuring_router(services)
     if version.refreshes:
         yield refresh_router(services)
         yield workflows_router()

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request, Response
 from mt_core.errors import Canceled, IllegalStatus, MtError, RequestInvalid
 from mt_core.gateway.arrow_answers import PAGE_ROWS, ArrowAnswer, accepts_arrow, stream_of
 from mt_core.gateway.http.answers import JsonAnswer
-from mt_core.gateway.http.blocking import Holds, at_hand
+from mt_core.gateway.http.blocking import at_hand, long_wait, short
 from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.errors import error_answer
 from mt_core.gateway.http.requests import OperationHandle, SessionHandle
@@ -27,7 +27,7 @@ from mt_core.protocol import AFFECTED_ROWS_HEADER
 from mt_core.rowset import PageForm
 from mt_core.sessions.operations.operation import TERMINAL, OperationResult, OperationStatus, OperationView
 
-# No client, however eager, gets more than two answers a second that tell nothing.
+# A client gets at most two answers a second that have nothing new.
 HOLD_S = 0.5
 FORMATS = ("JSON", "PLAIN_TEXT")
 MOST_ROWS = 1_000_000
@@ -37,8 +37,8 @@ PageSize = Annotated[int | None, Query(alias="pageSize", ge=1, le=MOST_ROWS)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What a request asks for besides the page: a row format or Arrow, and rows in a page that is a new one."""
+class PageRequest:
+    """How a page is requested: its row format or Arrow, and the number of rows if the page is a new one."""
 
     row_format: str = FORMATS[0]
     page_size: int | None = None
@@ -47,25 +47,24 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """What was asked for: a page of an operation, on a path that the next page's is made of."""
+    """A page of an operation to answer, with the path from which the next page's is made."""
 
     operation: OperationView
     token: int
-    asked: Asked
+    form: PageRequest
     base: str
     version: ApiVersion
 
     def uri(self, token: int) -> str:
-        asked = [f"rowFormat={self.asked.row_format}"] if self.version.row_formats else []
-        asked += [f"pageSize={self.asked.page_size}"] if self.asked.page_size is not None else []
-        return f"{self.base}/{token}" + (f"?{'&'.join(asked)}" if asked else "")
+        query = [f"rowFormat={self.form.row_format}"] if self.version.row_formats else []
+        query += [f"pageSize={self.form.page_size}"] if self.form.page_size is not None else []
+        return f"{self.base}/{token}" + (f"?{'&'.join(query)}" if query else "")
 
 
-def results_router(services: GatewayServices, version: ApiVersion, holds: Holds) -> APIRouter:
+def results_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
     """Return the endpoint of results; with extras there are Arrow, page sizes, progress, warnings and the refresh run."""
-    router = direct_router()
-    path = f"{OPERATION_PATH}/result/{{token}}"
-    route, pages = described("A page of a result", _schema(version)), _Pages(services, version, holds)
+    router, pages = direct_router(), _Pages(services, version)
+    path, route = f"{OPERATION_PATH}/result/{{token}}", described("A page of a result", _schema(version))
     if version.extras:
 
         @router.get(path, **or_arrow(route))
@@ -77,8 +76,8 @@ def results_router(services: GatewayServices, version: ApiVersion, holds: Holds)
             row_format: RowFormat = "JSON",
             page_size: PageSize = None,
         ) -> Response:
-            asked = Asked(row_format=_row_format(row_format), page_size=page_size, arrow=accepts_arrow(request))
-            return await pages.answer(request, (session, operation), token, asked)
+            form = PageRequest(row_format=_row_format(row_format), page_size=page_size, arrow=accepts_arrow(request))
+            return await pages.answer(request, (session, operation), token, form)
 
     elif version.row_formats:
 
@@ -90,7 +89,8 @@ def results_router(services: GatewayServices, version: ApiVersion, holds: Holds)
             token: str,
             row_format: RowFormat = "JSON",
         ) -> Response:
-            return await pages.answer(request, (session, operation), token, Asked(row_format=_row_format(row_format)))
+            form = PageRequest(row_format=_row_format(row_format))
+            return await pages.answer(request, (session, operation), token, form)
 
     else:
 
@@ -98,7 +98,7 @@ def results_router(services: GatewayServices, version: ApiVersion, holds: Holds)
         async def fetch_json_result(
             request: Request, session: SessionHandle, operation: OperationHandle, token: str
         ) -> Response:
-            return await pages.answer(request, (session, operation), token, Asked())
+            return await pages.answer(request, (session, operation), token, PageRequest())
 
     return router
 
@@ -109,35 +109,35 @@ def _schema(version: ApiVersion) -> Schema:
 
 
 class _Pages:
-    """Answers with pages, holding a request for one that is not there yet."""
+    """Answers with pages; a request for one that is not there yet waits a while."""
 
-    def __init__(self, services: GatewayServices, version: ApiVersion, holds: Holds) -> None:
-        self._services, self._version, self._holds = services, version, holds
+    def __init__(self, services: GatewayServices, version: ApiVersion) -> None:
+        self._services, self._version = services, version
 
-    async def answer(self, request: Request, handles: tuple[str, str], token: str, asked: Asked) -> Answer:
+    async def answer(self, request: Request, handles: tuple[str, str], token: str, form: PageRequest) -> Answer:
         number, base = _token(token), request.scope["path"].rpartition("/")[0]
         operations = self._services.operations
-        known = operations.known(*handles)
-        found = await self._holds.work(lambda: operations.find(*handles)) if known is None else known
-        fetch = Fetch(operation=found, token=number, asked=asked, base=base, version=self._version)
-        if known is None or not known.wait_page(number, 0):
-            await self._holds.hold(lambda: found.wait_page(number, HOLD_S))
-        if at_hand(found):
+        statement = operations.statement(*handles)
+        operation = await short(lambda: operations.find(*handles)) if statement is None else statement
+        fetch = Fetch(operation=operation, token=number, form=form, base=base, version=self._version)
+        if statement is None or not statement.wait_page(number, 0):
+            await long_wait(lambda: operation.wait_page(number, HOLD_S))
+        if at_hand(operation):
             return _answer(fetch)
-        return await self._holds.work(lambda: _answer(fetch))
+        return await short(lambda: _answer(fetch))
 
 
 def _answer(fetch: Fetch) -> Answer:
     if fetch.token == 0 and fetch.operation.status not in TERMINAL:
         return _not_ready(fetch)
     try:
-        return _arrow_page(fetch) if fetch.asked.arrow else _page(fetch)
+        return _arrow_page(fetch) if fetch.form.arrow else _page(fetch)
     except MtError as error:
         return error_answer(error, doing=f"Failed to fetch the result of operation {fetch.operation.handle}.")
 
 
 def _not_ready(fetch: Fetch) -> Answer:
-    if fetch.asked.arrow:
+    if fetch.form.arrow:
         return ArrowAnswer(b"", "NOT_READY", fetch.uri(0))
     body: dict[str, Any] = {"resultType": "NOT_READY", "nextResultUri": fetch.uri(0)}
     return JsonAnswer(body | progress_of(fetch.operation, fetch.version.extras))
@@ -145,11 +145,11 @@ def _not_ready(fetch: Fetch) -> Answer:
 
 def _arrow_page(fetch: Fetch) -> Answer:
     """Return a page as Arrow; as JSON that of a query whose engine has no Arrow."""
-    _check_finished(fetch.operation)
-    page = fetch.operation.fetch_encoded(fetch.token, fetch.asked.page_size or PAGE_ROWS, PageForm.ARROW)
-    result, stream = _result(fetch.operation), page.body
+    result = _result(fetch.operation)
+    page = fetch.operation.fetch_encoded(fetch.token, fetch.form.page_size or PAGE_ROWS, PageForm.ARROW)
+    stream = page.body
     if stream is None and result.is_query:
-        return _json_page(fetch, _objects(page.rows), last=page.last)
+        return _json_page(fetch, result, _objects(page.rows), last=page.last)
     if stream is None:
         stream = stream_of(result.rows.columns, page.rows)
     if page.last:
@@ -158,24 +158,31 @@ def _arrow_page(fetch: Fetch) -> Answer:
 
 
 def _page(fetch: Fetch) -> JsonAnswer:
-    _check_finished(fetch.operation)
-    if fetch.asked.row_format == "JSON":
-        encoded = fetch.operation.fetch_encoded(fetch.token, fetch.asked.page_size, PageForm.JSON)
+    result = _result(fetch.operation)
+    if fetch.form.row_format == "JSON":
+        encoded = fetch.operation.fetch_encoded(fetch.token, fetch.form.page_size, PageForm.JSON)
         data = _objects(encoded.rows) if encoded.body is None else orjson.Fragment(bytes(encoded.body))
-        return _json_page(fetch, data, last=encoded.last)
-    page = fetch.operation.fetch(fetch.token, fetch.asked.page_size)
-    rows = plain_rows(_result(fetch.operation).rows.columns, page.rows)
-    return _json_page(fetch, _objects(rows), last=page.last)
+        return _json_page(fetch, result, data, last=encoded.last)
+    page = fetch.operation.fetch(fetch.token, fetch.form.page_size)
+    rows = plain_rows(result.rows.columns, page.rows)
+    return _json_page(fetch, result, _objects(rows), last=page.last)
 
 
 def _objects(rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
     return [{"kind": "INSERT", "fields": fields} for fields in rows]
 
 
-def _json_page(fetch: Fetch, data: Any, *, last: bool) -> JsonAnswer:
+def _json_page(fetch: Fetch, result: OperationResult, data: Any, *, last: bool) -> JsonAnswer:
     """Return a page with the rows *data*, which are objects or their JSON text."""
-    result = _result(fetch.operation)
-    body = _body(result, data, fetch.asked.row_format, last=last)
+    body: dict[str, Any] = {"resultType": "EOS" if last else "PAYLOAD", "isQueryResult": result.is_query}
+    if result.job_id is not None:
+        body["jobID"] = result.job_id
+    body["resultKind"] = result.result_kind
+    body["results"] = {
+        "columns": [column.to_json() for column in result.rows.columns],
+        "rowFormat": fetch.form.row_format,
+        "data": data,
+    }
     if not last:
         body["nextResultUri"] = fetch.uri(fetch.token + 1)
     elif fetch.version.null_uri:
@@ -183,44 +190,23 @@ def _json_page(fetch: Fetch, data: Any, *, last: bool) -> JsonAnswer:
         body["nextResultUri"] = None
     if not fetch.version.extras:
         return JsonAnswer(body)
-    return JsonAnswer(body | _extras(result), headers=_affected(result))
+    if result.warnings:
+        body["warnings"] = list(result.warnings)
+    if result.run is not None:
+        body["run"] = _run_json(result.run)
+    return JsonAnswer(body, headers=_affected(result))
 
 
-def _check_finished(operation: OperationView) -> None:
-    """Raise the operation's error, or Canceled."""
+def _result(operation: OperationView) -> OperationResult:
+    """Return the result of a finished operation; raises the operation's error, Canceled, or IllegalStatus."""
     if operation.error is not None:
         raise operation.error
     if operation.status is OperationStatus.CANCELED:
         raise Canceled(f"Operation {operation.handle} is CANCELED: it has no result to fetch.")
-
-
-def _result(operation: OperationView) -> OperationResult:
     result = operation.result
     if result is None:
         raise IllegalStatus(f"Operation {operation.handle} is {operation.status}: it has no result to fetch.")
     return result
-
-
-def _body(result: OperationResult, data: Any, row_format: str, *, last: bool) -> dict[str, Any]:
-    body: dict[str, Any] = {"resultType": "EOS" if last else "PAYLOAD", "isQueryResult": result.is_query}
-    if result.job_id is not None:
-        body["jobID"] = result.job_id
-    body["resultKind"] = result.result_kind
-    body["results"] = {
-        "columns": [column.to_json() for column in result.rows.columns],
-        "rowFormat": row_format,
-        "data": data,
-    }
-    return body
-
-
-def _extras(result: OperationResult) -> dict[str, Any]:
-    extras: dict[str, Any] = {}
-    if result.warnings:
-        extras["warnings"] = list(result.warnings)
-    if result.run is not None:
-        extras["run"] = _run_json(result.run)
-    return extras
 
 
 def _affected(result: OperationResult) -> dict[str, str]:

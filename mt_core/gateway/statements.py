@@ -1,4 +1,4 @@
-"""Statements and their operations: begin, status, cancel, close."""
+"""Statements and their operations: begin, status, cancel, close; setting a session up, and completing a statement."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header
 
 from mt_core.gateway.http.answers import JsonAnswer
-from mt_core.gateway.http.blocking import Holds, at_hand
+from mt_core.gateway.http.blocking import at_hand, long_wait, short
 from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.requests import JsonBody, OperationHandle, SessionHandle
 from mt_core.gateway.http.schemas import (
     ATTEMPT_CANCELED,
+    CANDIDATES,
+    COMPLETE,
+    CONFIGURE,
+    NOTHING,
     OPERATION,
     OPERATION_CANCELED,
     OPERATION_CLOSED,
@@ -23,7 +27,7 @@ from mt_core.gateway.http.security import Caller
 from mt_core.gateway.http.versions import ApiVersion
 from mt_core.gateway.refresh import attempt_of
 from mt_core.gateway.services import GatewayServices
-from mt_core.sessions.operations.operation import TERMINAL, OperationProgress, OperationView
+from mt_core.sessions.operations.operation import TERMINAL, OperationView
 
 OPERATION_PATH = "/sessions/{session_handle}/operations/{operation_handle}"
 
@@ -46,16 +50,37 @@ def statements_router(services: GatewayServices) -> APIRouter:
     return router
 
 
-def operations_router(services: GatewayServices, version: ApiVersion, holds: Holds) -> APIRouter:
-    """Return the endpoints of operations; with extras the status tells how far the work is."""
+def configuring_router(services: GatewayServices) -> APIRouter:
+    """Return configure-session, which sets a session up without an operation, and complete-statement."""
+    router = direct_router("/sessions/{session_handle}")
+
+    @router.post("/configure-session", **described("Set a session up", NOTHING, body=CONFIGURE))
+    async def configure_session(session: SessionHandle, body: JsonBody, caller: Caller) -> JsonAnswer:
+        statement, timeout_ms = body.statement(), body.milliseconds("executionTimeout")
+        target = services.sessions.get(session)
+        await long_wait(lambda: services.executor.configure(target, statement, timeout_ms=timeout_ms, caller=caller))
+        return JsonAnswer({})
+
+    @router.get("/complete-statement", **described("Complete a statement", CANDIDATES, body=COMPLETE))
+    async def complete_statement(session: SessionHandle, body: JsonBody) -> JsonAnswer:
+        statement, position = body.statement(), body.integer("position")
+        target = services.sessions.get(session)
+        candidates = await long_wait(lambda: services.executor.complete(target, statement, position))
+        return JsonAnswer({"candidates": candidates})
+
+    return router
+
+
+def operations_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
+    """Return the endpoints of operations; with extras the status has the progress of the work."""
     router = direct_router()
 
     @router.get(f"{OPERATION_PATH}/status", **described("Status of an operation", OPERATION_STATUS))
     async def get_status(session: SessionHandle, operation: OperationHandle) -> JsonAnswer:
-        known = services.operations.known(session, operation)
-        if known is not None and (known.status in TERMINAL or not version.extras):
-            return JsonAnswer({"status": known.status})
-        return await holds.work(lambda: _status(services.operations.find(session, operation), version))
+        statement = services.operations.statement(session, operation)
+        if statement is not None and (statement.status in TERMINAL or not version.extras):
+            return JsonAnswer({"status": statement.status})
+        return await short(lambda: _status(services.operations.find(session, operation), version))
 
     if version.refreshes:
 
@@ -76,23 +101,22 @@ def operations_router(services: GatewayServices, version: ApiVersion, holds: Hol
 
     @router.delete(f"{OPERATION_PATH}/close", **described("Close an operation", OPERATION_CLOSED))
     async def close_operation(session: SessionHandle, operation: OperationHandle) -> JsonAnswer:
-        if at_hand(services.operations.known(session, operation)):
+        if at_hand(services.operations.statement(session, operation)):
             services.operations.close(session, operation)
         else:
-            await holds.work(lambda: services.operations.close(session, operation))
+            await short(lambda: services.operations.close(session, operation))
         return JsonAnswer({"status": "CLOSED"})
 
     return router
 
 
 def _status(operation: OperationView, version: ApiVersion) -> JsonAnswer:
-    answer: dict[str, Any] = {"status": operation.status}
-    return JsonAnswer(answer | progress_of(operation, version.extras))
+    return JsonAnswer({"status": operation.status, **progress_of(operation, version.extras)})
 
 
 def progress_of(operation: OperationView, wanted: bool) -> dict[str, Any]:
-    """Return `{"progress": {...}}` while the work goes on, else nothing."""
-    found: OperationProgress | None = operation.progress() if wanted else None
-    if found is None:
+    """Return `{"progress": {...}}` for an operation at work, else `{}`."""
+    progress = operation.progress() if wanted else None
+    if progress is None:
         return {}
-    return {"progress": {"tasksDone": found.done, "tasksTotal": found.total, "message": found.message}}
+    return {"progress": {"tasksDone": progress.done, "tasksTotal": progress.total, "message": progress.message}}

@@ -47,7 +47,7 @@ def refresh_result(run: RefreshRun, cluster_info: Mapping[str, str]) -> Operatio
 
 
 def queue_message(run: RefreshRun) -> str:
-    """Return in words where an open run stands."""
+    """Return the progress message of an open run."""
     return "refreshing" if run.status is RunStatus.RUNNING else "waiting for its turn"
 
 
@@ -101,11 +101,11 @@ class RefreshOperation:
         return pages
 
     def cancel(self) -> None:
-        """Take the requester away from the run; raises IllegalStatus when the run has ended."""
+        """Withdraw the requester from the run; raises IllegalStatus when the run has ended."""
         self.cancel_attempt(None)
 
     def cancel_attempt(self, attempt: int | None) -> OperationStatus:
-        """Do the same for one attempt of the requester's, and return the status; too late it changes nothing.
+        """Withdraw one attempt of the requester, and return the status; after the run's end this changes nothing.
 
         Raises IllegalStatus when the run has ended, unless an attempt is given.
         """
@@ -148,21 +148,21 @@ class OperationFinder:
                 raise
         return RefreshOperation(handle, self._runs, self._cluster_info)
 
-    def known(self, session_handle: str, handle: str) -> Operation | None:
-        """Return the operation if it is a statement of the session, without asking the ledger; raises SessionNotFound."""
-        return self._sessions.get(session_handle).known_operation(handle)
+    def statement(self, session_handle: str, handle: str) -> Operation | None:
+        """Return the operation if it is a statement of the session, without reading the ledger; raises SessionNotFound."""
+        return self._sessions.get(session_handle).open_operation(handle)
 
     def cancel(self, session_handle: str, handle: str, attempt: int | None) -> OperationStatus:
-        """End an operation and return its status; *attempt* tells the caller's attempts at a refresh apart (None: it has none).
+        """End an operation and return its status; *attempt* numbers the caller's attempts at a refresh (None: it has none).
 
         Raises IllegalStatus when it has ended.
         """
-        found = self.find(session_handle, handle)
-        if isinstance(found, RefreshOperation):
-            return found.cancel_attempt(attempt)
-        found.cancel()
+        operation = self.find(session_handle, handle)
+        if isinstance(operation, RefreshOperation):
+            return operation.cancel_attempt(attempt)
+        operation.cancel()
         return OperationStatus.CANCELED
 
     def close(self, session_handle: str, handle: str) -> None:
-        """Close a statement; forgets nothing of a refresh, and a handle nobody knows is closed already."""
+        """Close a statement; harmless for a refresh, which stays in the ledger, and for an operation that is closed already."""
         self._sessions.get(session_handle).close_operation(handle)

@@ -106,20 +106,20 @@ class Session:
                 raise SessionNotFound(f"Session {self.handle} was closed; open a new one.", session=self.handle)
             self._operations[operation.handle] = operation
 
-    def known_operation(self, handle: str) -> Operation | None:
+    def open_operation(self, handle: str) -> Operation | None:
         """Return an open operation, None if there is none of that handle."""
         with self._lock:
             return self._operations.get(handle)
 
     def operation(self, handle: str) -> Operation:
         """Return an open operation; raises OperationNotFound."""
-        found = self.known_operation(handle)
-        if found is None:
+        operation = self.open_operation(handle)
+        if operation is None:
             raise OperationNotFound(
                 f"Operation {handle} is not known in session {self.handle}; it was closed or never existed.",
                 operation=handle,
             )
-        return found
+        return operation
 
     def operation_of_job(self, job_id: str) -> Operation | None:
         """Return the open operation whose job has that id, None if there is none."""

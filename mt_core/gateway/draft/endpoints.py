@@ -1,6 +1,6 @@
-"""The draft of FLIP-91 on /v1: sessions, statements with their results, and jobs. Released clients need not notice it.
+"""The draft of FLIP-91 on /v1: sessions, statements with their results, and jobs, beside what released clients call.
 
-Where both say how something begins, both kinds of fields are accepted and answered (docs/decisions/0010).
+The endpoints that open sessions and begin statements accept and answer the fields of both (docs/decisions/0010).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fastapi import APIRouter, Path, Request
 from mt_core.errors import IllegalStatus, MtError, OperationNotFound, RequestInvalid, Unsupported
 from mt_core.gateway.draft.results import PAGE_ROWS, Draft, affected, all_rows, job_page, job_row, shown
 from mt_core.gateway.http.answers import JsonAnswer
-from mt_core.gateway.http.blocking import Holds
+from mt_core.gateway.http.blocking import long_wait, short, wait_while_connected
 from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.errors import error_answer
 from mt_core.gateway.http.requests import Body, JsonBody, SessionHandle
@@ -46,7 +46,7 @@ from mt_core.sql.statement_types import SELECT
 Rows = list[list[Any]]
 PLANNERS, EXECUTION_TYPES = ("old", "blink"), ("batch", "streaming")
 JobId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
-# How long a statement that needs no job may keep a released client, who would not have waited for its result.
+# How long the answer to a released client waits for the result of a statement that needs no job.
 INLINE_WAIT_S = 1.0
 JOB_PATH = "/sessions/{session_handle}/jobs/{job_id}"
 JOB_STATUS = {
@@ -61,25 +61,25 @@ JOB_STATUS = {
 }
 
 
-def draft_router(services: GatewayServices, holds: Holds) -> APIRouter:
+def draft_router(services: GatewayServices) -> APIRouter:
     """Return the endpoints of the draft, and those by which released clients of v1 open sessions and begin statements."""
     router = direct_router()
     draft = DraftSessions(services)
-    _add_beginnings(router, draft, holds)
-    _add_jobs(router, draft, holds)
+    _add_beginnings(router, draft)
+    _add_jobs(router, draft)
     return router
 
 
 class DraftSessions:
-    """Opens sessions for both kinds of clients, and remembers whose are whose."""
+    """Opens sessions for clients of the draft and for released ones, and remembers which are which."""
 
     def __init__(self, services: GatewayServices) -> None:
         self.services = services
-        # Sessions go from here by themselves when they are closed.
+        # Weak, so that a closed session is not kept.
         self._drafted: weakref.WeakSet[Session] = weakref.WeakSet()
 
     def open(self, body: Body) -> Session:
-        """Open a session; raises RequestInvalid, Unsupported for a planner or execution type that there is not."""
+        """Open a session; raises RequestInvalid, Unsupported for a planner or execution type that does not exist."""
         body.choice("planner", PLANNERS)
         mode = body.choice("execution_type", EXECUTION_TYPES)
         refuse_streaming("execution_type streaming", mode or "")
@@ -91,7 +91,7 @@ class DraftSessions:
         return session
 
     def is_drafted(self, session: Session) -> bool:
-        """Whether a client of the draft opened it, who expects results and errors at once."""
+        """Whether a client of the draft opened it: such a client expects results and errors at once."""
         return session in self._drafted
 
     def begin(self, handle: str, body: Body, caller: str) -> tuple[Session, Operation]:
@@ -141,7 +141,7 @@ class DraftSessions:
         self.services.sessions.close(session.handle)
 
     def finished(self, session: Session, operation: Operation, rows: Rows | None = None) -> dict[str, Any]:
-        """Return types and results of a statement that has ended; raises its error. Its *rows* are read, but for those given."""
+        """Return types and results of a statement that has ended; raises its error. Without *rows* it reads them all."""
         kind = operation.statement.type
         if operation.error is not None:
             raise operation.error
@@ -167,7 +167,7 @@ class DraftSessions:
         )
 
 
-def _add_beginnings(router: APIRouter, draft: DraftSessions, holds: Holds) -> None:
+def _add_beginnings(router: APIRouter, draft: DraftSessions) -> None:
     @router.post("/sessions", **described("Open a session", DRAFT_SESSION_OPENED, body=DRAFT_OPEN_SESSION))
     async def open_session(body: JsonBody) -> JsonAnswer:
         handle = draft.open(body).handle
@@ -177,42 +177,42 @@ def _add_beginnings(router: APIRouter, draft: DraftSessions, holds: Holds) -> No
         "/sessions/{session_handle}/statements", **described("Begin a statement", DRAFT_BEGUN, body=DRAFT_STATEMENT)
     )
     async def execute_statement(request: Request, session: SessionHandle, body: JsonBody, caller: Caller) -> JsonAnswer:
-        opened, operation = await holds.work(lambda: draft.begin(session, body, caller))
+        opened, operation = await short(lambda: draft.begin(session, body, caller))
         drafted = draft.is_drafted(opened)
         begun = {"operationHandle": operation.handle, "statement_types": [operation.statement.type]}
         if Trait.JOB in operation.statement.traits:
             return JsonAnswer(begun | {"results": [job_row(operation.planned_job_id).to_json()]})
         if drafted:
-            ended = await holds.until_ended(operation, request)
+            ended = await wait_while_connected(operation.wait, request)
         else:
-            ended = operation.wait(0) or await holds.hold(lambda: operation.wait(INLINE_WAIT_S))
+            ended = operation.wait(0) or await long_wait(lambda: operation.wait(INLINE_WAIT_S))
         # A released client reads an error where it fetches the result.
         if not ended or (operation.result is None and not drafted):
             return JsonAnswer(begun)
-        return await holds.work(lambda: JsonAnswer(begun | draft.finished(opened, operation)))
+        return await short(lambda: JsonAnswer(begun | draft.finished(opened, operation)))
 
     @router.post("/statements", **described("Run a statement without a session", DRAFT_DONE, body=DRAFT_STATEMENT))
     async def execute_alone(request: Request, body: JsonBody, caller: Caller) -> JsonAnswer:
-        session, operation = await holds.work(lambda: draft.begin_alone(body, caller))
+        session, operation = await short(lambda: draft.begin_alone(body, caller))
         try:
-            # Whoever has gone away needs no result: with its session the statement ends.
-            rows = await _rows_of(operation, request, holds) if await holds.until_ended(operation, request) else None
+            # A client that has disconnected needs no result: the statement ends with its session.
+            rows = await _rows_of(operation, request) if await wait_while_connected(operation.wait, request) else None
             if rows is None:
                 return JsonAnswer({})
-            return await holds.work(lambda: JsonAnswer(draft.finished(session, operation, rows)))
+            return await short(lambda: JsonAnswer(draft.finished(session, operation, rows)))
         finally:
-            await holds.work(lambda: draft.close(session))
+            await short(lambda: draft.close(session))
 
 
-async def _rows_of(operation: Operation, request: Request, holds: Holds) -> Rows | None:
-    """Return all rows of a statement, None once its client has gone away; raises Unsupported for more than a page of them."""
+async def _rows_of(operation: Operation, request: Request) -> Rows | None:
+    """Return all rows of a statement, None if its client disconnects; raises Unsupported for more than a page of them."""
     rows: Rows = []
     if operation.error is not None or operation.result is None:
         return rows
     for token in itertools.count():
-        if not await holds.until_page(operation, token, request):
+        if not await wait_while_connected(functools.partial(operation.wait_page, token), request):
             break
-        page = await holds.work(functools.partial(operation.fetch, token, PAGE_ROWS + 1 - len(rows)))
+        page = await short(functools.partial(operation.fetch, token, PAGE_ROWS + 1 - len(rows)))
         rows += page.rows
         if len(rows) > PAGE_ROWS:
             raise Unsupported(
@@ -223,19 +223,19 @@ async def _rows_of(operation: Operation, request: Request, holds: Holds) -> Rows
     return None
 
 
-def _add_jobs(router: APIRouter, draft: DraftSessions, holds: Holds) -> None:
+def _add_jobs(router: APIRouter, draft: DraftSessions) -> None:
     @router.get(f"{JOB_PATH}/result/{{token}}", **described("A page of a job's result", DRAFT_PAGE))
     async def fetch_job(request: Request, session: SessionHandle, job_id: JobId, token: str) -> JsonAnswer:
         number = _token(token)
-        operation = await holds.work(lambda: draft.operation_of(session, job_id))
+        operation = await short(lambda: draft.operation_of(session, job_id))
         base = request.scope["path"].rpartition("/")[0]
         if operation is None:
-            return await holds.work(lambda: JsonAnswer(_fetch_without_operation(draft.job(job_id), number, base)))
+            return await short(lambda: JsonAnswer(_fetch_without_operation(draft.job(job_id), number, base)))
         if not operation.wait_page(number, 0):
-            await holds.hold(lambda: operation.wait_page(number, HOLD_S))
+            await long_wait(lambda: operation.wait_page(number, HOLD_S))
         if not operation.wait(0):
             return JsonAnswer(_not_yet(number, base))
-        return await holds.work(lambda: _answered(lambda: _fetch(operation, number, base), operation))
+        return await short(lambda: _answered(lambda: _fetch(operation, number, base), operation))
 
     @router.get(f"{JOB_PATH}/status", **described("Status of a job", DRAFT_JOB_STATUS))
     def get_job_status(session: SessionHandle, job_id: JobId) -> JsonAnswer:

@@ -17,7 +17,7 @@ DEFAULT_VERSIONS = ("V1", "V2", "V3", "V4")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductInfo:
-    """What GET /info tells."""
+    """The answer of GET /info."""
 
     product_name: str = "Freshtable"
     version: str
@@ -25,9 +25,9 @@ class ProductInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayServices:
-    """Sessions and what runs in them. `tokens` are the bearer tokens that are let in (none: everybody is who calls the
-    gateway by a loopback address or one of `hosts`); `engine_trouble` says why the engine takes no work (empty: it does);
-    `versions` are the API versions that clients are told of; `published` are the workflows a scheduler outside reads."""
+    """Sessions and what runs in them. `tokens` are the bearer tokens that give access (none: any request to a loopback
+    address or one of `hosts` is let in); `engine_trouble` says why the engine takes no work (empty: it does);
+    `versions` are the API versions of GET /api_versions; `published` are the workflows that an external scheduler reads."""
 
     sessions: SessionManager
     executor: StatementExecutor

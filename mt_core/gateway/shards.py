@@ -18,7 +18,7 @@ _DIGITS = 9
 
 
 def shards_router(services: GatewayServices) -> APIRouter:
-    """Return the endpoints. A shard has an ETag; whoever has it already is told so and sent nothing."""
+    """Return the endpoints. A shard has an ETag; a request with the present one is answered 304 without a body."""
     router = APIRouter()
 
     @router.get("/workflows/{scheduler}/shards/{number}", **described("A shard of workflows", PUBLISHED_SHARD))
@@ -72,5 +72,5 @@ def _number(text: str) -> int:
 
 def _has(header: str | None, etag: str) -> bool:
     """Whether an If-None-Match header names *etag*; proxies may have made a weak one of it."""
-    given = [part.strip().removeprefix("W/").strip('"') for part in (header or "").split(",")]
-    return etag in given or "*" in given
+    tags = [part.strip().removeprefix("W/").strip('"') for part in (header or "").split(",")]
+    return etag in tags or "*" in tags

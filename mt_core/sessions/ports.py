@@ -24,7 +24,7 @@ class ResultRows(Protocol):
 
     @property
     def stalled(self) -> bool:
-        """Whether the query waits until somebody reads."""
+        """Whether the query waits for a reader."""
 
     def available(self, start: int, size: int, timeout_s: float) -> int:
         """Wait until row *start* is there or none will come; return how many of *size* rows make a page that is there."""
@@ -39,21 +39,21 @@ class ResultRows(Protocol):
         """Return what `page` returns, encoded; None if the rows are values only."""
 
     def release(self, before: int) -> None:
-        """Forget the rows before row *before*: nobody will ask for them again."""
+        """Release the rows before row *before*, which no page has any more."""
 
     def on_end(self, callback: Callable[[MtError | None], None]) -> None:
         """Call *callback* once, when the query has ended, with its error if it has one; at once if it has ended already."""
 
     def abort(self, error: MtError) -> None:
-        """End the query if it runs; who asks for rows that are not there is told *error*."""
+        """End the query if it runs; reading further rows raises *error*."""
 
     def close(self) -> None:
-        """End the query if it runs, and let the rows go."""
+        """End the query if it runs, and release the rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementResult:
-    """What a statement gave; `is_query` for SELECT and the like, `rows` None for a statement that only has an effect.
+    """The result of a statement; `is_query` for SELECT and the like, `rows` None for a statement that only has an effect.
 
     `affected_rows` are those that a change wrote, None where Spark does not count them.
     """
@@ -65,7 +65,7 @@ class StatementResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionContext:
-    """A session as the engine needs it: properties that differ from the defaults, and where names are looked up."""
+    """A session as the engine needs it: its id, and the properties that differ from the defaults."""
 
     session_id: str
     properties: Mapping[str, str]
@@ -75,7 +75,7 @@ Name = tuple[str, ...]
 
 
 class NameDirectory(Protocol):
-    """The names that a session can see, for completion. Nothing is raised: what cannot be found out is empty."""
+    """The names that a session can see, for completion. Nothing is raised: what cannot be read is empty."""
 
     def catalogs(self) -> Sequence[str]: ...
 
@@ -92,7 +92,7 @@ class NameDirectory(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionState:
-    """What a session has of its own in the engine: the zone of its queries, and its temporary names, in lower case."""
+    """A session's own state in the engine: the time zone of its queries, and its temporary names, in lower case."""
 
     zone: str
     relations: frozenset[str] = frozenset()
@@ -103,8 +103,7 @@ class StatementEngine(Protocol):
     """Runs SQL text in sessions that do not see each other. Raises EngineUnavailable while it starts or after it was lost."""
 
     def wait_ready(self, timeout_s: float) -> bool:
-        """Wait until statements can run; raises EngineUnavailable with the cause if they never will, or not
-        before a lost cluster is back."""
+        """Wait until statements can run; raises EngineUnavailable with the cause if the engine failed, or lost its cluster."""
 
     def execute(self, context: SessionContext, sql: str, *, job_id: str) -> StatementResult:
         """Run one statement until its first rows are there; blocks.

@@ -40,7 +40,7 @@ ClusterInfo = Callable[[], Mapping[str, str]]
 
 
 def refresh_result(run: RefreshRun, cluster_info: Mapping[str, str]) -> OperationResult:
-    """Return what a refresh shows when it is done: one row of job id and cluster info, as in Flink, with partitions and rows."""
+    """Return the result of a refresh: one row of job id and cluster info, as in Flink, with partitions and rows."""
     job_id = run.job_id or run.run_id.replace("-", "")
     rows = RowSet(columns=REFRESH_COLUMNS, rows=[[job_id, dict(cluster_info), str(run.scope), run.rows]])
     return OperationResult(rows=rows, result_kind=ResultKind.SUCCESS_WITH_CONTENT, run=run)
@@ -52,7 +52,7 @@ def queue_message(run: RefreshRun) -> str:
 
 
 class RefreshOperation:
-    """A run seen as an operation. It keeps nothing: everything is read from the ledger each time."""
+    """A run as an operation. It has no state: every call reads the ledger."""
 
     def __init__(self, handle: str, runs: Runs, cluster_info: ClusterInfo) -> None:
         self.handle = handle
@@ -117,7 +117,7 @@ class RefreshOperation:
         return OperationStatus.CANCELED if run.cancel_requested and left not in TERMINAL else left
 
     def progress(self) -> OperationProgress | None:
-        """Return how far the run is; None when it has ended."""
+        """Return the progress of the run; None when it has ended."""
         run = self._run()
         if STATUS_OF[run.status] in TERMINAL:
             return None

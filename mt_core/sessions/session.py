@@ -1,4 +1,4 @@
-"""A session: properties over the gateway's defaults, its operations, and whose turn it is."""
+"""A session: properties over the gateway's defaults, its operations, and the order of its statements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Submit = Callable[[Turn], object]
 
 
 class Session:
-    """What one client has open; safe from any thread."""
+    """The state of one client on the gateway; safe from any thread."""
 
     def __init__(
         self, handle: str, *, name: str | None, defaults: Mapping[str, str], properties: Mapping[str, str], clock: Clock
@@ -39,7 +39,7 @@ class Session:
         self._holder: str | None = None
         self._closed = False
         self._jars: dict[str, None] = {}
-        # The statements taken into the open statement set, None without one; read and changed in the session's turn.
+        # The statements of the open statement set, None without one; only the operation that has the turn uses it.
         self.statement_set: tuple[ReadStatement, ...] | None = None
         self.last_access = clock.now()
 
@@ -51,7 +51,7 @@ class Session:
 
     @property
     def busy(self) -> bool:
-        """Whether a statement is at work or waits for its turn; one whose rows nobody fetches is not."""
+        """Whether a statement runs or waits for its turn; a query that waits for its client to fetch rows does not count."""
         with self._lock:
             return any(operation.busy for operation in self._operations.values())
 
@@ -72,17 +72,17 @@ class Session:
             self._jars[path] = None
 
     def context(self, statement_properties: Mapping[str, str] | None = None) -> SessionContext:
-        """Return the session as the engine needs it; *statement_properties* hold for one statement only."""
+        """Return the session as the engine needs it; *statement_properties* apply to one statement only."""
         with self._lock:
             overrides = self._overrides | dict(statement_properties or {})
         return SessionContext(session_id=self.handle, properties=overrides)
 
     def touch(self) -> None:
-        """Count as used just now."""
+        """Count a request of the client, for the idle timeout."""
         self.last_access = self._clock.now()
 
     def idle_s(self, now: datetime) -> float:
-        """Return for how many seconds nobody has asked for anything; work under way counts as asking."""
+        """Return the seconds since the last request; a statement at work counts as one."""
         if self.busy:
             self.last_access = now
         return (now - self.last_access).total_seconds()
@@ -100,14 +100,14 @@ class Session:
                 self._overrides.pop(key, None)
 
     def add(self, operation: Operation) -> None:
-        """Take in a new operation; raises SessionNotFound when the session was closed meanwhile."""
+        """Add a new operation; raises SessionNotFound when the session was closed meanwhile."""
         with self._lock:
             if self._closed:
                 raise SessionNotFound(f"Session {self.handle} was closed; open a new one.", session=self.handle)
             self._operations[operation.handle] = operation
 
     def open_operation(self, handle: str) -> Operation | None:
-        """Return an open operation, None if there is none of that handle."""
+        """Return the open operation of that handle, None if there is none."""
         with self._lock:
             return self._operations.get(handle)
 
@@ -128,15 +128,21 @@ class Session:
     def close_operation(self, handle: str) -> None:
         """Close and forget an operation; harmless when it is not there.
 
-        A change of data that its client lets go of goes on, and no longer keeps the session from what comes next; with
-        `table.dml-sync` it is stopped, as Flink does.
+        A change of data continues after its operation is closed, and the next statement may begin; with `table.dml-sync`
+        it is cancelled, as in Flink.
         """
         with self._lock:
             operation = self._operations.pop(handle, None)
-            let_go = operation is not None and not self._closed and self._holder == handle and _changes(operation)
-            if let_go:
+            released = (
+                operation is not None
+                and not self._closed
+                and self._holder == handle
+                and operation.kind is OperationKind.JOB
+                and operation.status is OperationStatus.RUNNING
+            )
+            if released:
                 self._holder = None
-            stopped = let_go and self.properties.get(DML_SYNC, "").lower() == "true"
+            stopped = released and self.properties.get(DML_SYNC, "").lower() == "true"
         if operation is None:
             return
         if stopped:
@@ -147,21 +153,21 @@ class Session:
             self._next(self._submit)
 
     def close(self) -> None:
-        """Close all operations, and take in no more; an error with one, of which the log tells, leaves none open."""
+        """Close all operations, and refuse further ones; an error with one is logged, and the others are closed all the same."""
         with self._lock:
             self._closed = True
         for operation in self.operations:
             attempt("closing an operation", partial(self.close_operation, operation.handle))
 
     def take_turn(self, operation: Operation, turn: Turn, submit: Submit) -> None:
-        """Hand *turn*, of *operation*, to *submit* once all earlier turns have been given back: one at a time, in order."""
+        """Pass *turn*, of *operation*, to *submit* when all earlier turns have ended: one at a time, in order."""
         with self._lock:
             self._turns.append((operation.handle, turn))
             self._submit = submit
         self._next(submit)
 
     def take_turn_now(self, operation: Operation) -> bool:
-        """Let *operation* take the turn if nobody has it or waits for it; returns whether it was taken."""
+        """Give *operation* the turn if it is free and no operation waits for it; returns whether it was."""
         with self._lock:
             if self._holder is not None or self._turns:
                 return False
@@ -169,7 +175,7 @@ class Session:
             return True
 
     def give_back(self, operation: Operation, submit: Submit) -> None:
-        """Let the next turn begin, unless that of *operation* has been passed on already."""
+        """Begin the next turn, unless *operation* has lost its own already."""
         with self._lock:
             if self._holder != operation.handle:
                 return
@@ -182,8 +188,3 @@ class Session:
                 return
             self._holder, turn = self._turns.popleft()
         submit(turn)
-
-
-def _changes(operation: Operation) -> bool:
-    """Return whether *operation* changes data right now."""
-    return operation.kind is OperationKind.JOB and operation.status is OperationStatus.RUNNING

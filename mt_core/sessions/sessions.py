@@ -1,4 +1,4 @@
-"""All sessions of a gateway: opened, found, closed, and expired when nobody uses them."""
+"""All sessions of a gateway: opening, look-up, closing, and expiry of those that clients no longer use."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 
 from mt_core.background import attempt
 from mt_core.clock import Clock
@@ -21,7 +22,7 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {"execution.runtime-mode": "batch"}
 
 
 class SessionManager:
-    """Opens and finds sessions; safe from any thread. An `idle_timeout_s` of 0 means that sessions never expire."""
+    """The sessions of a gateway by their handles; safe from any thread. With an `idle_timeout_s` of 0 none expires."""
 
     def __init__(
         self,
@@ -76,11 +77,11 @@ class SessionManager:
             self._engine.close_session(handle)
 
     def close_all(self) -> None:
-        """Close every session."""
+        """Close every session; an error with one is logged, and the others are closed all the same."""
         with self._lock:
             handles = list(self._sessions)
         for handle in handles:
-            self._close_if_open(handle)
+            attempt("closing a session", partial(self._close_if_open, handle))
 
     def expire_idle(self) -> list[str]:
         """Close the sessions that were idle for too long, and return their handles."""
@@ -90,19 +91,14 @@ class SessionManager:
         with self._lock:
             idle = [handle for handle, session in self._sessions.items() if session.idle_s(now) >= self._idle_timeout_s]
         for handle in idle:
-            if self._close_if_open(handle):
+            if attempt("closing a session", partial(self._close_if_open, handle)):
                 log.info("session expired", extra={"action": "session_expired", "session": handle})
         return idle
 
-    def _close_if_open(self, handle: str) -> bool:
-        """Close a session if it is still open; an error, of which the log tells, keeps no other session from being closed."""
-
-        def close() -> None:
-            with suppress(SessionNotFound):
-                self.close(handle)
-
-        return attempt("closing a session", close)
+    def _close_if_open(self, handle: str) -> None:
+        with suppress(SessionNotFound):
+            self.close(handle)
 
 
 def _missing(handle: str) -> str:
-    return f"Session '{handle}' does not exist; it was closed, or expired because nobody used it. Open a new one."
+    return f"Session '{handle}' does not exist; it was closed, or expired because no client used it. Open a new one."

@@ -177,19 +177,19 @@ def _add_beginnings(router: APIRouter, draft: DraftSessions) -> None:
         "/sessions/{session_handle}/statements", **described("Begin a statement", DRAFT_BEGUN, body=DRAFT_STATEMENT)
     )
     async def execute_statement(request: Request, session: SessionHandle, body: JsonBody, caller: Caller) -> JsonAnswer:
-        opened, operation = await short(lambda: draft.begin(session, body, caller))
-        drafted = draft.is_drafted(opened)
-        begun = {"operationHandle": operation.handle, "statement_types": [operation.statement.type]}
+        target, operation = await short(lambda: draft.begin(session, body, caller))
+        drafted = draft.is_drafted(target)
+        answer = {"operationHandle": operation.handle, "statement_types": [operation.statement.type]}
         if Trait.JOB in operation.statement.traits:
-            return JsonAnswer(begun | {"results": [job_row(operation.planned_job_id).to_json()]})
+            return JsonAnswer(answer | {"results": [job_row(operation.planned_job_id).to_json()]})
         if drafted:
             ended = await wait_while_connected(operation.wait, request)
         else:
             ended = operation.wait(0) or await long_wait(lambda: operation.wait(INLINE_WAIT_S))
         # A released client reads an error where it fetches the result.
         if not ended or (operation.result is None and not drafted):
-            return JsonAnswer(begun)
-        return await short(lambda: JsonAnswer(begun | draft.finished(opened, operation)))
+            return JsonAnswer(answer)
+        return await short(lambda: JsonAnswer(answer | draft.finished(target, operation)))
 
     @router.post("/statements", **described("Run a statement without a session", DRAFT_DONE, body=DRAFT_STATEMENT))
     async def execute_alone(request: Request, body: JsonBody, caller: Caller) -> JsonAnswer:

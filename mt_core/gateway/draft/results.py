@@ -51,8 +51,8 @@ class Draft:
 
     def with_types(self, views: Collection[str]) -> Draft:
         """Return names of tables with their types beside them."""
-        known = set(views)
-        rows = [[row[0], "VIEW" if row[0] in known else "TABLE"] for row in self.rows]
+        names = set(views)
+        rows = [[row[0], "VIEW" if row[0] in names else "TABLE"] for row in self.rows]
         return replace(self, columns=[*self.columns[:1], ("type", _VARCHAR)], rows=rows)
 
     def to_json(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def affected(count: int | None, *, first: bool) -> Draft:
 
 
 def shown(result: OperationResult, kind: str, rows: Sequence[Sequence[Any]]) -> Draft:
-    """Return the result of a statement of *kind* as the appendix has it; what it does not name stays as it is."""
+    """Return the result of a statement of *kind* in the appendix's form; a kind that it does not name is unchanged."""
     if result.result_kind is ResultKind.SUCCESS:
         return Draft(columns=[("affected_row_count", _BIGINT)], rows=[[0]])
     columns = result.rows.columns

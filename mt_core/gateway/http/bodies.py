@@ -33,21 +33,21 @@ class BodyLimits:
 
 
 class KeptBody:
-    """The bytes of one request, which count as kept until they are given back."""
+    """The bytes of one request, which count against the limits until `release`."""
 
     def __init__(self, limits: BodyLimits) -> None:
         self._limits, self._own, self._counted = limits, 0, 0
 
-    def give_back(self) -> None:
-        """Count them no more."""
+    def release(self) -> None:
+        """Stop counting them; twice is harmless."""
         self._limits.kept -= self._counted
         self._own = self._counted = 0
 
     async def read(self, request: Request) -> bytes:
         """Return the whole body; raises RequestInvalid, GatewayBusy, or HTTPException 408 when it stops arriving.
 
-        A body that is too long is refused by its first byte if its length was told; what the client sends all the same,
-        the server reads and drops.
+        A body whose Content-Length is too long is refused before its first byte; the server reads and drops what the
+        client sends all the same.
         """
         self._check(int(request.headers.get("content-length", 0)))
         received, chunks = bytearray(), request.stream()
@@ -70,7 +70,7 @@ class KeptBody:
                 {"Connection": "close", ERROR_CODE_HEADER: "REQUEST_TIMEOUT"},
             ) from cause
         except ClientDisconnect as cause:
-            raise RequestInvalid("The client went away before it had sent its request.") from cause
+            raise RequestInvalid("The client disconnected before it had sent its request.") from cause
 
     def _check(self, length: int) -> None:
         if length > self._limits.one:
@@ -80,7 +80,7 @@ class KeptBody:
 
     def _take(self, length: int) -> None:
         limits = self._limits
-        # Short bodies are not counted: those who send ordinary requests do not notice who sends long ones.
+        # Short bodies are not counted, so that long ones cause no refusal of ordinary requests.
         counted = max(0, self._own + length - SHORT_BYTES)
         if limits.kept + counted - self._counted > limits.together:
             raise GatewayBusy(

@@ -1,6 +1,6 @@
-"""Endpoints whose arguments are read by one call each: FastAPI's way takes longer than all the work of a small statement.
+"""Endpoints whose arguments are read by one call each: FastAPI's reading takes longer than the work of a small statement.
 
-FastAPI describes all of them, and reads the arguments where more is needed: headers, and anything but text in a query.
+FastAPI describes all of them, and reads headers, and query parameters other than text.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class DirectRoute(APIRoute):
             if request.scope["query_string"] and not checked.isdisjoint(request.query_params):
                 return await general(request)
             arguments = {name: await read(request) for name, read in direct.items()}
-            given: Response = await call(**arguments)
-            return given
+            response: Response = await call(**arguments)
+            return response
 
         return answer
 

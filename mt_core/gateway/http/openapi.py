@@ -1,7 +1,8 @@
-"""The OpenAPI document of each version, made from its routes: GET /vN/openapi.json."""
+"""The OpenAPI document of each version, generated from its routes: GET /vN/openapi.json."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
@@ -26,35 +27,36 @@ _USUAL = dict(sorted({**ERRORS, **BODY_ERRORS}.items()))
 def openapi_router(routes: Sequence[BaseRoute], version: ApiVersion, *, product_version: str) -> APIRouter:
     """Return the endpoint that serves the document of *routes*."""
     router = APIRouter()
-    written: list[dict[str, Any]] = []
+
+    @functools.cache
+    def content() -> dict[str, Any]:
+        return document(routes, version, product_version=product_version)
 
     @router.get("/openapi.json", include_in_schema=False)
     def get_openapi_document() -> JsonAnswer:
-        if not written:
-            written.append(document(routes, version, product_version=product_version))
-        return JsonAnswer(written[0])
+        return JsonAnswer(content())
 
     return router
 
 
 def document(routes: Sequence[BaseRoute], version: ApiVersion, *, product_version: str) -> dict[str, Any]:
     """Return the OpenAPI document of *routes*, which are those of *version*."""
-    made: dict[str, Any] = get_openapi(
+    body: dict[str, Any] = get_openapi(
         title=f"{TITLE}, V{version.number}",
         version=product_version,
         description=DESCRIPTION.format(number=version.number),
         routes=routes,
     )
-    for methods in made["paths"].values():
+    for methods in body["paths"].values():
         for endpoint in methods.values():
             _clean(endpoint)
-    made["components"] = {
+    body["components"] = {
         "schemas": {"Error": ERROR},
         "responses": {_name(status): json_content(text, ERROR_REFERENCE) for status, text in _USUAL.items()},
         "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
     }
-    made["security"] = [{}, {"token": []}]
-    return made
+    body["security"] = [{}, {"token": []}]
+    return body
 
 
 def _clean(endpoint: dict[str, Any]) -> None:

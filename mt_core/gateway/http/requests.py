@@ -71,7 +71,7 @@ class Body:
         return value or 0
 
     def choice(self, name: str, allowed: Sequence[str]) -> str | None:
-        """Return a string that is one of *allowed*, in any case, as it stands there; None when it is absent."""
+        """Return a string that is one of *allowed*, in lower case; None when it is absent."""
         text = self.text(name)
         if text is not None and text.lower() not in allowed:
             raise RequestInvalid(f"{name} must be {' or '.join(allowed)}, not {_shown(text)}.")
@@ -98,7 +98,7 @@ class Body:
 
 
 async def read_body(request: Request) -> Body:
-    """Return the request's body, whose bytes count as kept until it is answered; raises RequestInvalid, GatewayBusy."""
+    """Return the request's body, which counts against the limits until the answer; raises RequestInvalid, GatewayBusy."""
     kept = request.scope[KEPT] = KeptBody(request.app.state.bodies)
     received = await kept.read(request)
     if not received.strip():

@@ -17,7 +17,7 @@ _FOUND = "freshtable.route"
 class VersionRoutes(BaseRoute):
     """The routes of every API version by its prefix; those of the prefix "" answer the paths that begin with no other.
 
-    *guard* looks at every request that an endpoint would answer, and raises HTTPException for one that it does not let in.
+    *guard* looks at every request that an endpoint would answer, and raises HTTPException for one that it refuses.
     """
 
     def __init__(self, versions: Mapping[str, Sequence[BaseRoute]], guard: Guard) -> None:
@@ -35,10 +35,10 @@ class VersionRoutes(BaseRoute):
         prefix, slash, _ = path[1:].partition("/")
         prefix = f"/{prefix}" if slash and f"/{prefix}" in self._versions else ""
         candidates = self._versions[prefix].get(path.count("/", len(prefix)), self._versions[prefix][_ANY])
-        asked = {**scope, "root_path": prefix}
+        child_scope = {**scope, "root_path": prefix}
         partial: tuple[Match, Scope] = (Match.NONE, {})
         for route in candidates:
-            match, child = route.matches(asked)
+            match, child = route.matches(child_scope)
             if match is not Match.NONE:
                 # As Starlette mounts: the base of URLs stays that of the whole application.
                 child = {**child, "root_path": prefix, "app_root_path": scope.get("root_path", ""), _FOUND: route}
@@ -49,7 +49,7 @@ class VersionRoutes(BaseRoute):
         return partial
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the endpoint that was found answer, and forget the body; raises HTTPException."""
+        """Call the endpoint of `matches`, and release the body; raises HTTPException."""
         route: BaseRoute = scope[_FOUND]
         if isinstance(route, Route) and route.methods and scope["method"] not in route.methods:
             raise HTTPException(404)
@@ -58,7 +58,7 @@ class VersionRoutes(BaseRoute):
             await route.handle(scope, receive, send)
         finally:
             if KEPT in scope:
-                scope[KEPT].give_back()
+                scope[KEPT].release()
 
 
 _ANY = -1

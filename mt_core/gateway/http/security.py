@@ -1,4 +1,4 @@
-"""Who is let in, and to what: holders of a bearer token by its role, and no web page of another site."""
+"""Access: holders of a bearer token by its role, and no web page of another site."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def guard(tokens: tuple[Token, ...], hosts: tuple[str, ...] = ()) -> Guard:
     """Return a check of a request and the path of its route, which notes the name of its token.
 
     It raises HTTPException: 403 for a browser's request on behalf of another site, and for a role that may not do this; 401
-    for a request without any of *tokens*. With no tokens everybody is let in who calls this machine itself, or one of *hosts*.
+    for a request without any of *tokens*. With no tokens any request to a loopback address, or to one of *hosts*, is let in.
     """
 
     def check(scope: Scope, path: str) -> None:
@@ -82,7 +82,7 @@ def roles_of(method: str, path: str) -> frozenset[Role]:
 
 
 async def caller_of(request: Request) -> str:
-    """Return the name of the token that a request carries; "" where none is asked for."""
+    """Return the name of the token that a request carries; "" on a gateway without tokens."""
     name: str = request.scope.get(_CALLER, "")
     return name
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class ApiVersion:
     """One version: `prefix` is what its paths begin with, empty for the default version's second set of paths.
 
-    `row_formats` tells whether results can be asked for as text; `extras` whether answers may have members that Flink's
-    have not, which clients older than Flink 1.19 do not forgive; `null_uri` whether the last page has `nextResultUri: null`.
+    `row_formats` means that results can be requested as text; `extras` that answers may have members beside Flink's, which
+    clients older than Flink 1.19 refuse; `null_uri` that the last page has `nextResultUri: null`.
     """
 
     number: int

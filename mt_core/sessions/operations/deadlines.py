@@ -1,4 +1,4 @@
-"""Deadlines: operations that take longer than they may are ended with status TIMEOUT."""
+"""Deadlines: operations that exceed their limit end with status TIMEOUT."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _END_S = 10.0
 
 
 def limit_of(properties: Mapping[str, str], requested_ms: int) -> timedelta:
-    """Return how long a statement may take, 0 for as long as it likes: the shorter of what its request and session say.
+    """Return the limit of a statement, 0 for none: the shorter of its request's and its session's.
 
     Raises RequestInvalid when the session's `execution.timeout` is no duration.
     """
@@ -46,7 +46,7 @@ def session_limit(text: str) -> timedelta:
     return value if isinstance(value, timedelta) else _NEVER
 
 
-# What has ended is not kept in memory for its deadline's sake.
+# Weak, so that a deadline keeps no ended operation in memory.
 _Waiting = tuple[datetime, int, timedelta, weakref.ref[Operation]]
 
 
@@ -85,7 +85,7 @@ class Deadlines:
             loop.join(_END_S)
 
     def _sweep(self) -> None:
-        """Forget operations that ended long before their deadlines, now and then."""
+        """From time to time, remove operations that ended before their deadlines."""
         if len(self._waiting) <= self._sweep_above:
             return
         self._waiting = [each for each in self._waiting if _is_open(each[3]())]
@@ -95,7 +95,7 @@ class Deadlines:
     def _end_late(self) -> None:
         self._clock.wait_until(self._next(), self._changed)
         self._changed.clear()
-        # One at a time: should one raise, the others are still there.
+        # One at a time: if one raises, the others still follow.
         while (late := self._late()) is not None:
             _time_out(*late)
 
@@ -104,12 +104,12 @@ class Deadlines:
             return self._waiting[0][0] if self._waiting else None
 
     def _late(self) -> tuple[Operation, timedelta] | None:
-        """Take out an operation whose deadline has passed; None if there is none."""
+        """Remove and return an operation whose deadline has passed; None if there is none."""
         now = self._clock.now()
         with self._lock:
             while self._waiting and self._waiting[0][0] <= now:
-                _, _, limit, found = heapq.heappop(self._waiting)
-                operation = found()
+                _, _, limit, reference = heapq.heappop(self._waiting)
+                operation = reference()
                 if operation is not None:
                     return operation, limit
         return None
@@ -128,5 +128,5 @@ def _time_out(operation: Operation, limit: timedelta) -> None:
     try:
         operation.time_out(error)
     except MtError:
-        # Its status is TIMEOUT all the same; only the engine could not be told.
+        # The status is TIMEOUT all the same; only the call of the engine failed.
         log.warning("a late statement could not be stopped", extra={"action": "timeout_stop_failed"}, exc_info=True)

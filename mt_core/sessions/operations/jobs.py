@@ -27,7 +27,7 @@ _BEFORE_NAME = {"INTO", "OVERWRITE", "TABLE", "UPDATE", "DELETE", "FROM", "IF", 
 
 
 class JobStatus(StrEnum):
-    """Where a job stands, in Flink's words."""
+    """The status of a job, in Flink's words."""
 
     RUNNING = "RUNNING"
     RESTARTING = "RESTARTING"
@@ -61,7 +61,7 @@ _OF_RUN: Mapping[RunStatus, JobStatus] = {
 
 
 class JobLedger:
-    """Remembers the last jobs of statements, in memory; safe from any thread."""
+    """The last jobs of statements, in memory; safe from any thread."""
 
     def __init__(self, clock: Clock, *, remembered: int = REMEMBERED) -> None:
         self._clock, self._remembered = clock, remembered
@@ -75,7 +75,7 @@ class JobLedger:
     ) -> Iterator[Callable[[StatementResult], None]]:
         """List the block as the operation's job if *statement* queries or changes data; *cancel* ends Spark's work by job id.
 
-        The block calls what it is given with its result: the job goes on for as long as rows of a query come.
+        The block passes its result to the callable that it gets: the job of a query ends with the last of its rows.
         """
         if Trait.JOB not in statement.traits:
             yield lambda result: None
@@ -116,7 +116,7 @@ class JobLedger:
             return list(self._jobs.values())
 
     def job(self, job_id: str) -> Job | None:
-        """Return the job, None for one that is not known or was forgotten."""
+        """Return the job, None for one that is not among the last."""
         with self._lock:
             return self._jobs.get(job_id)
 
@@ -151,7 +151,7 @@ class Jobs:
 
     def jobs(self) -> Sequence[Job]:
         """Return the jobs of statements and of the refreshes at work, oldest first."""
-        refreshes = [_job_of(found) for found in self._runs.running_jobs()]
+        refreshes = [_job_of(refresh) for refresh in self._runs.running_jobs()]
         return sorted([*self._statements.jobs(), *refreshes], key=lambda job: job.started_at)
 
     def job(self, job_id: str) -> Job:
@@ -165,16 +165,16 @@ class Jobs:
         if statement is not None:
             self._statements.stop(statement)
             return
-        found = self._refresh(job_id)
-        if found.run.status in TERMINAL:
-            raise ended(_job_of(found))
-        self._runs.cancel_run(found.run.run_id)
+        refresh = self._refresh(job_id)
+        if refresh.run.status in TERMINAL:
+            raise ended(_job_of(refresh))
+        self._runs.cancel_run(refresh.run.run_id)
 
     def _refresh(self, job_id: str) -> RefreshJob:
-        found = self._runs.job(job_id)
-        if found is None:
+        refresh = self._runs.job(job_id)
+        if refresh is None:
             raise OperationNotFound(f"Job {job_id} is not known; SHOW JOBS lists those there are.", job=job_id)
-        return found
+        return refresh
 
 
 def ended(job: Job) -> IllegalStatus:
@@ -200,7 +200,7 @@ def _status_after(error: MtError | None) -> JobStatus:
 
 
 def job_name(statement: ReadStatement) -> str:
-    """Return what a job is called: collect for a query, else the kind of change and the table it goes to."""
+    """Return the name of a job: collect for a query, else the kind of change and the table it goes to."""
     kind = statement.type
     if kind == SELECT:
         return "collect"

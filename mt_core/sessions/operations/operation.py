@@ -22,7 +22,7 @@ POLL_S = 1.0
 
 
 class OperationStatus(StrEnum):
-    """Where an operation stands."""
+    """The status of an operation (FLIP-91)."""
 
     INITIALIZED = "INITIALIZED"
     PENDING = "PENDING"
@@ -41,7 +41,7 @@ TRANSITIONS: Mapping[OperationStatus, frozenset[OperationStatus]] = {
     OperationStatus.INITIALIZED: _ENDS | {OperationStatus.PENDING},
     OperationStatus.PENDING: _ENDS | {OperationStatus.RUNNING},
     OperationStatus.RUNNING: _ENDS | {OperationStatus.FINISHED},
-    # A query goes on while its first rows are read: until it has ended, it can be cancelled or be late.
+    # A query continues while its first rows are read: until it has ended, it can be cancelled or time out.
     OperationStatus.FINISHED: _ONLY_CLOSED | {OperationStatus.CANCELED, OperationStatus.TIMEOUT},
     OperationStatus.CANCELED: _ONLY_CLOSED,
     OperationStatus.TIMEOUT: _ONLY_CLOSED,
@@ -52,7 +52,7 @@ TERMINAL = _ENDS | {OperationStatus.FINISHED}
 
 
 class OperationKind(StrEnum):
-    """Who does the work: the session itself, the manager of materialized tables, a refresh run, or Spark.
+    """What does the work: the session itself, the manager of materialized tables, a refresh run, or Spark.
 
     A JOB is Spark's work too, but on data: like a refresh, it outlives its session.
     """
@@ -65,7 +65,7 @@ class OperationKind(StrEnum):
 
 
 class ResultKind(StrEnum):
-    """Whether a statement had something to show."""
+    """Whether a statement has rows to show."""
 
     SUCCESS = "SUCCESS"
     SUCCESS_WITH_CONTENT = "SUCCESS_WITH_CONTENT"
@@ -73,10 +73,10 @@ class ResultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationResult:
-    """What a finished operation shows.
+    """The result of a finished operation.
 
-    `job_id` (32 hex digits) is None when no job ran; `run` is the refresh it stands for. `affected_rows` are those that a
-    change wrote, None where that is not known.
+    `job_id` (32 hex digits) is None when no job ran; `run` is the refresh run, if it waited for one. `affected_rows` are
+    those that a change wrote, None where that is not known.
     """
 
     rows: ResultRows
@@ -112,7 +112,7 @@ class OperationProgress:
 
 
 class OperationView(Protocol):
-    """What a client can ask of an operation, whether a statement or a refresh run is behind it."""
+    """An operation as clients use it, whether a statement or a refresh run."""
 
     @property
     def handle(self) -> str: ...
@@ -132,7 +132,7 @@ class OperationView(Protocol):
         """Wait until the operation is terminal; returns whether it is."""
 
     def wait_page(self, token: int, timeout_s: float) -> bool:
-        """Wait until there is something to tell of page *token*: rows, the end, or an error; returns whether there is."""
+        """Wait until page *token* has rows, the end, or an error to answer; returns whether it has."""
 
     def fetch(self, token: int, size: int | None = None) -> Page:
         """Return page *token*; a new one with *size* rows at most, or without any if none is there yet.
@@ -152,7 +152,7 @@ class OperationView(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What an operation is busy with: its kind, how to stop it, and how to see how far it is."""
+    """The work of an operation: its kind, how to stop it, and how to measure its progress."""
 
     kind: OperationKind
     message: str
@@ -205,7 +205,7 @@ class Operation:
 
     @property
     def busy(self) -> bool:
-        """Whether work goes on; a query that waits for its reader does not."""
+        """Whether the operation is at work; a query that waits for its reader is not."""
         if self._status not in TERMINAL:
             return True
         return self.querying and self._result is not None and not self._result.rows.stalled
@@ -221,14 +221,14 @@ class Operation:
             return before
 
     def begin(self, work: Work) -> None:
-        """Remember what the operation is busy with now; raises Canceled when it has ended meanwhile."""
+        """Set the present work; raises Canceled when the operation has ended meanwhile."""
         with self._changed:
             if self._status in TERMINAL:
                 raise Canceled(f"Operation {self.handle} is {self._status}.")
             self._work = work
 
-    def tell(self, message: str) -> None:
-        """Say in words what the operation is doing."""
+    def report(self, message: str) -> None:
+        """Set the message of the progress."""
         with self._changed:
             self._work = replace(self._work, message=message)
 
@@ -264,7 +264,7 @@ class Operation:
             return self._changed.wait_for(lambda: self._status in TERMINAL, timeout_s)
 
     def wait_page(self, token: int, timeout_s: float) -> bool:
-        """Wait until there is something to tell of page *token*: rows, the end, or an error; returns whether there is."""
+        """Wait until page *token* has rows, the end, or an error to answer; returns whether it has."""
         if not self.wait(timeout_s):
             return False
         pages = self._pages
@@ -298,7 +298,7 @@ class Operation:
             self._result.rows.close()
 
     def progress(self) -> OperationProgress | None:
-        """Return how far the work is; None when it has ended."""
+        """Return the progress of the work; None when it has ended."""
         work = self._work
         if self._status in TERMINAL:
             return None
@@ -312,7 +312,7 @@ class Operation:
         return pages
 
     def _stop(self, error: MtError) -> None:
-        """Stop the work, which may be that of a query whose rows are read already; then these are let go too."""
+        """Stop the work; that of a query whose rows are read already ends with its rows."""
         if self._result is not None:
             self._result.rows.abort(error)
             self._result.rows.close()

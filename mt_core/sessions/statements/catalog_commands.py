@@ -83,7 +83,7 @@ class CatalogCommands:
         self._shared.alter(altered, expected=catalog)
 
     def _drop(self, statement: sql.DropCatalog, request: CatalogRequest) -> None:
-        """Forget a catalog; raises DefinitionInvalid, or IllegalStatus naming the materialized tables that need it."""
+        """Remove a catalog; raises DefinitionInvalid, or IllegalStatus naming the materialized tables that need it."""
         name = statement.name
         if statement.if_exists and name not in self._engine.catalogs(request.context):
             return
@@ -122,7 +122,7 @@ class CatalogCommands:
     # ------------------------------------------------------------------------------------------------------- internal
 
     def _open(self, catalog: CreatedCatalog, failed: str) -> None:
-        """Let Spark open the catalog, so that a wrong option is told now and not by the first query."""
+        """Open the catalog in Spark, so that a wrong option fails the statement and not the first query."""
         settings = catalog_settings(catalog.name, catalog.options)
         try:
             self._engine.open_catalog(catalog.name, settings)
@@ -134,13 +134,13 @@ class CatalogCommands:
 
     def _options_of(self, name: str, request: CatalogRequest) -> Mapping[str, str]:
         """Return the options of a catalog; raises DefinitionInvalid if there is none of that name."""
-        known = self._engine.catalogs(request.context)
-        if name not in known:
+        catalogs = self._engine.catalogs(request.context)
+        if name not in catalogs:
             raise DefinitionInvalid(
-                f"Catalog {name} does not exist; there are {', '.join(sorted(known))}. CREATE CATALOG adds one."
+                f"Catalog {name} does not exist; there are {', '.join(sorted(catalogs))}. CREATE CATALOG adds one."
             )
         created = self._shared.get(name)
-        return created.options if created is not None else known[name]
+        return created.options if created is not None else catalogs[name]
 
     def _created(self, name: str, request: CatalogRequest, verb: str) -> CreatedCatalog:
         """Return a catalog that a statement created; raises DefinitionInvalid for any other."""

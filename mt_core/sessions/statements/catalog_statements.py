@@ -60,21 +60,19 @@ class CatalogStatements:
                 return self._change(statement, request)
 
     def describe(self, statement: DescribeTable, request: CatalogRequest) -> OperationResult:
-        """DESCRIBE of any table or view in Flink's columns; EXTENDED adds what Spark knows besides, as names and values."""
-        described = self._columns(statement.name, request)
+        """DESCRIBE of any table or view in Flink's columns; EXTENDED adds Spark's further facts, as names and values."""
+        columns = self._columns(statement.name, request)
         if not statement.extended:
-            return content(described)
+            return content(columns)
         rows = self._rows(f"DESCRIBE TABLE EXTENDED {sql_name(statement.name)}", request)
-        blank: list[Any] = [None] * (len(described.columns) - 2)
+        blank: list[Any] = [None] * (len(columns.columns) - 2)
         start = next((index for index, row in enumerate(rows) if not row[0] or row[0].startswith("#")), len(rows))
         return content(
-            RowSet(
-                columns=described.columns, rows=[*described.rows, *([row[0], row[1], *blank] for row in rows[start:])]
-            )
+            RowSet(columns=columns.columns, rows=[*columns.rows, *([row[0], row[1], *blank] for row in rows[start:])])
         )
 
     def in_spark(self, read: ReadStatement, context: SessionContext) -> tuple[str, ...]:
-        """Return the texts that go to Spark: a statement of Flink's in Spark's words, any other as it is.
+        """Return the texts for Spark: the translation of a statement of Flink's, the text itself of any other.
 
         Raises DefinitionInvalid for a table in a catalog which would make something else of it.
         """
@@ -90,7 +88,7 @@ class CatalogStatements:
     # ------------------------------------------------------------------------------------------------------- internal
 
     def _with_keys(self, table: sql.CreateConnectorTable, context: SessionContext) -> tuple[str, ...]:
-        """A primary key is what Iceberg calls identifier fields, which only a table that is there can be given."""
+        """Iceberg calls a primary key identifier fields, and sets them on existing tables only."""
         if not table.keys or (table.if_not_exists and self._is_there(table.name, context)):
             return (table.spark_sql,)
         keys = ", ".join(map(quote, table.keys))
@@ -157,7 +155,7 @@ class CatalogStatements:
         return DONE
 
     def _columns(self, name: Name, request: CatalogRequest, pattern: sql.Pattern | None = None) -> RowSet:
-        found = [
+        matching = [
             column
             for column in self._engine.columns(request.context, name)
             if pattern is None or pattern.matches(column.name)
@@ -167,11 +165,11 @@ class CatalogStatements:
         rows: list[list[Any]] = [
             [column.name, type_text(column.type.to_json()), column.type.nullable, key if column.name in keys else None]
             + [None] * 2
-            for column in found
+            for column in matching
         ]
-        if not any(column.comment for column in found):
+        if not any(column.comment for column in matching):
             return RowSet(columns=_DESCRIBED, rows=rows)
-        commented = [[*row, column.comment] for row, column in zip(rows, found, strict=True)]
+        commented = [[*row, column.comment] for row, column in zip(rows, matching, strict=True)]
         return RowSet(columns=(*_DESCRIBED, Column(name="comment")), rows=commented)
 
     def _describe_database(self, name: Name, request: CatalogRequest, *, extended: bool) -> OperationResult:
@@ -179,8 +177,8 @@ class CatalogStatements:
         return content(RowSet(columns=_INFO, rows=[row[:2] for row in rows]))
 
     def _rows(self, text: str, request: CatalogRequest) -> list[list[Any]]:
-        found = self._engine.execute(request.context, text, job_id=request.job_id).rows
-        return found.page(0, _MOST) if found is not None else []
+        rows = self._engine.execute(request.context, text, job_id=request.job_id).rows
+        return rows.page(0, _MOST) if rows is not None else []
 
 
 def _text(text: str) -> OperationResult:

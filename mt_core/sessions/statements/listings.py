@@ -61,7 +61,7 @@ class Listings:
         self._engine, self._jobs = engine, jobs
 
     def show(self, statement: ShowObjects, request: CatalogRequest) -> RowSet:
-        """Return the names that the pattern lets through, in order."""
+        """Return the names that match the pattern, in order."""
         if statement.kind is Shown.JOBS:
             return job_rows(self._jobs.jobs(), request)
         if statement.kind is Shown.FULL_MODULES:
@@ -147,15 +147,15 @@ class Listings:
         return [str(row[-1]) for row in self._rows(sql, request)]
 
     def _column(self, name: str, sql: str, request: CatalogRequest) -> list[str]:
-        found = self._run(sql, request)
-        if found is None:
+        rows = self._run(sql, request)
+        if rows is None:
             return []
-        index = next((at for at, column in enumerate(found.columns) if column.name == name), 0)
-        return [str(row[index]) for row in found.page(0, MOST)]
+        index = next((at for at, column in enumerate(rows.columns) if column.name == name), 0)
+        return [str(row[index]) for row in rows.page(0, MOST)]
 
     def _rows(self, sql: str, request: CatalogRequest) -> list[list[Any]]:
-        found = self._run(sql, request)
-        return found.page(0, MOST) if found is not None else []
+        rows = self._run(sql, request)
+        return rows.page(0, MOST) if rows is not None else []
 
     def _run(self, sql: str, request: CatalogRequest) -> ResultRows | None:
         try:
@@ -165,7 +165,7 @@ class Listings:
             if missing is None:
                 raise
             if not missing[1]:
-                # A catalog whose storage is made with its first namespace.
+                # A catalog whose storage Spark creates with its first namespace.
                 return None
             raise DefinitionInvalid(
                 f"Database {missing[1]} does not exist; SHOW DATABASES lists those there are."

@@ -65,7 +65,7 @@ class RefreshWait:
             if STATUS_OF[run.status] in TERMINAL:
                 operation.finish(self._result(run, pending))
                 return
-            operation.tell(queue_message(run))
+            operation.report(queue_message(run))
 
     def _result(self, run: RefreshRun, pending: PendingRefresh) -> OperationResult:
         if run.status not in DONE:

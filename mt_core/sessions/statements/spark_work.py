@@ -1,4 +1,4 @@
-"""Work in Spark: statements that Spark performs, as one job of their operation."""
+"""Statements that Spark performs, as one job of their operation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _JOB = (Column(name="job id"),)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One statement to perform; its session counts as it is when the statement's turn comes."""
+    """One statement to perform; the session has the state of the moment when the statement's turn begins."""
 
     session: Session
     operation: Operation
@@ -72,7 +72,7 @@ class SparkWork:
         """Wait until Spark runs or the operation has ended; raises EngineUnavailable when that takes too long."""
         waited_s = 0.0
         while operation.status not in TERMINAL and not self._engine.wait_ready(POLL_S):
-            operation.tell("waiting for Spark to start")
+            operation.report("waiting for Spark to start")
             waited_s += POLL_S
             if waited_s >= self._engine_timeout_s:
                 raise EngineUnavailable(
@@ -80,7 +80,7 @@ class SparkWork:
                 )
 
     def _run_one(self, task: Task, texts: Sequence[str]) -> StatementResult:
-        """Run a statement, which may be several of Spark's; returns what the first gives."""
+        """Run a statement, which may be several of Spark's; returns the result of the first."""
         job_id, context = task.operation.planned_job_id, task.context()
         first = self._engine.execute(context, texts[0], job_id=job_id)
         for text in texts[1:]:
@@ -93,7 +93,7 @@ class SparkWork:
         for number, texts in enumerate(statements, 1):
             if operation.status in (OperationStatus.CANCELED, OperationStatus.TIMEOUT):
                 raise Canceled(f"Operation {operation.handle} is {operation.status}.")
-            operation.tell(f"running statement {number} of {len(statements)}")
+            operation.report(f"running statement {number} of {len(statements)}")
             try:
                 counts.append(self._run_one(task, texts).affected_rows)
             except QueryFailed as cause:

@@ -17,27 +17,33 @@ _BEGIN, _EXECUTE = ["BEGIN", "STATEMENT", "SET"], ["EXECUTE", "STATEMENT", "SET"
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """The statement began a set or was taken into it: nothing runs yet."""
+    """The statement began a set or joined it: nothing runs yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The set is complete: its statements are to run, in order, as one job."""
+    """The set is complete: its statements run in order, as one job."""
 
     statements: tuple[ReadStatement, ...]
 
 
 def collect(session: Session, statement: ReadStatement) -> Collected | Batch | None:
-    """Return what *statement* means for the session's statement set; None if it has nothing to do with one.
+    """Return the effect of *statement* on the session's statement set; None for a statement that concerns none.
 
     Raises IllegalStatus for BEGIN or END out of turn, Unsupported for a statement that no set can hold.
     """
     text, words = statement.text, [token.keyword for token in statement.head]
     members = session.statement_set
     if words == _BEGIN:
-        return _begin(session)
+        if members is not None:
+            raise IllegalStatus("BEGIN STATEMENT SET: a statement set is open already; END it first.")
+        session.statement_set = ()
+        return Collected()
     if words == ["END"]:
-        return _end(session)
+        if members is None:
+            raise IllegalStatus("END: no statement set is open; begin one with BEGIN STATEMENT SET.")
+        session.statement_set = None
+        return Batch(members)
     if members is not None:
         session.statement_set = (*members, _checked(statement))
         return Collected()
@@ -55,21 +61,6 @@ def members_of(statement: ReadStatement) -> tuple[ReadStatement, ...] | None:
     return None
 
 
-def _begin(session: Session) -> Collected:
-    if session.statement_set is not None:
-        raise IllegalStatus("BEGIN STATEMENT SET: a statement set is open already; END it first.")
-    session.statement_set = ()
-    return Collected()
-
-
-def _end(session: Session) -> Batch:
-    members = session.statement_set
-    if members is None:
-        raise IllegalStatus("END: no statement set is open; begin one with BEGIN STATEMENT SET.")
-    session.statement_set = None
-    return Batch(members)
-
-
 def _inner(text: str, words: int) -> tuple[ReadStatement, ...]:
     """Return the statements between STATEMENT SET BEGIN, of which BEGIN is that many words from the start, and END."""
     tokens = list(significant(text))
@@ -80,7 +71,7 @@ def _inner(text: str, words: int) -> tuple[ReadStatement, ...]:
             line=closing.line,
             column=closing.column,
         )
-    # What stands before is blanked, not cut off, so that a position in a message is one of the text that was sent.
+    # The text before is blanked, not removed, so that a position in a message is one of the text that was sent.
     head = "".join(letter if letter == "\n" else " " for letter in text[: opening.end])
     return tuple(
         _checked(ReadStatement(each.text)) for each in split_statements(head + text[opening.end : closing.start])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header
+from pydantic import BaseModel
 
 from mt_core.errors import MtError, RequestInvalid
 from mt_core.gateway.http.answers import JsonAnswer
@@ -35,8 +35,7 @@ _WAY_OUT = (
 _DIGITS = 9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefreshHeaders:
+class RefreshHeaders(BaseModel):
     """The headers of a call beside Flink's body."""
 
     request_key: str | None

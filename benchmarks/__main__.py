@@ -10,6 +10,7 @@ from rich.console import Console
 
 from benchmarks import (
     airflow,
+    fixed_cost,
     full_refresh,
     gateway_calls,
     long_statement,
@@ -26,6 +27,7 @@ from benchmarks.report import Finding
 RESULTS = Path(__file__).parent / "results.md"
 BENCHMARKS: Mapping[str, Callable[[], Iterator[Finding]]] = {
     "full_refresh": full_refresh.measure,
+    "fixed_cost": fixed_cost.measure,
     "unchanged": unchanged.measure,
     "statement_overhead": statement_overhead.measure,
     "long_statement": long_statement.measure,

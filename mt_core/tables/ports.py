@@ -291,10 +291,11 @@ class Write:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """What was written: the branch's snapshot, and how many rows it added."""
+    """What was written: the branch's snapshot, how many rows it added, and the table's metadata as read after that."""
 
     snapshot_id: str
     rows: int
+    metadata: StorageMetadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,7 +108,8 @@ class _Steps:
         )
 
     def publish(self, run: str, staged: Staged) -> None:
-        self.swap(MetadataChange(publish=staged.snapshot_id, drop=(f"run_{run}",), last_run=run))
+        change = MetadataChange(publish=staged.snapshot_id, drop=(f"run_{run}",), last_run=run)
+        self.engine.swap(self.identifier, staged.metadata, change)
 
     def refresh(self, run: str, scope: Scope = WHOLE) -> Staged:
         staged = self.stage(run, scope)
@@ -256,6 +257,17 @@ class EngineContract:
             steps.engine.swap(steps.identifier, before, MetadataChange(drop=("run_r1",)))
 
         assert "run_r1" in steps.load().branches
+
+    def test_what_a_write_read_back_is_stale_after_another_commit(self, steps: _Steps) -> None:
+        staged = steps.stage("r1")
+        steps.swap(MetadataChange(epoch=2))
+        before = steps.facts()
+
+        with pytest.raises(CommitConflict):
+            steps.publish("r1", staged)
+
+        assert steps.facts() == before
+        assert steps.rows() == []
 
     # ------------------------------------------------------------------------------------------------------- writes
 

@@ -253,17 +253,7 @@ class FakeEngine:
     def load(self, identifier: TableIdentifier) -> StorageMetadata:
         self._check("load")
         with self._lock:
-            storage = self._storage(identifier)
-            return StorageMetadata(
-                table_id=storage.spec.table_id,
-                location=storage.spec.location,
-                epoch=storage.epoch,
-                last_run=storage.last_run,
-                main=storage.main,
-                branches=dict(storage.branches),
-                columns=tuple(column.name for column in storage.columns),
-                base=storage.generation,
-            )
+            return self._storage(identifier).metadata()
 
     def swap(self, identifier: TableIdentifier, metadata: StorageMetadata, change: MetadataChange) -> None:
         self._check("swap")
@@ -333,7 +323,7 @@ class FakeEngine:
             storage.branches[write.branch] = facts.snapshot_id
             storage.generation += 1
             self.writes += 1
-            return Staged(snapshot_id=facts.snapshot_id, rows=len(rows))
+            return Staged(snapshot_id=facts.snapshot_id, rows=len(rows), metadata=storage.metadata())
 
     def _refuse_poisoned(self, scope: Scope) -> None:
         for spec in self.poisoned:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mt_core.model.partition import Scope
 from mt_core.model.table import Column
-from mt_core.tables.ports import Snapshot, StorageSpec
+from mt_core.tables.ports import Snapshot, StorageMetadata, StorageSpec
 
 Row = Mapping[str, Any]
 
@@ -55,6 +55,18 @@ class FakeStorage:
     last_run: str | None = None
     branches: dict[str, str] = field(default_factory=dict)
     generation: int = 0
+
+    def metadata(self) -> StorageMetadata:
+        return StorageMetadata(
+            table_id=self.spec.table_id,
+            location=self.spec.location,
+            epoch=self.epoch,
+            last_run=self.last_run,
+            main=self.main,
+            branches=dict(self.branches),
+            columns=tuple(column.name for column in self.columns),
+            base=self.generation,
+        )
 
 
 def text_of(value: object) -> str | None:

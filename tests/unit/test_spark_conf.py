@@ -41,10 +41,11 @@ def test_the_users_settings_win_and_java_options_are_joined(tmp_path: Path) -> N
     assert conf["spark.driver.extraJavaOptions"].endswith(" -Xss4m")
 
 
-def test_a_sqlite_catalog_waits_for_its_lock(tmp_path: Path) -> None:
+def test_a_sqlite_catalog_waits_for_its_lock_and_appends_to_a_log(tmp_path: Path) -> None:
     conf = spark_conf(settings(tmp_path))
 
-    assert conf["spark.sql.catalog.lake.uri"] == f"jdbc:sqlite:file:{tmp_path}/db/catalog.db?busy_timeout=30000"
+    options = "busy_timeout=30000&journal_mode=WAL&synchronous=FULL"
+    assert conf["spark.sql.catalog.lake.uri"] == f"jdbc:sqlite:file:{tmp_path}/db/catalog.db?{options}"
 
 
 def test_a_postgresql_url_becomes_jdbc_with_user_and_password_apart() -> None:

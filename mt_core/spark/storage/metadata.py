@@ -12,7 +12,7 @@ from mt_core.model.partition import Scope
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
-from mt_core.spark.jvm_objects import java_items, jvm_of, static_member
+from mt_core.spark.jvm_objects import java_items, static_member
 from mt_core.tables.ports import MetadataChange, Snapshot, StorageMetadata
 
 MAIN = "main"
@@ -27,6 +27,7 @@ PARTITIONS = "freshtable.partitions"
 SOURCES = "freshtable.sources"
 FINGERPRINT = "freshtable.fingerprint"
 
+_BRANCH_BUILDER = "org.apache.iceberg.SnapshotRef.branchBuilder"
 _CONFLICT = "org.apache.iceberg.exceptions.CommitFailedException"
 
 
@@ -70,13 +71,14 @@ class MetadataStore:
             ) from cause
 
     def _changed(self, identifier: TableIdentifier, base: Any, change: MetadataChange) -> Any:
-        iceberg = jvm_of(self._catalogs.session).org.apache.iceberg
-        builder = iceberg.TableMetadata.buildFrom(base)
+        session = self._catalogs.session
+        builder = static_member(session, "org.apache.iceberg.TableMetadata.buildFrom")(base)
         if change.branch is not None:
             main = base.currentSnapshot()
             if main is None:
                 raise EngineError(f"{identifier} has no snapshot to begin a branch at; DROP it and create it again.")
-            builder.setRef(change.branch, iceberg.SnapshotRef.branchBuilder(main.snapshotId()).build())
+            beginning = static_member(session, _BRANCH_BUILDER)(main.snapshotId())
+            builder.setRef(change.branch, beginning.build())
         if change.publish is not None:
             builder.setRef(MAIN, self._main_at(base, int(change.publish)))
         for branch in change.drop:
@@ -85,11 +87,10 @@ class MetadataStore:
         return builder.build()
 
     def _main_at(self, base: Any, snapshot_id: int) -> Any:
-        references = jvm_of(self._catalogs.session).org.apache.iceberg.SnapshotRef
-        existing = base.ref(MAIN)
+        session, existing = self._catalogs.session, base.ref(MAIN)
         if existing is None:
-            return references.branchBuilder(snapshot_id).build()
-        return references.builderFrom(existing, snapshot_id).build()
+            return static_member(session, _BRANCH_BUILDER)(snapshot_id).build()
+        return static_member(session, "org.apache.iceberg.SnapshotRef.builderFrom")(existing, snapshot_id).build()
 
     def _properties(self, change: MetadataChange) -> Any:
         # A metadata file of its own for every swap: Iceberg leaves out a commit that changes nothing, and then
@@ -99,7 +100,7 @@ class MetadataStore:
             values[EPOCH] = str(change.epoch)
         if change.last_run is not None:
             values[LAST_RUN] = change.last_run
-        properties = jvm_of(self._catalogs.session).java.util.HashMap()
+        properties = static_member(self._catalogs.session, "java.util.HashMap")()
         for key, value in values.items():
             properties.put(key, value)
         return properties
@@ -117,6 +118,12 @@ def ancestors(metadata: StorageMetadata) -> Iterator[Snapshot]:
         yield _snapshot(current)
         parent = current.parentId()
         current = None if parent is None else base.snapshot(parent)
+
+
+def summary_of(metadata: StorageMetadata, snapshot_id: str) -> Any:
+    """Return the summary of a snapshot that *metadata* has, as Iceberg's map."""
+    _, base = metadata.base
+    return base.snapshot(int(snapshot_id)).summary()
 
 
 def _snapshot(snapshot: Any) -> Snapshot:

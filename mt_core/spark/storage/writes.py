@@ -24,7 +24,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.jvm_objects import active_session
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.source_versions import SourceVersions
-from mt_core.spark.storage.metadata import RUN_ID
+from mt_core.spark.storage.metadata import RUN_ID, MetadataStore, summary_of
 from mt_core.tables.definition.options import execution_settings, write_options
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.ports import Query, Staged, Write
@@ -41,6 +41,7 @@ class StagedWrites:
     ) -> None:
         self._driver = driver
         self._catalogs = catalogs
+        self._metadata = MetadataStore(catalogs)
         self._contexts = contexts
         self._versions = versions
 
@@ -92,19 +93,20 @@ class StagedWrites:
             )
 
     def _found(self, write: Write) -> Staged:
-        table = self._catalogs.load_table(write.table)
-        reference = table.refs().get(write.branch)
-        snapshot = None if reference is None else table.snapshot(reference.snapshotId())
-        summary = {} if snapshot is None else snapshot.summary()
-        if snapshot is None or summary.get(RUN_ID) != write.summary.get(RUN_ID):
+        metadata = self._metadata.load(write.table)
+        snapshot_id = metadata.branches.get(write.branch)
+        summary = {} if snapshot_id is None else summary_of(metadata, snapshot_id)
+        if snapshot_id is None or summary.get(RUN_ID) != write.summary.get(RUN_ID):
             raise EngineError(f"Branch {write.branch} of {write.table} does not end with the rows of this run.")
-        return Staged(snapshot_id=str(snapshot.snapshotId()), rows=int(summary.get("added-records") or 0))
+        return Staged(snapshot_id=snapshot_id, rows=int(summary.get("added-records") or 0), metadata=metadata)
 
 
 def _shaped(rows: DataFrame, write: Write) -> DataFrame:
     """Give *rows* the table's columns: matched by name, whatever their order."""
     produced = tuple(Column(name=field.name, type=sql_type(field.dataType)) for field in rows.schema.fields)
     names = stored_order(write.table, produced, write.columns, write.query_types)
+    if [column.name for column in produced] == [column.name for column in write.columns]:
+        return rows
     return rows.select(
         *(col(quote(name)).alias(column.name) for name, column in zip(names, write.columns, strict=True))
     )

@@ -77,6 +77,8 @@ class Attempt:
         # Whether some attempt may have opened, this one by a commit whose answer was lost included: then only close makes sure.
         self._must_close = self._run.attempt > 1
         self._base: str | None = None
+        # What decide or write has read of the storage and nothing was committed on yet: the next swap begins with it.
+        self._read: StorageMetadata | None = None
         self._vector = SourceVector(sources=())
         self._scope: Scope = self._run.scope
         self._restarts = 0
@@ -132,13 +134,13 @@ class Attempt:
         if self._ledger.withdrawn(self._run.run_id):
             raise _Ended(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"})
         self._vector = self._understood()
-        history = self._engine.ancestors(self._engine.load(self._identifier))
+        metadata = self._engine.load(self._identifier)
         decision = decide(
             kind=self._run.kind,
             scope=self._run.scope,
             vector=self._vector,
             fingerprint=self._run.fingerprint or "",
-            history=history,
+            history=self._engine.ancestors(metadata),
         )
         noted = {"vector": self._vector.to_json(), "decision": decision.name, "reason": decision.reason}
         if not self._ledger.note(self.claimed, noted):
@@ -146,6 +148,8 @@ class Attempt:
         if decision.scope is None:
             raise _Ended(status=RunStatus.SKIPPED)
         self._scope = decision.scope
+        if not self._opened:
+            self._read = metadata
 
     def _understood(self) -> SourceVector:
         """Return the vector of the query as it is understood now."""
@@ -190,6 +194,7 @@ class Attempt:
             self.claimed, {"rows": staged.rows, "pinned": pinned, "vector": self._vector.to_json()}
         ):
             raise _GivenUp
+        self._read = staged.metadata
         return staged.snapshot_id
 
     def _stage(self) -> Staged:
@@ -310,10 +315,13 @@ class Attempt:
         check: Callable[[StorageMetadata], None],
         change: Callable[[StorageMetadata], MetadataChange],
     ) -> Steps:
-        """Read, check, compare-and-set; after a conflict or an unknown outcome read again and decide again."""
+        """Read, check, compare-and-set; after a conflict or an unknown outcome read again and decide again.
+
+        What was read before is as good for the first try: the compare-and-set fails unless it is still current.
+        """
         for _ in range(MAX_CONFLICTS):
             yield f"{name}: read"
-            metadata = self._engine.load(self._identifier)
+            metadata, self._read = self._read or self._engine.load(self._identifier), None
             self._end_if_published(metadata)
             check(metadata)
             yield f"{name}: commit"

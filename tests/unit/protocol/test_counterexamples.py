@@ -176,7 +176,7 @@ def test_a_run_that_gives_up_on_foreign_writes_names_the_snapshot_and_leaves_no_
     for _ in range(MAX_RESTARTS + 1):
         world.advance(worker, to="publish: read")
         world.write_foreign(SECOND)
-        world.advance(worker)
+        world.advance(worker, to="open: read")
 
     foreign = world.engine.storage.main
     ended = world.finish(worker)
@@ -187,7 +187,54 @@ def test_a_run_that_gives_up_on_foreign_writes_names_the_snapshot_and_leaves_no_
     world.settle()
 
 
+def test_a_foreign_write_between_decide_and_open_is_the_base_of_the_run() -> None:
+    world = ProtocolWorld()
+    ticked(world)
+    worker = claimed(world, to="open: read")
+    world.write_foreign(SECOND)
+
+    ended = world.finish(worker)
+
+    assert (ended.status, world.engine.writes) == (RunStatus.SUCCEEDED, 1)
+    assert holder(world, SECOND) == Cell(run_id=None)
+    world.settle()
+
+
 # ------------------------------------------------------------------------------------------------------------------- fencing
+
+
+def test_a_zombie_that_decided_before_its_successor_opened_does_not_open_any_more() -> None:
+    world = ProtocolWorld()
+    run = ticked(world)
+    zombie = claimed(world, to="open: read")
+    world.lapse()
+    successor = claimed(world, to="write")
+    before = (world.engine.storage.epoch, dict(world.engine.storage.branches))
+
+    world.finish(zombie)
+    after = (world.engine.storage.epoch, dict(world.engine.storage.branches))
+    ended = world.finish(successor)
+
+    assert after == before
+    assert (ended.run_id, ended.status, ended.attempt) == (run.run_id, RunStatus.SUCCEEDED, 2)
+    world.settle()
+
+
+def test_a_zombie_does_not_publish_on_what_it_read_back_before_its_successor_opened() -> None:
+    world = ProtocolWorld()
+    run = ticked(world)
+    zombie = claimed(world, to="publish: commit")
+    world.lapse()
+    successor = claimed(world, to="write")
+    before = world.engine.storage.main
+
+    world.finish(zombie)
+    after = world.engine.storage.main
+    ended = world.finish(successor)
+
+    assert after == before
+    assert (ended.run_id, ended.status, ended.attempt) == (run.run_id, RunStatus.SUCCEEDED, 2)
+    world.settle()
 
 
 def test_maintenance_waits_for_a_running_refresh() -> None:

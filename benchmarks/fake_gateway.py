@@ -20,7 +20,7 @@ from mt_core.app.logs import log_to
 from mt_core.app.memory import spare_what_stays
 from mt_core.clock import SystemClock
 from mt_core.registry.store import SqlRegistry
-from mt_core.tables.ports import Write
+from mt_core.tables.engine import Write
 from mt_core.tables.services import storage_spec
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
 from mt_core.tables.upkeep.reconcile import reconcile
@@ -83,7 +83,7 @@ class FakeSparkGateway(WiredGateway):
     def _create_storage(self) -> None:
         """Create the storage of all tables: that of a real engine outlives the process."""
         with self.registry.transaction() as tx:
-            specs = [storage_spec(table) for table in tx.tables()]
+            specs = [storage_spec(table) for table in tx.tables.page()]
         for spec in specs:
             self._engine.create_storage(spec)
 

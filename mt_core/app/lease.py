@@ -14,8 +14,7 @@ from mt_core.background import BackgroundLoop
 from mt_core.clock import Clock
 from mt_core.errors import MtError, RegistryError, RegistryInUse
 from mt_core.model.gateway import GatewayLease
-from mt_core.tables.ports import Registry
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import Registry, in_transaction
 from mt_core.tables.upkeep.gateways import LEASE, end_lease, take_lease
 
 RENEW_EVERY = LEASE / 3

@@ -16,10 +16,11 @@ from mt_core.sessions.sessions import SessionManager
 from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
 from mt_core.tables.changes import Signal
 from mt_core.tables.created_catalogs import CreatedCatalogs
+from mt_core.tables.engine import RefreshEngine
 from mt_core.tables.intents import Intents
 from mt_core.tables.manager import TableManager
-from mt_core.tables.ports import RefreshEngine, Registry
 from mt_core.tables.refresh.workers import Workers
+from mt_core.tables.registry import Registry
 from mt_core.tables.runs.ledger import Claimed, Ledger
 from mt_core.tables.services import TableServices
 from mt_core.tables.settings import ManagerSettings

@@ -14,7 +14,7 @@ from mt_core.model.gateway import GatewayLease
 from mt_core.model.partition import Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import Intent, MaterializedTable, RefreshStatus, TableDefinition, TableIdentifier
-from mt_core.tables.ports import Tombstone
+from mt_core.tables.registry import Tombstone
 from mt_core.workflow.definitions import WorkflowDefinition, shard_of
 
 BODY_VERSION = 1

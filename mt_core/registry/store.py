@@ -11,10 +11,10 @@ from sqlalchemy import Connection, Engine
 from mt_core.clock import Clock
 from mt_core.errors import RegistryError
 from mt_core.registry.database import WAIT_S, connect, shown
-from mt_core.registry.definitions import SqlDefinitionStore
 from mt_core.registry.failures import translated
 from mt_core.registry.transaction import SqlTransaction
 from mt_core.registry.turns import Turns
+from mt_core.registry.workflows import SqlDefinitionStore
 
 
 class SqlRegistry:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from mt_core.errors import MtError
 from mt_core.identifiers import Namespace
 from mt_core.rowset import Column, PageForm
-from mt_core.tables.ports import Progress
+from mt_core.tables.engine import Progress
 
 
 class ResultRows(Protocol):

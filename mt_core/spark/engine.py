@@ -22,7 +22,7 @@ from mt_core.spark.storage.housekeeping import Housekeeping
 from mt_core.spark.storage.metadata import MetadataStore, ancestors
 from mt_core.spark.storage.storage_tables import StorageTables
 from mt_core.spark.storage.writes import StagedWrites
-from mt_core.tables.ports import (
+from mt_core.tables.engine import (
     AnalysedQuery,
     MetadataChange,
     Progress,

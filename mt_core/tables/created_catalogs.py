@@ -11,8 +11,7 @@ from mt_core.errors import DefinitionInvalid, IllegalStatus, MtError, RegistryEr
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.table import TableDefinition
 from mt_core.sql.flink.catalog_options import PREFIX, catalog_settings
-from mt_core.tables.ports import Registry, Transaction
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import Registry, Transaction, in_transaction
 from mt_core.tokens import Token, TokenKind, significant
 
 log = logging.getLogger(__name__)
@@ -57,9 +56,9 @@ class CreatedCatalogs:
         self.check_changeable(catalog.name, "created")
 
         def work(tx: Transaction) -> None:
-            if any(known.name == catalog.name for known in tx.catalogs()):
+            if any(known.name == catalog.name for known in tx.catalogs.all()):
                 raise already_there(catalog.name)
-            tx.put_catalog(catalog)
+            tx.catalogs.put(catalog)
 
         self._change(work)
 
@@ -67,11 +66,11 @@ class CreatedCatalogs:
         """Keep *catalog* in place of *expected*; raises DefinitionInvalid when that is not what there is any more."""
 
         def work(tx: Transaction) -> None:
-            if expected not in tx.catalogs():
+            if expected not in tx.catalogs.all():
                 raise DefinitionInvalid(
                     f"Catalog {catalog.name} was altered or dropped at the same time by somebody else; look at it again."
                 )
-            tx.put_catalog(catalog)
+            tx.catalogs.put(catalog)
 
         self._change(work)
 
@@ -85,7 +84,7 @@ class CreatedCatalogs:
                     f"Catalog {name} cannot be dropped: {', '.join(users)}. DROP these materialized tables first, or ALTER "
                     "their queries."
                 )
-            tx.delete_catalog(name)
+            tx.catalogs.delete(name)
 
         self._change(work)
 
@@ -118,7 +117,7 @@ class CreatedCatalogs:
         return known
 
     def _understood(self, tx: Transaction) -> _Known:
-        catalogs = {catalog.name: catalog for catalog in tx.catalogs() if self._counts(catalog.name)}
+        catalogs = {catalog.name: catalog for catalog in tx.catalogs.all() if self._counts(catalog.name)}
         settings = {name: found for name, catalog in catalogs.items() if (found := _settings_of(catalog)) is not None}
         return _Known(catalogs=catalogs, settings=settings)
 
@@ -145,7 +144,7 @@ def _settings_of(catalog: CreatedCatalog) -> Mapping[str, str] | None:
 
 
 def _users(tx: Transaction, name: str) -> Iterator[str]:
-    for table in tx.tables():
+    for table in tx.tables.page():
         if table.identifier.catalog == name:
             yield f"{table.identifier} lives in it"
         elif _reads_from(table.definition, name):

@@ -16,8 +16,7 @@ from typing import Any, Self
 from mt_core.errors import MtError, TableBusy, TableNotFound, WorkflowError
 from mt_core.model.table import Intent, MaterializedTable, RefreshStatus, TableIdentifier
 from mt_core.tables.changes import Signal
-from mt_core.tables.ports import Registry, Transaction
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import Registry, Transaction, in_transaction
 from mt_core.tables.settings import ManagerSettings
 
 LEASE = timedelta(minutes=5)
@@ -76,7 +75,7 @@ class Intents:
                 return None
             check(table)
             intent = self.new(tx, command, "begin", table.revision + 1, detail or {})
-            return tx.replace_table(replace(table, intent=intent))
+            return tx.tables.replace(replace(table, intent=intent))
 
         attempt = partial(in_transaction, self._registry, write)
         table = self._signal.until(attempt, self._settings.intent_wait_s)
@@ -91,13 +90,13 @@ class Intents:
         """
 
         def work(tx: Transaction) -> MaterializedTable | None:
-            now = tx.table(table.table_id)
+            now = tx.tables.get(table.table_id)
             if now is None or now.intent is None or now.intent != table.intent:
                 return None
             ours = self.new(tx, now.intent.command, now.intent.step, now.revision + 1, now.intent.detail)
             # A call of the last holder may still be on its way to the scheduler.
             until = tx.now() + LONGEST_CALL
-            return tx.replace_table(replace(now, intent=replace(ours, lease_until=tx.now()), repair_until=until))
+            return tx.tables.replace(replace(now, intent=replace(ours, lease_until=tx.now()), repair_until=until))
 
         return in_transaction(self._registry, work)
 
@@ -109,13 +108,13 @@ class Intents:
         """Apply *change* to the registry's table if the intent is still ours; raises TableBusy when another command seized it."""
 
         def work(tx: Transaction) -> MaterializedTable:
-            now = tx.table(table.table_id)
+            now = tx.tables.get(table.table_id)
             if now is None or now.intent is None or table.intent is None or now.intent.token != table.intent.token:
                 raise TableBusy(
                     f"Another command took over materialized table {table.identifier}; look at it and try again.",
                     table=str(table.identifier),
                 )
-            return tx.replace_table(change(tx, now))
+            return tx.tables.replace(change(tx, now))
 
         changed = in_transaction(self._registry, work)
         self._signal.set()
@@ -176,7 +175,7 @@ class Command:
 
 def get_table(tx: Transaction, identifier: TableIdentifier) -> MaterializedTable:
     """Return the table of that name; raises TableNotFound."""
-    table = tx.table_named(identifier)
+    table = tx.tables.named(identifier)
     if table is None:
         raise TableNotFound(
             f"Materialized table {identifier} does not exist; SHOW MATERIALIZED TABLES lists those there are.",

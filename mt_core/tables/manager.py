@@ -16,7 +16,7 @@ from mt_core.tables.commands.lifecycle import resume, suspend
 from mt_core.tables.definition.positions import in_statement
 from mt_core.tables.definition.show_create import show_create
 from mt_core.tables.refresh.requests import RefreshRequests
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
 from mt_core.tables.views.refresh_reports import RefreshReports
@@ -113,7 +113,7 @@ class TableManager:
         return drop_with_readers(self._services, identifier, statement)
 
     def _find(self, identifier: TableIdentifier) -> MaterializedTable | None:
-        return in_transaction(self._services.registry, lambda tx: tx.table_named(identifier))
+        return in_transaction(self._services.registry, lambda tx: tx.tables.named(identifier))
 
     def _known(self, name: tuple[str, ...], context: CommandContext) -> TableIdentifier:
         """Return the identifier of a materialized table; raises TableNotFound, or NotMaterializedTable for another relation."""

@@ -7,8 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from mt_core.model.table import MaterializedTable, TableIdentifier
-from mt_core.tables.ports import Registry, Transaction
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import Registry, Transaction, in_transaction
 
 # A page takes some ten milliseconds, also when two more statements are asked for each of its tables.
 PAGE = 100
@@ -41,5 +40,5 @@ def _page(
     work: Callable[[Transaction, list[MaterializedTable]], Iterable[T]],
 ) -> tuple[TableIdentifier | None, list[T]]:
     """Return what *work* gives for the tables behind *after*, and the last of them, None at the end."""
-    tables = list(tx.tables(after=after, limit=PAGE))
+    tables = list(tx.tables.page(after=after, limit=PAGE))
     return (tables[-1].identifier if len(tables) == PAGE else None), list(work(tx, tables))

@@ -13,9 +13,10 @@ from mt_core.model.partition import WHOLE
 from mt_core.model.run import RefreshRun, RunKind
 from mt_core.model.table import MaterializedTable, TableDefinition, TableIdentifier
 from mt_core.tables.changes import Signal
+from mt_core.tables.engine import Query, RefreshEngine, StorageSpec
 from mt_core.tables.intents import Intents
 from mt_core.tables.keeper import Keeper, KeeperReports
-from mt_core.tables.ports import Query, RefreshEngine, Registry, StorageSpec, Transaction
+from mt_core.tables.registry import Registry, Transaction
 from mt_core.tables.runs.ledger import Ledger
 from mt_core.tables.settings import ManagerSettings
 

@@ -11,7 +11,7 @@ from mt_core.model.run import RefreshRun
 from mt_core.model.table import TableIdentifier
 from mt_core.rowset import RowSet
 from mt_core.sql.statements import Statement
-from mt_core.tables.ports import Progress
+from mt_core.tables.engine import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

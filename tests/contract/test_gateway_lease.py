@@ -19,7 +19,7 @@ from mt_core.app.lease import RegistryLease, lease_of
 from mt_core.errors import MtError, RegistryError, RegistryInUse
 from mt_core.model.run import RunStatus
 from mt_core.registry.store import SqlRegistry
-from mt_core.tables.ports import Registry
+from mt_core.tables.registry import Registry
 from mt_core.tables.upkeep.gateways import LEASE, ended_owners
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.memory_registry import MemoryRegistry
@@ -79,7 +79,7 @@ class Gateways:
 
     def living(self) -> list[str]:
         with self.registry.transaction() as tx:
-            return [gateway.url for gateway in tx.gateways() if gateway.lives(tx.now())]
+            return [gateway.url for gateway in tx.gateways.all() if gateway.lives(tx.now())]
 
 
 @pytest.fixture
@@ -155,13 +155,13 @@ def test_what_a_gateway_had_leased_is_free_once_its_own_lease_has_ended(gateways
     insert_runs(registry, run)
     first = gateways.taken(FIRST)
     with registry.transaction() as tx:
-        before = tx.expired_runs()
+        before = tx.runs.expired()
 
     first.release()
     gateways.taken(SECOND)
 
     with registry.transaction() as tx:
-        assert (before, tx.expired_runs()) == ([], [run])
+        assert (before, tx.runs.expired()) == ([], [run])
         assert ended_owners(tx) == {f"owner of {FIRST}"}
 
 

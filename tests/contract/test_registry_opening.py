@@ -90,7 +90,7 @@ def test_a_registry_of_the_first_release_is_migrated_with_what_it_holds(url: str
     engine.dispose()
 
     with closing(SqlRegistry.open(url)) as registry, registry.transaction() as transaction:
-        found = transaction.tables(), transaction.runs(), transaction.catalogs()
+        found = transaction.tables.page(), transaction.runs.newest(), transaction.catalogs.all()
     with closing(SqlRegistry.open(url)) as registry:
         _, shard = registry.definitions.shard(shard_of("w1"))
 
@@ -102,10 +102,10 @@ def test_several_gateways_give_one_run_for_one_request_key(gateways: list[SqlReg
 
     def request() -> str:
         with next(turn).transaction() as transaction:
-            found = transaction.run_with_key("t-1", "k")
+            found = transaction.runs.with_key("t-1", "k")
             if found is None:
                 found = a_run(request_key="k")
-                transaction.insert_run(found)
+                transaction.runs.insert(found)
             return found.run_id
 
     answers = [answer for _ in range(5) for answer in at_once(request)]
@@ -120,9 +120,9 @@ def test_several_gateways_never_run_two_refreshes_of_one_table(gateways: list[Sq
 
     def claim() -> RefreshRun | None:
         with next(turn).transaction() as transaction:
-            run = transaction.next_claimable()
+            run = transaction.runs.next_claimable()
             if run is not None:
-                transaction.replace_run(run.advance(RunStatus.RUNNING), expected=run)
+                transaction.runs.replace(run.advance(RunStatus.RUNNING), expected=run)
             return run
 
     claimed = at_once(claim)
@@ -136,9 +136,9 @@ def test_several_gateways_see_each_others_queue_before_they_add_to_it(gateways: 
 
     def request_unless_queued() -> int:
         with next(turn).transaction() as transaction:
-            queued = len(transaction.queued("t"))
+            queued = len(transaction.runs.queued("t"))
             if queued == 0:
-                transaction.insert_run(a_run("t"))
+                transaction.runs.insert(a_run("t"))
             return queued
 
     seen = at_once(request_unless_queued)
@@ -153,10 +153,10 @@ def test_a_given_clock_takes_the_place_of_the_databases(url: str) -> None:
     with closing(SqlRegistry.open(url, clock)) as registry:
         insert_runs(registry, run)
         with registry.transaction() as transaction:
-            before = transaction.now(), transaction.expired_runs()
+            before = transaction.now(), transaction.runs.expired()
         clock.advance(timedelta(seconds=2))
         with registry.transaction() as transaction:
-            after = transaction.now(), transaction.expired_runs()
+            after = transaction.now(), transaction.runs.expired()
 
     assert before == (NOON, [])
     assert after == (NOON + timedelta(seconds=2), [run])
@@ -184,9 +184,9 @@ from tests.support.registry_facts import a_run
 registry = SqlRegistry.open({url!r})
 for number in range(20):
     with registry.transaction() as transaction:
-        transaction.insert_run(a_run(run_id=f"committed-{{number:02}}"))
+        transaction.runs.insert(a_run(run_id=f"committed-{{number:02}}"))
 with registry.transaction() as transaction:
-    transaction.insert_run(a_run(run_id="lost"))
+    transaction.runs.insert(a_run(run_id="lost"))
     os.kill(os.getpid(), signal.SIGKILL)
 """
     root = Path(__file__).parent.parent.parent
@@ -254,9 +254,9 @@ def test_a_server_that_ends_the_connection_costs_one_transaction_at_most(postgre
 def test_a_connection_that_ends_in_a_transaction_is_an_error_of_ours(postgres_database: str) -> None:
     def insert_and_lose_the_connection(registry: SqlRegistry) -> None:
         with registry.transaction() as transaction:
-            transaction.insert_run(a_run())
+            transaction.runs.insert(a_run())
             _change_open(postgres_database, _END_OTHERS)
-            transaction.insert_run(a_run())
+            transaction.runs.insert(a_run())
 
     engine = connect(postgres_database)
     with closing(SqlRegistry(engine)) as registry:

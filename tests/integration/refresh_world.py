@@ -18,10 +18,10 @@ from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.sql.parser import parse
+from mt_core.tables.engine import Query, SourceVector
 from mt_core.tables.manager import TableManager
-from mt_core.tables.ports import Query, Registry, SourceVector
 from mt_core.tables.refresh.attempt import Attempt, Steps
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import Registry, in_transaction
 from mt_core.tables.services import query_of
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
 from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshRequest
@@ -114,8 +114,8 @@ class RefreshWorld:
 
     def state(self) -> list[object]:
         """Return all that a refused statement must leave as it was."""
-        tables = in_transaction(self.registry, lambda tx: list(tx.tables()))
-        runs = in_transaction(self.registry, lambda tx: list(tx.runs()))
+        tables = in_transaction(self.registry, lambda tx: list(tx.tables.page()))
+        runs = in_transaction(self.registry, lambda tx: list(tx.runs.newest()))
         return [tables, runs, dict(self.scheduler.workflows), self.plain("SHOW TABLES"), self.files()]
 
     def files(self) -> list[str]:
@@ -198,7 +198,7 @@ class RefreshWorld:
     def runs(self, name: str) -> list[RefreshRun]:
         """Return the ledger of a table, oldest first."""
         table_id = self.table(name).table_id
-        return list(reversed(in_transaction(self.registry, lambda tx: list(tx.runs(table_id=table_id)))))
+        return list(reversed(in_transaction(self.registry, lambda tx: list(tx.runs.newest(table_id=table_id)))))
 
 
 @pytest.fixture

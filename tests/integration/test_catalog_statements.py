@@ -23,7 +23,7 @@ from mt_core.sql.catalog import CatalogStatement, SparkStatement
 from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
 from mt_core.tables.created_catalogs import CreatedCatalogs
-from mt_core.tables.ports import Query
+from mt_core.tables.engine import Query
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_commands import FakeRuns
 from tests.support.memory_registry import MemoryRegistry

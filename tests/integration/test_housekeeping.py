@@ -12,7 +12,7 @@ from mt_core.sessions.ports import SessionContext
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.spark.statements.spark_statements import SparkStatements
-from mt_core.tables.ports import StorageSpec
+from mt_core.tables.engine import StorageSpec
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ from mt_core.model.partition import WHOLE
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
-from mt_core.tables.ports import MetadataChange, Query, SourceVector, StorageSpec, Write
+from mt_core.tables.engine import MetadataChange, Query, SourceVector, StorageSpec, Write
 
 pytestmark = pytest.mark.spark
 

@@ -32,7 +32,7 @@ class Guarded:
         registry = MemoryRegistry(FakeClock(datetime(2026, 1, 1, tzinfo=UTC)))
         with registry.transaction() as transaction:
             for name in NAMES:
-                transaction.insert_table(a_table(identifier=name))
+                transaction.tables.insert(a_table(identifier=name))
         self.engine = SparkStatements(driver, tables=RegisteredTables(registry))
         self.context = SessionContext(session_id=f"guarded-{next(_numbers)}", properties={})
 

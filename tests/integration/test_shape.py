@@ -4,7 +4,7 @@ import pytest
 
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.run import RunStatus
-from mt_core.tables.ports import Query
+from mt_core.tables.engine import Query
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 

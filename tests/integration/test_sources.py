@@ -6,7 +6,7 @@ from mt_core.errors import DefinitionInvalid, QueryFailed, Unsupported
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
-from mt_core.tables.ports import Query
+from mt_core.tables.engine import Query
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,7 @@ from mt_core.errors import CatalogUnsupported, DefinitionInvalid, TableExists
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
-from mt_core.tables.ports import StorageSpec
+from mt_core.tables.engine import StorageSpec
 
 pytestmark = pytest.mark.spark
 

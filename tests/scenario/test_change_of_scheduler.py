@@ -8,7 +8,7 @@ import pytest
 
 from mt_core.errors import WorkflowError
 from mt_core.model.table import RefreshStatus
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import in_transaction
 from mt_core.tables.upkeep.reconcile import reconcile
 from mt_core.testing.fake_clock import FakeClock
 from tests.scenario.airflow_story import AirflowStory
@@ -41,7 +41,7 @@ def created(story: AirflowStory, text: str = DAILY) -> None:
 
 
 def leftovers(story: AirflowStory) -> tuple[object, object, object]:
-    tombstones = in_transaction(story.registry, lambda tx: list(tx.tombstones()))
+    tombstones = in_transaction(story.registry, lambda tx: list(tx.workflows.tombstones()))
     return tombstones, story.registry.definitions.all(), dict(story.engine.storages)
 
 
@@ -126,7 +126,7 @@ def test_what_an_older_start_left_of_a_dropped_table_does_not_keep_its_name(stor
     created(story)
 
     assert "is dropped; what it left is removed" in warned[0]
-    assert in_transaction(story.registry, lambda tx: list(tx.tombstones())) == []
+    assert in_transaction(story.registry, lambda tx: list(tx.workflows.tombstones())) == []
     assert story.facts()["workflow"] == "ACTIVE in memory"
 
 

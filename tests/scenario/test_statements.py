@@ -17,7 +17,7 @@ from mt_core.sql.statements import (
     ShowMaterializedTables,
     SuspendTable,
 )
-from mt_core.tables.ports import Progress
+from mt_core.tables.engine import Progress
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
 from tests.support.gateway.statements import CLUSTER, Gateway, normalised, root_cause
 

@@ -13,7 +13,7 @@ import pytest
 from mt_core.errors import CommitConflict, QueryFailed, StorageMissing, TableExists
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.table import Column, TableIdentifier
-from mt_core.tables.ports import (
+from mt_core.tables.engine import (
     MetadataChange,
     Query,
     RefreshEngine,

@@ -14,7 +14,7 @@ from mt_core.model.partition import WHOLE
 from mt_core.model.run import TERMINAL, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.sql.statements import Statement
-from mt_core.tables.ports import Progress
+from mt_core.tables.engine import Progress
 from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshJob, RefreshRequest
 
 # A request with the key of such a run begins a new one.

@@ -32,7 +32,7 @@ from mt_core.identifiers import Namespace, display_name, quote
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.tables.definition.shape import stored_order
-from mt_core.tables.ports import (
+from mt_core.tables.engine import (
     AnalysedQuery,
     MetadataChange,
     Progress,

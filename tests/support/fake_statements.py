@@ -10,7 +10,7 @@ from mt_core.identifiers import Namespace
 from mt_core.rowset import INT, Column, RowSet
 from mt_core.sessions.ports import SessionContext, SessionState, StatementResult
 from mt_core.sql.flink.catalog_options import configured_catalogs
-from mt_core.tables.ports import Progress
+from mt_core.tables.engine import Progress
 
 WAIT_S = 60.0
 LAKE = {"type": "org.apache.iceberg.spark.SparkCatalog", "catalog-type": "jdbc", "jdbc.password": "hidden"}

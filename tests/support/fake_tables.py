@@ -8,7 +8,7 @@ from typing import Any
 
 from mt_core.model.partition import Scope
 from mt_core.model.table import Column
-from mt_core.tables.ports import Snapshot, StorageMetadata, StorageSpec
+from mt_core.tables.engine import Snapshot, StorageMetadata, StorageSpec
 
 Row = Mapping[str, Any]
 

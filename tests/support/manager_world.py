@@ -17,9 +17,9 @@ from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.parser import parse
 from mt_core.tables.manager import TableManager
-from mt_core.tables.ports import Registry, Transaction
 from mt_core.tables.refresh.attempt import Attempt, Steps
-from mt_core.tables.runs.ledger import Claimed, in_transaction
+from mt_core.tables.registry import Registry, Transaction, in_transaction
+from mt_core.tables.runs.ledger import Claimed
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
 from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshRequest
 from mt_core.tables.upkeep.reconcile import reconcile
@@ -165,16 +165,16 @@ class ManagerWorld:
     def runs(self, name: str = "daily") -> list[RefreshRun]:
         """Return the ledger of a table, oldest first."""
         table_id = self.table(name).table_id
-        return list(reversed(in_transaction(self.registry, lambda tx: list(tx.runs(table_id=table_id)))))
+        return list(reversed(in_transaction(self.registry, lambda tx: list(tx.runs.newest(table_id=table_id)))))
 
     def state(self) -> dict[str, object]:
         """Return everything that a refused or undone command must leave as it was; revisions may grow."""
 
         def read(tx: Transaction) -> dict[str, object]:
             return {
-                "tables": [replace(table, revision=0, repair_until=None) for table in tx.tables()],
-                "runs": list(tx.runs()),
-                "tombstones": list(tx.tombstones()),
+                "tables": [replace(table, revision=0, repair_until=None) for table in tx.tables.page()],
+                "runs": list(tx.runs.newest()),
+                "tombstones": list(tx.workflows.tombstones()),
             }
 
         storages = {

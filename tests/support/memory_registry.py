@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mt_core.clock import Clock
 from mt_core.errors import RegistryError, RevisionConflict, TableExists, TableGone
@@ -16,7 +16,7 @@ from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.run import DONE, RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
-from mt_core.tables.ports import Tombstone
+from mt_core.tables.registry import Tombstone
 from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition, shard_of
 
 _Fact = TypeVar("_Fact")
@@ -83,6 +83,11 @@ class MemoryTransaction:
     def __init__(self, state: _State, clock: Clock) -> None:
         self._current: _State | None = state
         self._clock = clock
+        self.tables = MemoryTables(self)
+        self.runs = MemoryRuns(self)
+        self.workflows = MemoryWorkflows(self)
+        self.catalogs = MemoryCatalogs(self)
+        self.gateways = MemoryGateways(self)
 
     @property
     def state(self) -> _State:
@@ -91,31 +96,40 @@ class MemoryTransaction:
             raise RegistryError("Registry in memory: the transaction has ended; begin another one.")
         return self._current
 
+    def change(self, **facts: Mapping[str, Any]) -> None:
+        """Set the facts of these kinds."""
+        self._current = replace(self.state, **facts)
+
     def end(self) -> None:
         self._current = None
 
     def now(self) -> datetime:
         return self._clock.now()
 
-    # ---------------------------------------------------------------------------------------------------------- tables
 
-    def table(self, table_id: str) -> MaterializedTable | None:
-        return self.state.tables.get(table_id)
+class MemoryTables:
+    """A `StoredTables` on the state of *transaction*."""
 
-    def table_named(self, identifier: TableIdentifier) -> MaterializedTable | None:
-        return next((table for table in self.state.tables.values() if table.identifier == identifier), None)
+    def __init__(self, transaction: MemoryTransaction) -> None:
+        self._tx = transaction
 
-    def tables(self, *, after: TableIdentifier | None = None, limit: int | None = None) -> Sequence[MaterializedTable]:
-        found = sorted(self.state.tables.values(), key=attrgetter("identifier"))
-        return [table for table in found if after is None or table.identifier > after][:limit]
+    def get(self, table_id: str) -> MaterializedTable | None:
+        return self._tx.state.tables.get(table_id)
 
-    def insert_table(self, table: MaterializedTable) -> None:
-        if table.table_id in self.state.tables or self.table_named(table.identifier) is not None:
+    def named(self, identifier: TableIdentifier) -> MaterializedTable | None:
+        return next((table for table in self._tx.state.tables.values() if table.identifier == identifier), None)
+
+    def page(self, *, after: TableIdentifier | None = None, limit: int | None = None) -> Sequence[MaterializedTable]:
+        tables = sorted(self._tx.state.tables.values(), key=attrgetter("identifier"))
+        return [table for table in tables if after is None or table.identifier > after][:limit]
+
+    def insert(self, table: MaterializedTable) -> None:
+        if table.table_id in self._tx.state.tables or self.named(table.identifier) is not None:
             raise TableExists(f"Materialized table {table.identifier} exists already; DROP it or choose another name.")
-        self._store_table(table)
+        self._store(table)
 
-    def replace_table(self, table: MaterializedTable) -> MaterializedTable:
-        current, named = self.table(table.table_id), self.table_named(table.identifier)
+    def replace(self, table: MaterializedTable) -> MaterializedTable:
+        current, named = self.get(table.table_id), self.named(table.identifier)
         if named is not None and named.table_id != table.table_id:
             raise TableExists(f"Materialized table {table.identifier} exists already; choose another name.")
         if current is None or current.revision != table.revision:
@@ -123,49 +137,58 @@ class MemoryTransaction:
                 f"Materialized table {table.identifier} is no longer at revision {table.revision}; read it again."
             )
         stored = replace(table, revision=table.revision + 1, claim=current.claim)
-        self._store_table(stored)
+        self._store(stored)
         return stored
 
-    def delete_table(self, table_id: str) -> None:
-        self._current = replace(self.state, tables=_without(self.state.tables, table_id))
+    def delete(self, table_id: str) -> None:
+        self._tx.change(tables=_without(self._tx.state.tables, table_id))
 
     def next_claim(self, table_id: str) -> int:
-        table = self.table(table_id)
+        table = self.get(table_id)
         if table is None:
             raise TableGone(f"Materialized table {table_id} was dropped; look it up by its name again.")
-        self._store_table(replace(table, claim=table.claim + 1))
+        self._store(replace(table, claim=table.claim + 1))
         return table.claim + 1
 
-    # ------------------------------------------------------------------------------------------------------------ runs
+    def _store(self, table: MaterializedTable) -> None:
+        _check_zones(table.created_at, table.status_at, table.covered_until, *table.failing)
+        self._tx.change(tables={**self._tx.state.tables, table.table_id: table})
 
-    def run(self, run_id: str) -> RefreshRun | None:
-        return self.state.runs.get(run_id)
 
-    def insert_run(self, run: RefreshRun) -> None:
-        if run.run_id in self.state.runs or self._key_taken(run) or self._running_elsewhere(run):
+class MemoryRuns:
+    """A `StoredRuns` on the state of *transaction*."""
+
+    def __init__(self, transaction: MemoryTransaction) -> None:
+        self._tx = transaction
+
+    def get(self, run_id: str) -> RefreshRun | None:
+        return self._tx.state.runs.get(run_id)
+
+    def insert(self, run: RefreshRun) -> None:
+        if run.run_id in self._tx.state.runs or self._key_taken(run) or self._running_elsewhere(run):
             raise RevisionConflict(
                 f"Refresh {run.run_id} was not added: its id or request key {run.request_key!r} is taken, "
                 f"or it is RUNNING and another refresh of table {run.table_id} is too; read the ledger again."
             )
-        self._store_run(run)
+        self._store(run)
 
-    def replace_run(self, run: RefreshRun, *, expected: RefreshRun) -> None:
-        current = self.run(expected.run_id)
+    def replace(self, run: RefreshRun, *, expected: RefreshRun) -> None:
+        current = self.get(expected.run_id)
         if current is None or _guard(current) != _guard(expected) or self._running_elsewhere(run):
             raise RevisionConflict(
                 f"Refresh {run.run_id} was not stored as {run.status}: it is no longer {expected.status} at attempt "
                 f"{expected.attempt} with claim {expected.claim}, or another refresh of table {run.table_id} is "
                 "RUNNING; read it again."
             )
-        self._store_run(run)
+        self._store(run)
 
-    def run_with_key(self, table_id: str, request_key: str) -> RefreshRun | None:
-        keyed = self._runs(lambda run: (run.table_id, run.request_key) == (table_id, request_key))
+    def with_key(self, table_id: str, request_key: str) -> RefreshRun | None:
+        keyed = self._where(lambda run: (run.table_id, run.request_key) == (table_id, request_key))
         live = [run for run in keyed if run.status not in SET_ASIDE]
         found = live or keyed
         return found[-1] if found else None
 
-    def runs(
+    def newest(
         self,
         *,
         table_id: str | None = None,
@@ -174,118 +197,130 @@ class MemoryTransaction:
         limit: int | None = None,
     ) -> Sequence[RefreshRun]:
         wanted = frozenset(RunStatus if statuses is None else statuses)
-        found = self._runs(lambda run: table_id in (None, run.table_id) and run.status in wanted)
+        found = self._where(lambda run: table_id in (None, run.table_id) and run.status in wanted)
         if before is not None:
-            places = list(self.state.runs)
+            places = list(self._tx.state.runs)
             behind = set(places[places.index(before) :]) if before in places else set(places)
             found = [run for run in found if run.run_id not in behind]
         return found[::-1][:limit]
 
-    def oldest_runs(self, *, after: str | None = None, limit: int) -> Sequence[RefreshRun]:
-        places = list(self.state.runs)
+    def oldest(self, *, after: str | None = None, limit: int) -> Sequence[RefreshRun]:
+        places = list(self._tx.state.runs)
         first = 0 if after is None else places.index(after) + 1 if after in places else len(places)
-        return [self.state.runs[run_id] for run_id in places[first : first + limit]]
+        return [self._tx.state.runs[run_id] for run_id in places[first : first + limit]]
 
-    def delete_runs(self, run_ids: Iterable[str]) -> None:
+    def delete(self, run_ids: Iterable[str]) -> None:
         gone = frozenset(run_ids)
-        kept = {run_id: run for run_id, run in self.state.runs.items() if run_id not in gone}
-        self._current = replace(self.state, runs=kept)
+        kept = {run_id: run for run_id, run in self._tx.state.runs.items() if run_id not in gone}
+        self._tx.change(runs=kept)
 
     def queued(self, table_id: str) -> Sequence[RefreshRun]:
-        return self._runs(lambda run: run.table_id == table_id and run.status is RunStatus.QUEUED)
+        return self._where(lambda run: run.table_id == table_id and run.status is RunStatus.QUEUED)
 
     def next_claimable(self) -> RefreshRun | None:
-        held = {run.table_id for run in self.state.runs.values() if run.status is RunStatus.RUNNING}
-        held |= {each.table_id for each in self.state.tables.values() if each.intent and each.intent.exclusive}
-        queued = (run for run in self.state.runs.values() if run.status is RunStatus.QUEUED)
+        held = {run.table_id for run in self._tx.state.runs.values() if run.status is RunStatus.RUNNING}
+        held |= {each.table_id for each in self._tx.state.tables.values() if each.intent and each.intent.exclusive}
+        queued = (run for run in self._tx.state.runs.values() if run.status is RunStatus.QUEUED)
         free = [run for run in queued if run.table_id not in held]
         return next(iter(sorted(free, key=attrgetter("solo"))), None)
 
-    def covering_runs(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
-        done = self._runs(lambda run: run.table_id == table_id and run.status in DONE)
+    def covering(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
+        done = self._where(lambda run: run.table_id == table_id and run.status in DONE)
         return [run for run in done if run.points and max(run.points) > after]
 
-    def covered_runs(self, run_id: str) -> Sequence[RefreshRun]:
-        return self._runs(lambda run: run.covered_by == run_id and run.status is RunStatus.COALESCED)
+    def covered_by(self, run_id: str) -> Sequence[RefreshRun]:
+        return self._where(lambda run: run.covered_by == run_id and run.status is RunStatus.COALESCED)
 
-    def expired_runs(self) -> Sequence[RefreshRun]:
-        now = self.now()
-        ended = {None, *(gateway.owner for gateway in self.state.gateways.values() if not gateway.lives(now))}
-        running = self._runs(lambda run: run.status is RunStatus.RUNNING)
+    def expired(self) -> Sequence[RefreshRun]:
+        now = self._tx.now()
+        ended = {None, *(gateway.owner for gateway in self._tx.state.gateways.values() if not gateway.lives(now))}
+        running = self._where(lambda run: run.status is RunStatus.RUNNING)
         return [run for run in running if run.owner in ended or run.lease_until is None or run.lease_until < now]
 
-    # ----------------------------------------------------------------- gateways, tombstones, definitions and catalogs
-
-    def gateways(self) -> Sequence[GatewayLease]:
-        return sorted(self.state.gateways.values(), key=attrgetter("owner"))
-
-    def put_gateway(self, lease: GatewayLease) -> None:
-        _check_zones(lease.lease_until)
-        self._current = replace(self.state, gateways={**self.state.gateways, lease.owner: lease})
-
-    def delete_gateway(self, owner: str) -> None:
-        self._current = replace(self.state, gateways=_without(self.state.gateways, owner))
-
-    def put_tombstone(self, tombstone: Tombstone) -> None:
-        self._current = replace(self.state, tombstones={**self.state.tombstones, tombstone.table_id: tombstone})
-
-    def delete_tombstone(self, table_id: str) -> None:
-        self._current = replace(self.state, tombstones=_without(self.state.tombstones, table_id))
-
-    def tombstones(self) -> Sequence[Tombstone]:
-        return sorted(self.state.tombstones.values(), key=attrgetter("dropped_at", "table_id"))
-
-    def put_definition(self, definition: WorkflowDefinition) -> None:
-        definitions = {**self.state.definitions, definition.workflow_id: definition}
-        self._current = replace(self.state, definitions=definitions)
-
-    def delete_definition(self, workflow_id: str) -> None:
-        self._current = replace(self.state, definitions=_without(self.state.definitions, workflow_id))
-
-    def shard_version(self, number: int) -> str:
-        definitions = sorted(self.state.definitions.values(), key=attrgetter("workflow_id"))
-        found = [definition for definition in definitions if shard_of(definition.workflow_id) == number]
-        tables = [self.table(definition.workflow_id) for definition in found]
-        return repr([(definition, table and table.revision) for definition, table in zip(found, tables, strict=True)])
-
-    def put_catalog(self, catalog: CreatedCatalog) -> None:
-        self._current = replace(self.state, catalogs={**self.state.catalogs, catalog.name: catalog})
-
-    def delete_catalog(self, name: str) -> None:
-        self._current = replace(self.state, catalogs=_without(self.state.catalogs, name))
-
-    def catalogs(self) -> Sequence[CreatedCatalog]:
-        return sorted(self.state.catalogs.values(), key=attrgetter("name"))
-
-    def pause_definition(self, workflow_id: str, *, paused: bool) -> None:
-        known = self.state.definitions.get(workflow_id)
-        if known is not None:
-            self.put_definition(replace(known, paused=paused))
-
-    # ----------------------------------------------------------------------------------------------------------- facts
-
-    def _store_table(self, table: MaterializedTable) -> None:
-        _check_zones(table.created_at, table.status_at, table.covered_until, *table.failing)
-        self._current = replace(self.state, tables={**self.state.tables, table.table_id: table})
-
-    def _store_run(self, run: RefreshRun) -> None:
+    def _store(self, run: RefreshRun) -> None:
         _check_zones(run.requested_at, run.schedule_time, run.lease_until, run.started_at, run.finished_at, *run.points)
-        self._current = replace(self.state, runs={**self.state.runs, run.run_id: run})
+        self._tx.change(runs={**self._tx.state.runs, run.run_id: run})
 
-    def _runs(self, wanted: Callable[[RefreshRun], bool]) -> list[RefreshRun]:
-        return [run for run in self.state.runs.values() if wanted(run)]
+    def _where(self, wanted: Callable[[RefreshRun], bool]) -> list[RefreshRun]:
+        return [run for run in self._tx.state.runs.values() if wanted(run)]
 
     def _key_taken(self, run: RefreshRun) -> bool:
         if run.request_key is None or run.status in SET_ASIDE:
             return False
-        holder = self.run_with_key(run.table_id, run.request_key)
+        holder = self.with_key(run.table_id, run.request_key)
         return holder is not None and holder.status not in SET_ASIDE
 
     def _running_elsewhere(self, run: RefreshRun) -> bool:
         if run.status is not RunStatus.RUNNING:
             return False
-        others = self._runs(lambda other: other.table_id == run.table_id and other.run_id != run.run_id)
+        others = self._where(lambda other: other.table_id == run.table_id and other.run_id != run.run_id)
         return any(other.status is RunStatus.RUNNING for other in others)
+
+
+class MemoryWorkflows:
+    """A `StoredWorkflows` on the state of *transaction*."""
+
+    def __init__(self, transaction: MemoryTransaction) -> None:
+        self._tx = transaction
+
+    def put(self, definition: WorkflowDefinition) -> None:
+        self._tx.change(definitions={**self._tx.state.definitions, definition.workflow_id: definition})
+
+    def delete(self, workflow_id: str) -> None:
+        self._tx.change(definitions=_without(self._tx.state.definitions, workflow_id))
+
+    def pause(self, workflow_id: str, *, paused: bool) -> None:
+        definition = self._tx.state.definitions.get(workflow_id)
+        if definition is not None:
+            self.put(replace(definition, paused=paused))
+
+    def shard_version(self, number: int) -> str:
+        definitions = sorted(self._tx.state.definitions.values(), key=attrgetter("workflow_id"))
+        shard = [definition for definition in definitions if shard_of(definition.workflow_id) == number]
+        tables = [self._tx.tables.get(definition.workflow_id) for definition in shard]
+        return repr([(definition, table and table.revision) for definition, table in zip(shard, tables, strict=True)])
+
+    def put_tombstone(self, tombstone: Tombstone) -> None:
+        self._tx.change(tombstones={**self._tx.state.tombstones, tombstone.table_id: tombstone})
+
+    def delete_tombstone(self, table_id: str) -> None:
+        self._tx.change(tombstones=_without(self._tx.state.tombstones, table_id))
+
+    def tombstones(self) -> Sequence[Tombstone]:
+        return sorted(self._tx.state.tombstones.values(), key=attrgetter("dropped_at", "table_id"))
+
+
+class MemoryCatalogs:
+    """A `StoredCatalogs` on the state of *transaction*."""
+
+    def __init__(self, transaction: MemoryTransaction) -> None:
+        self._tx = transaction
+
+    def all(self) -> Sequence[CreatedCatalog]:
+        return sorted(self._tx.state.catalogs.values(), key=attrgetter("name"))
+
+    def put(self, catalog: CreatedCatalog) -> None:
+        self._tx.change(catalogs={**self._tx.state.catalogs, catalog.name: catalog})
+
+    def delete(self, name: str) -> None:
+        self._tx.change(catalogs=_without(self._tx.state.catalogs, name))
+
+
+class MemoryGateways:
+    """A `StoredGateways` on the state of *transaction*."""
+
+    def __init__(self, transaction: MemoryTransaction) -> None:
+        self._tx = transaction
+
+    def all(self) -> Sequence[GatewayLease]:
+        return sorted(self._tx.state.gateways.values(), key=attrgetter("owner"))
+
+    def put(self, lease: GatewayLease) -> None:
+        _check_zones(lease.lease_until)
+        self._tx.change(gateways={**self._tx.state.gateways, lease.owner: lease})
+
+    def delete(self, owner: str) -> None:
+        self._tx.change(gateways=_without(self._tx.state.gateways, owner))
 
 
 class LedgerDefinitionStore(DefinitionStore):
@@ -296,7 +331,7 @@ class LedgerDefinitionStore(DefinitionStore):
 
     def put(self, definition: WorkflowDefinition) -> None:
         with self._begin() as transaction:
-            transaction.put_definition(definition)
+            transaction.workflows.put(definition)
 
     def get(self, workflow_id: str) -> WorkflowDefinition | None:
         with self._begin() as transaction:
@@ -304,7 +339,7 @@ class LedgerDefinitionStore(DefinitionStore):
 
     def delete(self, workflow_id: str) -> None:
         with self._begin() as transaction:
-            transaction.delete_definition(workflow_id)
+            transaction.workflows.delete(workflow_id)
 
     def all(self) -> list[WorkflowDefinition]:
         with self._begin() as transaction:

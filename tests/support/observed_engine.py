@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.table import TableIdentifier
-from mt_core.tables.ports import Query, SourceVector, Staged, Write
+from mt_core.tables.engine import Query, SourceVector, Staged, Write
 from tests.support.fake_engine import FakeEngine
 from tests.support.fake_tables import FakeStorage, Row
 

@@ -15,10 +15,11 @@ from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import OPEN, RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.definition.fingerprint import fingerprint_of
-from mt_core.tables.ports import Registry, Snapshot, Write
+from mt_core.tables.engine import Snapshot, Write
 from mt_core.tables.refresh.attempt import BRANCH_PREFIX, Steps
+from mt_core.tables.registry import Registry, in_transaction
 from mt_core.tables.runs.due import covered_by, due_share, scope_of
-from mt_core.tables.runs.ledger import Claimed, in_transaction
+from mt_core.tables.runs.ledger import Claimed
 from tests.support.observed_engine import Cell, Cells, ObservedEngine
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -88,7 +89,7 @@ class Observer:
 
     def look(self) -> None:
         """Check everything that can be seen from outside."""
-        table = in_transaction(self._registry, lambda tx: _present(tx.table(self._table_id)))
+        table = in_transaction(self._registry, lambda tx: _present(tx.tables.get(self._table_id)))
         current = fingerprint_of(table.definition)
         if self._definitions[-1:] != [current]:
             self._definitions.append(current)
@@ -101,17 +102,17 @@ class Observer:
 
     def holds(self, claimed: Claimed) -> bool:
         """Whether the ledger says that *claimed* is under way."""
-        run = in_transaction(self._registry, lambda tx: tx.run(claimed.run.run_id))
+        run = in_transaction(self._registry, lambda tx: tx.runs.get(claimed.run.run_id))
         ours = (RunStatus.RUNNING, claimed.run.attempt, claimed.run.claim)
         return run is not None and (run.status, run.attempt, run.claim) == ours
 
     def runs(self) -> Sequence[RefreshRun]:
         """Return the ledger, oldest request first."""
-        return list(reversed(in_transaction(self._registry, lambda tx: list(tx.runs(table_id=self._table_id)))))
+        return list(reversed(in_transaction(self._registry, lambda tx: list(tx.runs.newest(table_id=self._table_id)))))
 
     def _facts(self) -> tuple[object, ...]:
         storage = self._engine.storage
-        rows = in_transaction(self._registry, lambda tx: (tx.table(self._table_id), list(tx.runs())))
+        rows = in_transaction(self._registry, lambda tx: (tx.tables.get(self._table_id), list(tx.runs.newest())))
         return (storage.main, storage.epoch, storage.last_run), *rows
 
     def _request_of(self, run: RefreshRun) -> _Request:
@@ -227,7 +228,8 @@ class Observer:
     def check_rest(self, points: Mapping[datetime, int]) -> None:
         """Check what must hold once no fault is left and the last of *points* was ticked; their values are source positions."""
         table, covering = in_transaction(
-            self._registry, lambda tx: (_present(tx.table(self._table_id)), tx.covering_runs(self._table_id, EPOCH))
+            self._registry,
+            lambda tx: (_present(tx.tables.get(self._table_id)), tx.runs.covering(self._table_id, EPOCH)),
         )
         waiting = [_name(run) for run in self.runs() if run.status in OPEN]
         _require(not waiting, f"L1 these never end: {waiting}")

@@ -12,10 +12,10 @@ from mt_core.errors import MtError
 from mt_core.model.freshness import grid_of
 from mt_core.model.run import OPEN, RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus
-from mt_core.tables.ports import Transaction
 from mt_core.tables.refresh.attempt import Steps
 from mt_core.tables.refresh.fencing import fence
-from mt_core.tables.runs.ledger import Claimed, in_transaction
+from mt_core.tables.registry import Transaction, in_transaction
+from mt_core.tables.runs.ledger import Claimed
 from mt_core.tables.settings import InitialRefresh
 from tests.support.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 from tests.support.observed_engine import ObservedEngine
@@ -225,8 +225,8 @@ class ProtocolWorld:
         table = self.table
 
         def claim(tx: Transaction) -> int | None:
-            busy = tx.runs(table_id=table.table_id, statuses=[RunStatus.RUNNING], limit=1)
-            return None if busy else tx.next_claim(table.table_id)
+            busy = tx.runs.newest(table_id=table.table_id, statuses=[RunStatus.RUNNING], limit=1)
+            return None if busy else tx.tables.next_claim(table.table_id)
 
         number = in_transaction(self.world.registry, claim)
         if number is not None:

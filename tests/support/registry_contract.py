@@ -12,7 +12,7 @@ from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import RefreshStatus, TableIdentifier
-from mt_core.tables.ports import Registry, Tombstone
+from mt_core.tables.registry import Registry, Tombstone
 from mt_core.workflow.definitions import etag_of, shard_of
 from tests.support.registry_contract_ledger import LedgerContract
 from tests.support.registry_contract_transactions import TransactionsContract
@@ -36,7 +36,11 @@ class TablesContract:
         insert_tables(registry, table)
 
         with registry.transaction() as transaction:
-            found = transaction.table(table.table_id), transaction.table_named(table.identifier), transaction.tables()
+            found = (
+                transaction.tables.get(table.table_id),
+                transaction.tables.named(table.identifier),
+                transaction.tables.page(),
+            )
 
         assert found == (table, table, [table])
 
@@ -47,26 +51,26 @@ class TablesContract:
 
         with registry.transaction() as transaction:
             for lease in (first, other, renewed):
-                transaction.put_gateway(lease)
-            found = transaction.gateways()
-            transaction.delete_gateway("a")
-            transaction.delete_gateway("nobody")
+                transaction.gateways.put(lease)
+            found = transaction.gateways.all()
+            transaction.gateways.delete("a")
+            transaction.gateways.delete("nobody")
 
         with registry.transaction() as transaction:
-            assert (found, transaction.gateways()) == ([other, renewed], [renewed])
+            assert (found, transaction.gateways.all()) == ([other, renewed], [renewed])
 
     def test_an_unknown_table_is_none(self, registry: Registry) -> None:
         with registry.transaction() as transaction:
-            assert transaction.table("nobody") is None
-            assert transaction.table_named(TableIdentifier("lake", ("sales",), "nobody")) is None
-            assert transaction.tables() == []
+            assert transaction.tables.get("nobody") is None
+            assert transaction.tables.named(TableIdentifier("lake", ("sales",), "nobody")) is None
+            assert transaction.tables.page() == []
 
     def test_tables_come_ordered_by_identifier(self, registry: Registry) -> None:
         names = ["b", "a_b", "aB", "ab", "a", "é"]
         insert_tables(registry, *(a_table(name) for name in names))
 
         with registry.transaction() as transaction:
-            found = [table.identifier.name for table in transaction.tables()]
+            found = [table.identifier.name for table in transaction.tables.page()]
 
         assert found == sorted(names)
 
@@ -77,10 +81,10 @@ class TablesContract:
         insert_tables(registry, *reversed(tables))
 
         with registry.transaction() as transaction:
-            first = transaction.tables(limit=4)
-            second = transaction.tables(after=first[-1].identifier, limit=4)
-            rest = transaction.tables(after=TableIdentifier("lake", ("b",), "aa"))
-            none = transaction.tables(after=tables[-1].identifier, limit=4)
+            first = transaction.tables.page(limit=4)
+            second = transaction.tables.page(after=first[-1].identifier, limit=4)
+            rest = transaction.tables.page(after=TableIdentifier("lake", ("b",), "aa"))
+            none = transaction.tables.page(after=tables[-1].identifier, limit=4)
 
         assert (first, second) == (tables[:4], tables[4:])
         assert (rest, none) == (tables[3:], [])
@@ -91,7 +95,7 @@ class TablesContract:
         insert_tables(registry, *tables)
 
         with registry.transaction() as transaction:
-            found = [transaction.table_named(table.identifier) for table in tables]
+            found = [transaction.tables.named(table.identifier) for table in tables]
 
         assert found == tables
 
@@ -99,10 +103,10 @@ class TablesContract:
         first, twin, other = a_table(), a_table(), a_table("other")
 
         with registry.transaction() as transaction:
-            transaction.insert_table(first)
+            transaction.tables.insert(first)
             with pytest.raises(TableExists, match=r"lake\.sales\.daily"):
-                transaction.insert_table(twin)
-            transaction.insert_table(other)
+                transaction.tables.insert(twin)
+            transaction.tables.insert(other)
 
         assert all_tables(registry) == [first, other]
 
@@ -111,7 +115,7 @@ class TablesContract:
         insert_tables(registry, table)
 
         with registry.transaction() as transaction:
-            stored = transaction.replace_table(table.advance(RefreshStatus.SUSPENDED, by="SUSPEND", at=NOON + HOUR))
+            stored = transaction.tables.replace(table.advance(RefreshStatus.SUSPENDED, by="SUSPEND", at=NOON + HOUR))
 
         assert stored.revision == table.revision + 1
         assert all_tables(registry) == [stored]
@@ -120,16 +124,16 @@ class TablesContract:
         table = a_table()
         insert_tables(registry, table)
         with registry.transaction() as transaction:
-            stored = transaction.replace_table(table)
+            stored = transaction.tables.replace(table)
 
         with registry.transaction() as transaction, pytest.raises(RevisionConflict, match=r"lake\.sales\.daily"):
-            transaction.replace_table(replace(table, handler="late"))
+            transaction.tables.replace(replace(table, handler="late"))
 
         assert all_tables(registry) == [stored]
 
     def test_replacing_a_table_that_is_gone_is_a_conflict(self, registry: Registry) -> None:
         with registry.transaction() as transaction, pytest.raises(RevisionConflict):
-            transaction.replace_table(a_table())
+            transaction.tables.replace(a_table())
 
         assert all_tables(registry) == []
 
@@ -138,7 +142,7 @@ class TablesContract:
         insert_tables(registry, first, second)
 
         with registry.transaction() as transaction, pytest.raises(TableExists, match="first"):
-            transaction.replace_table(replace(second, identifier=first.identifier))
+            transaction.tables.replace(replace(second, identifier=first.identifier))
 
         assert all_tables(registry) == [first, second]
 
@@ -147,7 +151,7 @@ class TablesContract:
         insert_tables(registry, table)
 
         with registry.transaction() as transaction:
-            claims = transaction.next_claim(table.table_id), transaction.next_claim(table.table_id)
+            claims = transaction.tables.next_claim(table.table_id), transaction.tables.next_claim(table.table_id)
 
         assert claims == (5, 6)
         assert all_tables(registry) == [replace(table, claim=6)]
@@ -157,15 +161,15 @@ class TablesContract:
         insert_tables(registry, table)
 
         with registry.transaction() as transaction:
-            transaction.next_claim(table.table_id)
-            stored = transaction.replace_table(replace(table, handler="new"))
+            transaction.tables.next_claim(table.table_id)
+            stored = transaction.tables.replace(replace(table, handler="new"))
 
         assert stored == replace(table, handler="new", revision=1, claim=1)
         assert all_tables(registry) == [stored]
 
     def test_a_claim_on_a_dropped_table_is_refused(self, registry: Registry) -> None:
         with registry.transaction() as transaction, pytest.raises(TableGone, match="nobody"):
-            transaction.next_claim("nobody")
+            transaction.tables.next_claim("nobody")
 
     def test_deleting_a_table_frees_its_name_and_keeps_its_runs(self, registry: Registry) -> None:
         table, successor = a_table(), a_table()
@@ -174,9 +178,9 @@ class TablesContract:
         insert_runs(registry, run)
 
         with registry.transaction() as transaction:
-            transaction.delete_table(table.table_id)
-            transaction.delete_table(table.table_id)
-            transaction.insert_table(successor)
+            transaction.tables.delete(table.table_id)
+            transaction.tables.delete(table.table_id)
+            transaction.tables.insert(successor)
 
         assert all_tables(registry) == [successor]
         assert all_runs(registry) == [run]
@@ -189,14 +193,14 @@ class TablesContract:
         )
 
         with registry.transaction() as transaction:
-            transaction.put_tombstone(late)
-            transaction.put_tombstone(replace(early, handler=None))
-            transaction.put_tombstone(early)
+            transaction.workflows.put_tombstone(late)
+            transaction.workflows.put_tombstone(replace(early, handler=None))
+            transaction.workflows.put_tombstone(early)
         with registry.transaction() as transaction:
-            before = transaction.tombstones()
-            transaction.delete_tombstone("1")
-            transaction.delete_tombstone("1")
-            after = transaction.tombstones()
+            before = transaction.workflows.tombstones()
+            transaction.workflows.delete_tombstone("1")
+            transaction.workflows.delete_tombstone("1")
+            after = transaction.workflows.tombstones()
 
         assert before == [early, late]
         assert after == [early]
@@ -231,14 +235,14 @@ class DefinitionsContract:
 
         def fail() -> None:
             with registry.transaction() as transaction:
-                transaction.delete_definition("w1")
+                transaction.workflows.delete("w1")
                 raise KeyError
 
         with pytest.raises(KeyError):
             fail()
         before = registry.definitions.all()
         with registry.transaction() as transaction:
-            transaction.delete_definition("w1")
+            transaction.workflows.delete("w1")
 
         assert before == [definition]
         assert registry.definitions.all() == []
@@ -248,8 +252,8 @@ class DefinitionsContract:
         registry.definitions.put(definition)
 
         with registry.transaction() as transaction:
-            transaction.pause_definition("w1", paused=True)
-            transaction.pause_definition("w2", paused=True)
+            transaction.workflows.pause("w1", paused=True)
+            transaction.workflows.pause("w2", paused=True)
 
         assert registry.definitions.all() == [replace(definition, paused=True)]
 
@@ -262,7 +266,7 @@ class DefinitionsContract:
 
         def version() -> str:
             with registry.transaction() as transaction:
-                return transaction.shard_version(number)
+                return transaction.workflows.shard_version(number)
 
         versions = [version()]
         registry.definitions.put(a_definition("w1"))
@@ -271,10 +275,10 @@ class DefinitionsContract:
         versions.append(version())
         registry.definitions.put(a_definition(stranger))
         with registry.transaction() as transaction:
-            transaction.next_claim("w1")
+            transaction.tables.next_claim("w1")
         same = version()
         with registry.transaction() as transaction:
-            transaction.replace_table(table)
+            transaction.tables.replace(table)
         versions.append(version())
         registry.definitions.put(a_definition("w1", paused=True))
         versions.append(version())
@@ -330,10 +334,10 @@ class CatalogsContract:
         upper = CreatedCatalog(name="B", options={})
         with registry.transaction() as transaction:
             for catalog in (odd, replace(plain, options={"type": "jdbc"}), upper, plain):
-                transaction.put_catalog(catalog)
+                transaction.catalogs.put(catalog)
 
         with registry.transaction() as transaction:
-            found = transaction.catalogs()
+            found = transaction.catalogs.all()
 
         assert found == [upper, plain, odd]
         assert "ü" not in repr(found)
@@ -341,27 +345,27 @@ class CatalogsContract:
     def test_a_deleted_catalog_is_gone_and_deleting_twice_is_harmless(self, registry: Registry) -> None:
         kept, gone = (CreatedCatalog(name=name, options={}) for name in ("kept", "gone"))
         with registry.transaction() as transaction:
-            transaction.put_catalog(kept)
-            transaction.put_catalog(gone)
+            transaction.catalogs.put(kept)
+            transaction.catalogs.put(gone)
 
         with registry.transaction() as transaction:
-            transaction.delete_catalog("gone")
-            transaction.delete_catalog("gone")
+            transaction.catalogs.delete("gone")
+            transaction.catalogs.delete("gone")
 
         with registry.transaction() as transaction:
-            assert transaction.catalogs() == [kept]
+            assert transaction.catalogs.all() == [kept]
 
     def test_a_catalog_is_put_with_its_transaction_or_not_at_all(self, registry: Registry) -> None:
         def fail() -> None:
             with registry.transaction() as transaction:
-                transaction.put_catalog(CreatedCatalog(name="c", options={}))
+                transaction.catalogs.put(CreatedCatalog(name="c", options={}))
                 raise KeyError
 
         with pytest.raises(KeyError):
             fail()
 
         with registry.transaction() as transaction:
-            assert transaction.catalogs() == []
+            assert transaction.catalogs.all() == []
 
 
 class RegistryContract(TablesContract, LedgerContract, DefinitionsContract, CatalogsContract, TransactionsContract):

@@ -11,7 +11,7 @@ from mt_core.errors import RegistryError, RevisionConflict
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
-from mt_core.tables.ports import Registry
+from mt_core.tables.registry import Registry
 from tests.support.registry_facts import HOUR, NOON, a_run, a_table, an_intent
 from tests.support.registry_steps import (
     all_runs,
@@ -53,7 +53,7 @@ class LedgerContract:
         insert_runs(registry, bare, full)
 
         with registry.transaction() as transaction:
-            found = transaction.run(bare.run_id), transaction.run(full.run_id), transaction.run("nobody")
+            found = transaction.runs.get(bare.run_id), transaction.runs.get(full.run_id), transaction.runs.get("nobody")
 
         assert found == (bare, full, None)
 
@@ -66,19 +66,19 @@ class LedgerContract:
         insert_runs(registry, first, second, third)
 
         with registry.transaction() as transaction:
-            assert transaction.runs() == [third, second, first]
-            assert transaction.runs(table_id="a") == [third, first]
-            assert transaction.runs(table_id="a", limit=1) == [third]
-            assert transaction.runs(statuses=[RunStatus.FAILED, RunStatus.QUEUED]) == [second, first]
-            assert transaction.runs(statuses=iter([RunStatus.FAILED]), table_id="a") == []
-            assert transaction.runs(statuses=[]) == []
+            assert transaction.runs.newest() == [third, second, first]
+            assert transaction.runs.newest(table_id="a") == [third, first]
+            assert transaction.runs.newest(table_id="a", limit=1) == [third]
+            assert transaction.runs.newest(statuses=[RunStatus.FAILED, RunStatus.QUEUED]) == [second, first]
+            assert transaction.runs.newest(statuses=iter([RunStatus.FAILED]), table_id="a") == []
+            assert transaction.runs.newest(statuses=[]) == []
 
     def test_queued_runs_of_a_table_come_oldest_first(self, registry: Registry) -> None:
         first, second = a_run("a"), a_run("a", requested_at=NOON - HOUR)
         insert_runs(registry, first, a_run("b"), a_run("a", status=RunStatus.CANCELED), second)
 
         with registry.transaction() as transaction:
-            assert transaction.queued("a") == [first, second]
+            assert transaction.runs.queued("a") == [first, second]
 
     def test_the_oldest_run_whose_table_is_free_can_be_claimed(self, registry: Registry) -> None:
         altered, refreshed = a_table("altered", intent=an_intent("ALTER")), a_table("refreshed")
@@ -98,7 +98,7 @@ class LedgerContract:
         assert claimable(registry) == waiting
 
         with registry.transaction() as transaction:
-            transaction.replace_table(replace(altered, intent=None))
+            transaction.tables.replace(replace(altered, intent=None))
         assert claimable(registry) == held
 
     def test_nothing_can_be_claimed_from_an_empty_ledger(self, registry: Registry) -> None:
@@ -111,7 +111,7 @@ class LedgerContract:
         expected = replace(run, **change)  # type: ignore[arg-type]
 
         with registry.transaction() as transaction, pytest.raises(RevisionConflict, match=run.run_id):
-            transaction.replace_run(replace(run, status=RunStatus.SUCCEEDED), expected=expected)
+            transaction.runs.replace(replace(run, status=RunStatus.SUCCEEDED), expected=expected)
 
         assert all_runs(registry) == [run]
 
@@ -134,11 +134,11 @@ class LedgerContract:
 
         with registry.transaction() as transaction:
             with pytest.raises(RevisionConflict, match="RUNNING"):
-                transaction.replace_run(waiting.advance(RunStatus.RUNNING), expected=waiting)
+                transaction.runs.replace(waiting.advance(RunStatus.RUNNING), expected=waiting)
             with pytest.raises(RevisionConflict, match="RUNNING"):
-                transaction.insert_run(late)
-            transaction.replace_run(elsewhere.advance(RunStatus.RUNNING), expected=elsewhere)
-            transaction.replace_run(replace(running, owner="g2"), expected=running)
+                transaction.runs.insert(late)
+            transaction.runs.replace(elsewhere.advance(RunStatus.RUNNING), expected=elsewhere)
+            transaction.runs.replace(replace(running, owner="g2"), expected=running)
 
         assert all_runs(registry) == [elsewhere.advance(RunStatus.RUNNING), waiting, replace(running, owner="g2")]
 
@@ -147,7 +147,7 @@ class LedgerContract:
         insert_runs(registry, ours, theirs)
 
         with registry.transaction() as transaction:
-            assert (transaction.run_with_key("t-1", "k"), transaction.run_with_key("other", "k")) == (ours, theirs)
+            assert (transaction.runs.with_key("t-1", "k"), transaction.runs.with_key("other", "k")) == (ours, theirs)
 
     def test_runs_of_single_points_are_claimed_when_nothing_else_waits(self, registry: Registry) -> None:
         solo, later = a_run("a", solo=True), a_run("b")
@@ -163,19 +163,19 @@ class LedgerContract:
         insert_runs(registry, first, second, third)
 
         with registry.transaction() as transaction:
-            assert transaction.runs(before=third.run_id, limit=1) == [second]
-            assert transaction.runs(before=third.run_id, table_id="t-1") == [first]
-            assert transaction.runs(before="gone") == []
-            assert transaction.oldest_runs(limit=2) == [first, second]
-            assert transaction.oldest_runs(after=first.run_id, limit=9) == [second, third]
-            assert transaction.oldest_runs(after="gone", limit=9) == []
+            assert transaction.runs.newest(before=third.run_id, limit=1) == [second]
+            assert transaction.runs.newest(before=third.run_id, table_id="t-1") == [first]
+            assert transaction.runs.newest(before="gone") == []
+            assert transaction.runs.oldest(limit=2) == [first, second]
+            assert transaction.runs.oldest(after=first.run_id, limit=9) == [second, third]
+            assert transaction.runs.oldest(after="gone", limit=9) == []
 
     def test_deleted_runs_are_gone_and_the_others_stay(self, registry: Registry) -> None:
         first, second = a_run(request_key="k"), a_run()
         insert_runs(registry, first, second)
 
         with registry.transaction() as transaction:
-            transaction.delete_runs([first.run_id, "gone"])
+            transaction.runs.delete([first.run_id, "gone"])
 
         assert all_runs(registry) == [second]
         assert keyed(registry) is None
@@ -184,12 +184,12 @@ class LedgerContract:
         run, unkeyed = a_run(request_key="k"), a_run()
 
         with registry.transaction() as transaction:
-            transaction.insert_run(run)
+            transaction.runs.insert(run)
             with pytest.raises(RevisionConflict, match="'k'"):
-                transaction.insert_run(a_run(request_key="k"))
+                transaction.runs.insert(a_run(request_key="k"))
             with pytest.raises(RevisionConflict, match=run.run_id):
-                transaction.insert_run(replace(run, request_key=None))
-            transaction.insert_run(unkeyed)
+                transaction.runs.insert(replace(run, request_key=None))
+            transaction.runs.insert(unkeyed)
 
         assert all_runs(registry) == [unkeyed, run]
 
@@ -228,7 +228,7 @@ class LedgerContract:
         insert_runs(registry, reaching, *others, skipped)
 
         with registry.transaction() as transaction:
-            assert transaction.covering_runs("a", NOON) == [reaching, skipped]
+            assert transaction.runs.covering("a", NOON) == [reaching, skipped]
 
     def test_covered_runs_are_the_coalesced_ones(self, registry: Registry) -> None:
         covering = a_run()
@@ -237,7 +237,7 @@ class LedgerContract:
         insert_runs(registry, covering, covered, canceled, a_run(status=RunStatus.COALESCED, covered_by="x"))
 
         with registry.transaction() as transaction:
-            assert transaction.covered_runs(covering.run_id) == [covered]
+            assert transaction.runs.covered_by(covering.run_id) == [covered]
 
     def test_expired_runs_have_a_lapsed_lease_or_an_owner_whose_own_has_lapsed(self, registry: Registry) -> None:
         with registry.transaction() as transaction:
@@ -253,14 +253,14 @@ class LedgerContract:
         unknown = run("g", "an earlier release", HOUR)
         insert_runs(registry, lapsed, orphaned, ownerless, unleased, alive, queued, unknown)
         with registry.transaction() as transaction:
-            transaction.put_gateway(GatewayLease(owner="g1", lease_until=now + HOUR))
-            transaction.put_gateway(GatewayLease(owner="ended", lease_until=now))
+            transaction.gateways.put(GatewayLease(owner="g1", lease_until=now + HOUR))
+            transaction.gateways.put(GatewayLease(owner="ended", lease_until=now))
 
         with registry.transaction() as transaction:
-            assert transaction.expired_runs() == [lapsed, orphaned, ownerless, unleased]
+            assert transaction.runs.expired() == [lapsed, orphaned, ownerless, unleased]
 
     def test_an_instant_without_a_zone_is_refused(self, registry: Registry) -> None:
         with registry.transaction() as transaction, pytest.raises(RegistryError, match="zone"):
-            transaction.insert_run(a_run(requested_at=NOON.replace(tzinfo=None)))
+            transaction.runs.insert(a_run(requested_at=NOON.replace(tzinfo=None)))
 
         assert all_runs(registry) == []

@@ -10,7 +10,7 @@ import pytest
 from mt_core.errors import RegistryError, TableExists
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable
-from mt_core.tables.ports import Registry, Tombstone
+from mt_core.tables.registry import Registry, Tombstone
 from tests.support.registry_facts import NOON, a_definition, a_run, a_table
 from tests.support.registry_steps import (
     THREADS,
@@ -33,12 +33,12 @@ class TransactionsContract:
 
         def fail() -> None:
             with registry.transaction() as transaction:
-                transaction.insert_table(a_table("other"))
-                transaction.next_claim(table.table_id)
-                transaction.replace_table(replace(table, handler="new"))
-                transaction.insert_run(a_run())
-                transaction.replace_run(run.advance(RunStatus.CANCELED), expected=run)
-                transaction.put_tombstone(
+                transaction.tables.insert(a_table("other"))
+                transaction.tables.next_claim(table.table_id)
+                transaction.tables.replace(replace(table, handler="new"))
+                transaction.runs.insert(a_run())
+                transaction.runs.replace(run.advance(RunStatus.CANCELED), expected=run)
+                transaction.workflows.put_tombstone(
                     Tombstone(table_id="1", identifier=table.identifier, location="", handler=None, dropped_at=NOON)
                 )
                 raise boom
@@ -50,17 +50,17 @@ class TransactionsContract:
         assert all_tables(registry) == [table]
         assert all_runs(registry) == [run]
         with registry.transaction() as transaction:
-            assert transaction.tombstones() == []
+            assert transaction.workflows.tombstones() == []
 
     def test_a_transaction_sees_its_own_changes(self, registry: Registry) -> None:
         table, run = a_table(), a_run()
 
         with registry.transaction() as transaction:
-            transaction.insert_table(table)
-            transaction.insert_run(run)
+            transaction.tables.insert(table)
+            transaction.runs.insert(run)
 
-            assert transaction.table(table.table_id) == table
-            assert transaction.next_claimable() == run
+            assert transaction.tables.get(table.table_id) == table
+            assert transaction.runs.next_claimable() == run
 
     def test_a_transaction_inside_a_transaction_is_refused_and_the_outer_one_goes_on(self, registry: Registry) -> None:
         table = a_table()
@@ -70,7 +70,7 @@ class TransactionsContract:
                 pass
             with pytest.raises(RegistryError, match="in a transaction already"):
                 registry.definitions.put(a_definition("w1"))
-            transaction.insert_table(table)
+            transaction.tables.insert(table)
 
         assert all_tables(registry) == [table]
         assert registry.definitions.all() == []
@@ -80,7 +80,7 @@ class TransactionsContract:
             pass
 
         with pytest.raises(RegistryError):
-            transaction.insert_run(a_run())
+            transaction.runs.insert(a_run())
 
         assert all_runs(registry) == []
 
@@ -104,26 +104,26 @@ class TransactionsContract:
 
         def claim() -> RefreshRun | None:
             with registry.transaction() as transaction:
-                run = transaction.next_claimable()
+                run = transaction.runs.next_claimable()
                 if run is not None:
-                    transaction.replace_run(run.advance(RunStatus.RUNNING, claim=1), expected=run)
+                    transaction.runs.replace(run.advance(RunStatus.RUNNING, claim=1), expected=run)
                 return run
 
         claimed = [run for run in at_once(claim) if isinstance(run, RefreshRun)]
 
         assert sorted(run.table_id for run in claimed) == table_ids
         with registry.transaction() as transaction:
-            assert {run.run_id for run in transaction.runs(statuses=[RunStatus.RUNNING])} == {
+            assert {run.run_id for run in transaction.runs.newest(statuses=[RunStatus.RUNNING])} == {
                 run.run_id for run in claimed
             }
 
     def test_one_request_key_asked_for_by_many_threads_gives_one_run(self, registry: Registry) -> None:
         def request() -> str:
             with registry.transaction() as transaction:
-                found = transaction.run_with_key("t-1", "k")
+                found = transaction.runs.with_key("t-1", "k")
                 if found is None:
                     found = a_run(request_key="k")
-                    transaction.insert_run(found)
+                    transaction.runs.insert(found)
                 return found.run_id
 
         answers = at_once(request)
@@ -135,7 +135,7 @@ class TransactionsContract:
         def create() -> MaterializedTable:
             table = a_table()
             with registry.transaction() as transaction:
-                transaction.insert_table(table)
+                transaction.tables.insert(table)
             return table
 
         answers = at_once(create)
@@ -150,11 +150,11 @@ class TransactionsContract:
 
         def change() -> int:
             with registry.transaction() as transaction:
-                current = transaction.table(table.table_id)
+                current = transaction.tables.get(table.table_id)
                 assert current is not None
                 options = {**current.dynamic_options, f"key-{current.revision}": "x"}
-                transaction.replace_table(replace(current, dynamic_options=options))
-                return transaction.next_claim(table.table_id)
+                transaction.tables.replace(replace(current, dynamic_options=options))
+                return transaction.tables.next_claim(table.table_id)
 
         claims = at_once(change)
 

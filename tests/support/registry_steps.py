@@ -11,7 +11,7 @@ from mt_core.errors import MtError
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable
-from mt_core.tables.ports import Registry
+from mt_core.tables.registry import Registry
 from mt_core.tables.upkeep.gateways import take_lease
 
 THREADS = 8
@@ -43,35 +43,35 @@ def begin_process(registry: Registry, owner: str) -> None:
 def insert_tables(registry: Registry, *tables: MaterializedTable) -> None:
     with registry.transaction() as transaction:
         for table in tables:
-            transaction.insert_table(table)
+            transaction.tables.insert(table)
 
 
 def insert_runs(registry: Registry, *runs: RefreshRun) -> None:
     with registry.transaction() as transaction:
         for run in runs:
-            transaction.insert_run(run)
+            transaction.runs.insert(run)
 
 
 def replace_run(registry: Registry, expected: RefreshRun, run: RefreshRun) -> None:
     with registry.transaction() as transaction:
-        transaction.replace_run(run, expected=expected)
+        transaction.runs.replace(run, expected=expected)
 
 
 def all_tables(registry: Registry) -> list[MaterializedTable]:
     with registry.transaction() as transaction:
-        return list(transaction.tables())
+        return list(transaction.tables.page())
 
 
 def all_runs(registry: Registry) -> list[RefreshRun]:
     with registry.transaction() as transaction:
-        return list(transaction.runs())
+        return list(transaction.runs.newest())
 
 
 def claimable(registry: Registry) -> RefreshRun | None:
     with registry.transaction() as transaction:
-        return transaction.next_claimable()
+        return transaction.runs.next_claimable()
 
 
 def keyed(registry: Registry) -> RefreshRun | None:
     with registry.transaction() as transaction:
-        return transaction.run_with_key("t-1", "k")
+        return transaction.runs.with_key("t-1", "k")

@@ -46,7 +46,7 @@ class World:
     def kept(self) -> dict[str, dict[str, str]]:
         """Return the catalogs of the registry with their options."""
         with self.registry.transaction() as transaction:
-            return {catalog.name: dict(catalog.options) for catalog in transaction.catalogs()}
+            return {catalog.name: dict(catalog.options) for catalog in transaction.catalogs.all()}
 
     def table(self, sql: str, columns: tuple[str, ...], *rows: list[Any], is_query: bool = False) -> None:
         """Let Spark answer *sql*."""

@@ -25,7 +25,7 @@ from mt_core.model.table import (
     TableIdentifier,
 )
 from mt_core.registry import rows
-from mt_core.tables.ports import Tombstone
+from mt_core.tables.registry import Tombstone
 from mt_core.workflow.definitions import WorkflowDefinition
 from mt_core.workflow.operations import Schedule
 from tests.support.registry_facts import HOUR, NOON, a_run, a_table

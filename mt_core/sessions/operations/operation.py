@@ -15,7 +15,7 @@ from mt_core.rowset import OK, PageForm, RowSet
 from mt_core.sessions.operations.result_pages import EncodedPage, Page, ResultPages
 from mt_core.sessions.ports import ResultRows
 from mt_core.sql.parser import ReadStatement
-from mt_core.tables.ports import Progress
+from mt_core.tables.engine import Progress
 
 # How long a thread waits for something before it checks whether its operation still wants it.
 POLL_S = 1.0

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from pyspark import SparkContext
 
 from mt_core.errors import Canceled
-from mt_core.tables.ports import Progress
+from mt_core.tables.engine import Progress
 
 REMEMBERED = 10_000
 # Of each SparkContext.

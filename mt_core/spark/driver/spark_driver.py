@@ -23,7 +23,7 @@ from mt_core.spark.driver.conf import DriverSettings
 from mt_core.spark.driver.failures import LOST, SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm import Incarnation, launch
 from mt_core.spark.java import check_java
-from mt_core.tables.ports import Progress
+from mt_core.tables.engine import Progress
 
 STARTING = "Spark is starting; repeat the statement in a few seconds."
 RETRY_S = 10.0

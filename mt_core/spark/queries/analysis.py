@@ -15,7 +15,7 @@ from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.relations import ParsedQuery, base_relations, parse
 from mt_core.spark.queries.stars import StarWriter
 from mt_core.spark.queries.views import Names
-from mt_core.tables.ports import AnalysedQuery, Query
+from mt_core.tables.engine import AnalysedQuery, Query
 
 _OWN_SESSION = (
     "Refreshes run in a session of their own and do not see temporary views, functions or variables; "

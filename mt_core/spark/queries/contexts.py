@@ -12,7 +12,7 @@ from mt_core.spark.catalogs.catalog_sync import CatalogSync
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.jvm_objects import active_session
 from mt_core.sql.flink.catalog_options import configured_catalogs
-from mt_core.tables.ports import Query
+from mt_core.tables.engine import Query
 
 CAPACITY = 32
 _Key = tuple[int, str, Namespace, str, tuple[tuple[str, str], ...]]

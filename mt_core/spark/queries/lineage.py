@@ -15,7 +15,7 @@ from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.queries.determinism import unstable_literal, unstable_reason
 from mt_core.spark.queries.relations import BaseRelation, ParsedQuery, RelationName, base_relations, parse
 from mt_core.spark.queries.views import Names, View
-from mt_core.tables.ports import Query
+from mt_core.tables.engine import Query
 
 MAX_VIEW_DEPTH = 50
 

@@ -15,7 +15,7 @@ from mt_core.spark.jvm_objects import active_session, jvm_of
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.lineage import Lineage, LineageReader, Shape, Source, shape_of
 from mt_core.spark.queries.views import Names
-from mt_core.tables.ports import Query, SourceVector, SourceVersion
+from mt_core.tables.engine import Query, SourceVector, SourceVersion
 
 CAPACITY = 512
 ATTEMPTS = 3

@@ -32,7 +32,7 @@ from mt_core.spark.results.types import result_columns
 from mt_core.spark.statements.protection import NoTables, TableDirectory, run_protected
 from mt_core.spark.statements.sessions import SPARK_ZONE_KEY, SparkSessions
 from mt_core.sql.flink.catalog_options import configured_catalogs
-from mt_core.tables.ports import Progress
+from mt_core.tables.engine import Progress
 
 DESCRIPTION_LENGTH = 200
 JSON_MODE = "json"

@@ -13,7 +13,7 @@ from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
 from mt_core.spark.jvm_objects import java_items, static_member
-from mt_core.tables.ports import MetadataChange, Snapshot, StorageMetadata
+from mt_core.tables.engine import MetadataChange, Snapshot, StorageMetadata
 
 MAIN = "main"
 BRANCH_PREFIX = "run_"

@@ -16,7 +16,7 @@ from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
 from mt_core.spark.driver.file_systems import delete_folder
 from mt_core.spark.jvm_objects import java_strings, jvm_of
 from mt_core.spark.storage.metadata import CREATED, EPOCH, TABLE_ID
-from mt_core.tables.ports import StorageSpec
+from mt_core.tables.engine import StorageSpec
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from mt_core.spark.queries.source_versions import SourceVersions
 from mt_core.spark.storage.metadata import RUN_ID, MetadataStore, summary_of
 from mt_core.tables.definition.options import execution_settings, write_options
 from mt_core.tables.definition.shape import stored_order
-from mt_core.tables.ports import Query, Staged, Write
+from mt_core.tables.engine import Query, Staged, Write
 
 BRANCH_SELECTOR = "branch_"
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})

@@ -26,8 +26,8 @@ from mt_core.tables.definition.table_definition import (
     settings_of,
     zone_of,
 )
-from mt_core.tables.ports import Transaction
 from mt_core.tables.refresh.fencing import claim_exclusively
+from mt_core.tables.registry import Transaction
 from mt_core.tables.services import TableServices, query_of, storage_spec
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
 

@@ -13,8 +13,8 @@ from mt_core.tables.commands.sources import refuse_circle, refuse_temporary
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import check_table_options
 from mt_core.tables.definition.table_definition import define, formatter_warnings, settings_of, zone_of
-from mt_core.tables.ports import Query, Transaction
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.engine import Query
+from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices, storage_spec
 from mt_core.tables.settings import InitialRefresh, refresh_timeout_of
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
@@ -26,7 +26,7 @@ def create(
     """Create the table, its storage and its workflow, and queue its first refresh."""
     without_effect = check_table_options(statement.options, str(identifier))
     definition = declared(services, statement, identifier, context)
-    for tombstone in in_transaction(services.registry, lambda tx: tx.tombstones()):
+    for tombstone in in_transaction(services.registry, lambda tx: tx.workflows.tombstones()):
         # What a dropped table of this name has left is removed first, so that the name can be used again at once.
         if tombstone.identifier == identifier:
             sweep(services, tombstone)
@@ -78,7 +78,7 @@ def _announce(
     definition: TableDefinition,
     context: CommandContext,
 ) -> MaterializedTable:
-    taken = tx.table_named(identifier)
+    taken = tx.tables.named(identifier)
     if taken is not None:
         raise TableExists(
             f"Materialized table {identifier} exists already ({taken.status}); choose another name, use CREATE OR ALTER, "
@@ -99,7 +99,7 @@ def _announce(
         scheduler=services.settings.scheduler_type,
         intent=services.intents.new(tx, "CREATE", "storage", 1, {}),
     )
-    tx.insert_table(table)
+    tx.tables.insert(table)
     return table
 
 
@@ -110,7 +110,7 @@ def _activate(services: TableServices, table: MaterializedTable, handler: str, r
 
     def last(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
         if runs_now:
-            tx.insert_run(replace(first, requested_at=tx.now()))
+            tx.runs.insert(replace(first, requested_at=tx.now()))
         active = now.advance(RefreshStatus.ACTIVATED, by=now.status_by, at=tx.now())
         if services.settings.initial_refresh is not InitialRefresh.NONE:
             # Due until a run of the whole table has succeeded: the first may fail.
@@ -125,7 +125,7 @@ def _undone_unless_active(services: TableServices, table: MaterializedTable, err
     """Undo the CREATE and raise its error; if only the answer of the last transaction was lost, return the run it queued."""
     try:
         now, runs = in_transaction(
-            services.registry, lambda tx: (tx.table(table.table_id), tx.runs(table_id=table.table_id))
+            services.registry, lambda tx: (tx.tables.get(table.table_id), tx.runs.newest(table_id=table.table_id))
         )
         if now is not None and now.status is not RefreshStatus.INITIALIZING:
             return next((run.run_id for run in runs if run.kind is RunKind.INITIAL), None)
@@ -161,9 +161,9 @@ def undo_create(services: TableServices, table: MaterializedTable) -> None:
         services.engine.drop_storage(table.identifier, table.table_id, table.location)
 
     def forget(tx: Transaction) -> None:
-        now = tx.table(table.table_id)
+        now = tx.tables.get(table.table_id)
         if now is not None and now.status is RefreshStatus.INITIALIZING:
-            tx.delete_definition(table.table_id)
-            tx.delete_table(table.table_id)
+            tx.workflows.delete(table.table_id)
+            tx.tables.delete(table.table_id)
 
     in_transaction(services.registry, forget)

@@ -10,8 +10,7 @@ from mt_core.model.run import OPEN, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.sql.statements import DropBehavior, DropTable
 from mt_core.tables.intents import get_table
-from mt_core.tables.ports import Tombstone, Transaction
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import Tombstone, Transaction, in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandOutcome
 from mt_core.tables.views.readers import readers_of
@@ -56,7 +55,7 @@ def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: boo
 
     def bury(tx: Transaction) -> Tombstone | None:
         nonlocal elsewhere
-        if if_exists and tx.table_named(identifier) is None:
+        if if_exists and tx.tables.named(identifier) is None:
             return None
         table = get_table(tx, identifier)
         elsewhere = _left_elsewhere(table)
@@ -92,17 +91,17 @@ def _bury(services: TableServices, tx: Transaction, table: MaterializedTable) ->
         handler=services.keeper.handle_of(table),
         dropped_at=tx.now(),
     )
-    tx.put_tombstone(tombstone)
-    tx.delete_definition(table.table_id)
-    for run in tx.runs(table_id=table.table_id, statuses=OPEN):
+    tx.workflows.put_tombstone(tombstone)
+    tx.workflows.delete(table.table_id)
+    for run in tx.runs.newest(table_id=table.table_id, statuses=OPEN):
         if run.status is RunStatus.QUEUED:
             ended = run.advance(RunStatus.CANCELED, finished_at=tx.now(), reason="its table was dropped")
         else:
             ended = replace(run, cancel_requested=True)
-            for covered in tx.covered_runs(run.run_id):
-                tx.replace_run(replace(covered, cancel_requested=True), expected=covered)
-        tx.replace_run(ended, expected=run)
-    tx.delete_table(table.table_id)
+            for covered in tx.runs.covered_by(run.run_id):
+                tx.runs.replace(replace(covered, cancel_requested=True), expected=covered)
+        tx.runs.replace(ended, expected=run)
+    tx.tables.delete(table.table_id)
     return tombstone
 
 
@@ -112,7 +111,7 @@ def _end_runs(services: TableServices, tombstone: Tombstone) -> None:
     def ended() -> bool:
         running = in_transaction(
             services.registry,
-            lambda tx: tx.runs(table_id=tombstone.table_id, statuses=[RunStatus.RUNNING], limit=1),
+            lambda tx: tx.runs.newest(table_id=tombstone.table_id, statuses=[RunStatus.RUNNING], limit=1),
         )
         if running:
             services.engine.cancel(running[0].job_id or "")
@@ -136,4 +135,4 @@ def sweep(services: TableServices, tombstone: Tombstone) -> None:
         services.engine.drop_storage(tombstone.identifier, tombstone.table_id, tombstone.location)
     if failure is not None:
         raise failure
-    in_transaction(services.registry, lambda tx: tx.delete_tombstone(tombstone.table_id))
+    in_transaction(services.registry, lambda tx: tx.workflows.delete_tombstone(tombstone.table_id))

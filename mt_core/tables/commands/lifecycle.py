@@ -11,7 +11,7 @@ from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifie
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import CATCH_UP, check_dynamic_options
 from mt_core.tables.keeper import KeeperState
-from mt_core.tables.ports import Transaction
+from mt_core.tables.registry import Transaction
 from mt_core.tables.services import TableServices, storage_spec
 from mt_core.tables.table_commands import CommandOutcome
 

@@ -9,8 +9,8 @@ from mt_core.errors import DefinitionInvalid, MtError
 from mt_core.model.table import TableIdentifier
 from mt_core.sql.parser import parse_name
 from mt_core.sql.statements import qualify
-from mt_core.tables.ports import AnalysedQuery
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.engine import AnalysedQuery
+from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices, query_of
 from mt_core.tables.table_commands import CommandContext
 
@@ -51,7 +51,7 @@ def _sources_of(services: TableServices, name: str) -> tuple[str, ...]:
     if len(parts) < 3:
         return ()
     identifier = qualify(parts, parts[0], parts[1:-1])
-    table = in_transaction(services.registry, lambda tx: tx.table_named(identifier))
+    table = in_transaction(services.registry, lambda tx: tx.tables.named(identifier))
     if table is None:
         return ()
     with suppress(MtError):  # the query cannot be analysed at the moment

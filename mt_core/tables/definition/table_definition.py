@@ -13,7 +13,7 @@ from mt_core.model.freshness import Freshness, derive_refresh_mode, grid_of
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.table import FORMATTER_PREFIX, Column, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable
-from mt_core.tables.ports import AnalysedQuery
+from mt_core.tables.engine import AnalysedQuery
 from mt_core.tables.settings import THRESHOLD_KEY, ManagerSettings
 from mt_core.tables.table_commands import CommandContext
 

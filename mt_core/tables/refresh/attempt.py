@@ -27,7 +27,7 @@ from mt_core.model.partition import Scope
 from mt_core.model.run import RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.definition.shape import columns_changed, with_way_out
-from mt_core.tables.ports import (
+from mt_core.tables.engine import (
     MetadataChange,
     Query,
     RefreshEngine,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from mt_core.errors import CommitConflict, CommitUnknown, EngineError, TableBusy
 from mt_core.model.run import RunStatus
 from mt_core.model.table import MaterializedTable
-from mt_core.tables.ports import MetadataChange, Transaction
+from mt_core.tables.engine import MetadataChange
 from mt_core.tables.refresh.attempt import BRANCH_PREFIX, MAX_CONFLICTS
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 
 
@@ -20,8 +20,8 @@ def claim_exclusively(services: TableServices, table: MaterializedTable, *, wait
     claims: list[int] = []
 
     def claim(tx: Transaction) -> None:
-        if not tx.runs(table_id=table.table_id, statuses=[RunStatus.RUNNING], limit=1):
-            claims.append(tx.next_claim(table.table_id))
+        if not tx.runs.newest(table_id=table.table_id, statuses=[RunStatus.RUNNING], limit=1):
+            claims.append(tx.tables.next_claim(table.table_id))
 
     def claimed() -> bool:
         in_transaction(services.registry, claim)

@@ -23,11 +23,11 @@ from mt_core.sql.parser import parse_name
 from mt_core.sql.statements import qualify
 from mt_core.tables.definition.options import acting, check_dynamic_options, check_execution_config
 from mt_core.tables.definition.table_definition import check_partition_spec
+from mt_core.tables.engine import Progress
 from mt_core.tables.intents import get_table
-from mt_core.tables.ports import Progress, Transaction
 from mt_core.tables.refresh.named_partitions import scope_named
+from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.runs.due import scope_of
-from mt_core.tables.runs.ledger import in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import RefreshJob, RefreshRequest
 
@@ -163,7 +163,7 @@ class RefreshRequests:
 
     def running_jobs(self) -> Sequence[RefreshJob]:
         def work(tx: Transaction) -> list[RefreshJob]:
-            running = reversed(tx.runs(statuses=(RunStatus.RUNNING,)))
+            running = reversed(tx.runs.newest(statuses=(RunStatus.RUNNING,)))
             return [_job_of(tx, run) for run in running if run.job_id is not None]
 
         return in_transaction(self._services.registry, work)
@@ -172,7 +172,8 @@ class RefreshRequests:
         def work(tx: Transaction) -> RefreshJob | None:
             # Two looks: an open run can be older than a thousand others.
             looks = (
-                tx.runs(statuses=statuses, limit=limit) for statuses, limit in ((OPEN, None), (None, REMEMBERED_JOBS))
+                tx.runs.newest(statuses=statuses, limit=limit)
+                for statuses, limit in ((OPEN, None), (None, REMEMBERED_JOBS))
             )
             found = (run for runs in looks for run in runs if run.job_id == job_id)
             return next((_job_of(tx, run) for run in found), None)
@@ -181,7 +182,7 @@ class RefreshRequests:
 
 
 def _job_of(tx: Transaction, run: RefreshRun) -> RefreshJob:
-    table = tx.table(run.table_id)
+    table = tx.tables.get(run.table_id)
     return RefreshJob(run=run, table=table.identifier if table is not None else None)
 
 
@@ -199,7 +200,7 @@ def identifier_of(text: str) -> TableIdentifier:
 
 
 def _addressee(tx: Transaction, identifier: TableIdentifier, request: RefreshRequest) -> MaterializedTable:
-    if request.table_id and tx.table_named(identifier) is None:
+    if request.table_id and tx.tables.named(identifier) is None:
         raise TableGone(f"Materialized table {identifier} ({request.table_id}) was dropped.", table=str(identifier))
     table = get_table(tx, identifier)
     if request.table_id and request.table_id != table.table_id:

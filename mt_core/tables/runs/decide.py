@@ -13,7 +13,7 @@ from typing import Any
 
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import RunKind
-from mt_core.tables.ports import Snapshot, SourceVector
+from mt_core.tables.engine import Snapshot, SourceVector
 
 REFRESH, SKIP, SUSPENDED = "refresh", "skip", "suspended"
 

@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
-from mt_core.errors import OperationNotFound, RequestKeyReused, RevisionConflict
+from mt_core.errors import OperationNotFound, RequestKeyReused
 from mt_core.model.run import TERMINAL, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.definition.fingerprint import fingerprint_of
-from mt_core.tables.ports import Registry, Transaction
+from mt_core.tables.registry import Registry, Transaction, in_transaction
 from mt_core.tables.runs.decide import SUSPENDED
 from mt_core.tables.runs.periodic import PeriodicRuns
 from mt_core.tables.settings import ManagerSettings, refresh_timeout_of
 
 MAX_ATTEMPTS = 3
-_TRIES = 20
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,18 +33,6 @@ class Claimed:
     @property
     def lost_too_often(self) -> bool:
         return self.run.attempt - (self.run.excused or 0) > MAX_ATTEMPTS
-
-
-def in_transaction(registry: Registry, work: Callable[[Transaction], T]) -> T:
-    """Run *work* in a transaction, and again when another transaction got in its way."""
-    for _ in range(_TRIES - 1):
-        try:
-            with registry.transaction() as tx:
-                return work(tx)
-        except RevisionConflict:
-            continue
-    with registry.transaction() as tx:
-        return work(tx)
 
 
 class Ledger:
@@ -64,7 +50,7 @@ class Ledger:
         """Accept *run* for a table: attach to the run of the same key, skip, coalesce or queue it; return what was recorded."""
 
         def work(tx: Transaction) -> RefreshRun:
-            table = tx.table(table_id)
+            table = tx.tables.get(table_id)
             return self.request_in(tx, table, run) if table else run
 
         return in_transaction(self.registry, work)
@@ -72,7 +58,7 @@ class Ledger:
     def request_in(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
         """Do the same inside a transaction that holds *table*."""
         run = replace(run, request=_request_text(run)) if run.request_key else run
-        earlier = tx.run_with_key(run.table_id, run.request_key) if run.request_key else None
+        earlier = tx.runs.with_key(run.table_id, run.request_key) if run.request_key else None
         if earlier is not None:
             _refuse_other_request(table, run, earlier)
             if not self._is_set_aside(tx, earlier):
@@ -82,12 +68,12 @@ class Ledger:
             )
             if earlier.status not in (RunStatus.FAILED, RunStatus.CANCELED):
                 # Covered by a run that failed, or about to end because it was cancelled: its key is needed for the new one.
-                tx.replace_run(replace(earlier, request_key=None), expected=earlier)
+                tx.runs.replace(replace(earlier, request_key=None), expected=earlier)
         if run.kind is RunKind.PERIODIC and table.status is RefreshStatus.SUSPENDED:
             run = _ended_at_once(run, tx.now(), SUSPENDED, f"{table.identifier} is suspended")
         else:
             run = self._coalesced(tx, run)
-        tx.insert_run(run)
+        tx.runs.insert(run)
         return run
 
     def _is_set_aside(self, tx: Transaction, run: RefreshRun) -> bool:
@@ -98,7 +84,7 @@ class Ledger:
     def _coalesced(self, tx: Transaction, run: RefreshRun) -> RefreshRun:
         if run.solo:
             return run
-        for host in tx.queued(run.table_id):
+        for host in tx.runs.queued(run.table_id):
             fits = (
                 host.claim == 0 and host.kind is run.kind and not host.solo and dict(host.options) == dict(run.options)
             )
@@ -108,7 +94,7 @@ class Ledger:
                 wider = replace(
                     host, points=points, scope=host.scope.union(run.scope), schedule_time=max(times, default=None)
                 )
-                tx.replace_run(wider, expected=host)
+                tx.runs.replace(wider, expected=host)
                 return replace(run, status=RunStatus.COALESCED, covered_by=host.run_id, points=(), finished_at=tx.now())
         return run
 
@@ -119,12 +105,12 @@ class Ledger:
         return in_transaction(self.registry, self._claim_in)
 
     def _claim_in(self, tx: Transaction) -> Claimed | None:
-        while (run := tx.next_claimable()) is not None:
-            table = tx.table(run.table_id)
+        while (run := tx.runs.next_claimable()) is not None:
+            table = tx.tables.get(run.table_id)
             if table is not None:
                 return self._claimed(tx, table, run)
             ended = run.advance(RunStatus.CANCELED, finished_at=tx.now(), reason="its table was dropped")
-            tx.replace_run(ended, expected=run)
+            tx.runs.replace(ended, expected=run)
         return None
 
     def _claimed(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> Claimed:
@@ -132,7 +118,7 @@ class Ledger:
         timeout = refresh_timeout_of(table.definition.options, self._settings)
         claimed = wider.advance(
             RunStatus.RUNNING,
-            claim=tx.next_claim(table.table_id),
+            claim=tx.tables.next_claim(table.table_id),
             owner=self._settings.owner,
             lease_until=tx.now() + self._settings.lease,
             started_at=tx.now(),
@@ -141,7 +127,7 @@ class Ledger:
             job_id=self._new_id().replace("-", ""),
             fingerprint=fingerprint_of(table.definition),
         )
-        tx.replace_run(claimed, expected=run)
+        tx.runs.replace(claimed, expected=run)
         return Claimed(run=claimed, table=table)
 
     # ------------------------------------------------------------------------------------------------------------ holding
@@ -157,7 +143,7 @@ class Ledger:
             run = _held(tx, claimed)
             if run is None:
                 return False
-            tx.replace_run(replace(run, **changes), expected=run)
+            tx.runs.replace(replace(run, **changes), expected=run)
             return True
 
         return in_transaction(self.registry, work)
@@ -169,7 +155,7 @@ class Ledger:
             run = _held(tx, claimed)
             if run is None:
                 return False
-            tx.replace_run(replace(run, lease_until=tx.now() + self._settings.lease), expected=run)
+            tx.runs.replace(replace(run, lease_until=tx.now() + self._settings.lease), expected=run)
             return True
 
         return in_transaction(self.registry, work)
@@ -193,17 +179,17 @@ class Ledger:
             if run is None:
                 return False
             ended = run.advance(status, finished_at=tx.now(), lease_until=None, **changes)
-            tx.replace_run(ended, expected=run)
+            tx.runs.replace(ended, expected=run)
             self._follow_up(tx, ended)
             return True
 
         return in_transaction(self.registry, work)
 
     def _follow_up(self, tx: Transaction, run: RefreshRun) -> None:
-        table = tx.table(run.table_id)
+        table = tx.tables.get(run.table_id)
         after = self._periodic.ended(tx, table, run) if table is not None else None
         if after is not None and after is not table:
-            tx.replace_table(after)
+            tx.tables.replace(after)
 
     def release(self, claimed: Claimed, reason: str, *, excused: bool = False) -> None:
         """Give a held run back to the queue: its process was lost, or (*excused*) the cluster, as often as that happens."""
@@ -225,7 +211,7 @@ class Ledger:
             ours, now = self._settings.owner, tx.now()
             lost = [
                 run
-                for run in tx.expired_runs()
+                for run in tx.runs.expired()
                 if run.owner != ours or run.lease_until is None or run.lease_until < now
             ]
             for run in lost:
@@ -243,17 +229,17 @@ class Ledger:
         """
 
         def work(tx: Transaction) -> RefreshRun:
-            run = tx.run(run_id)
+            run = tx.runs.get(run_id)
             if run is None:
                 raise OperationNotFound(f"Refresh {run_id} is not in the ledger.")
             if _host_of(tx, run).status in TERMINAL or _is_outdated(tx, run, attempt):
                 return _host_of(tx, run)
             if not run.cancel_requested:
-                tx.replace_run(replace(run, cancel_requested=True), expected=run)
+                tx.runs.replace(replace(run, cancel_requested=True), expected=run)
             host = _host_of(tx, run)
             if host.status is RunStatus.QUEUED and host.claim == 0 and _withdrawn(tx, host.run_id):
                 ended = host.advance(RunStatus.CANCELED, finished_at=tx.now(), reason="cancelled by its requesters")
-                tx.replace_run(ended, expected=host)
+                tx.runs.replace(ended, expected=host)
                 return ended
             return host
 
@@ -265,7 +251,7 @@ class Ledger:
         """Return a run as its requester sees it: a COALESCED one with the outcome of the run that covers it."""
 
         def work(tx: Transaction) -> RefreshRun | None:
-            run = tx.run(run_id)
+            run = tx.runs.get(run_id)
             return self._shown(tx, run) if run else None
 
         return in_transaction(self.registry, work)
@@ -273,7 +259,7 @@ class Ledger:
     def _shown(self, tx: Transaction, run: RefreshRun) -> RefreshRun:
         if run.cancel_requested and run.status is RunStatus.COALESCED:
             return replace(run, status=RunStatus.CANCELED)
-        host = tx.run(run.covered_by) if run.covered_by else None
+        host = tx.runs.get(run.covered_by) if run.covered_by else None
         if host is None:
             return run
         return replace(
@@ -300,7 +286,7 @@ def _refuse_other_request(table: MaterializedTable, run: RefreshRun, earlier: Re
 
 
 def _held(tx: Transaction, claimed: Claimed) -> RefreshRun | None:
-    run = tx.run(claimed.run.run_id)
+    run = tx.runs.get(claimed.run.run_id)
     ours = run is not None and (run.status, run.attempt, run.claim) == (
         RunStatus.RUNNING,
         claimed.run.attempt,
@@ -311,7 +297,7 @@ def _held(tx: Transaction, claimed: Claimed) -> RefreshRun | None:
 
 def _host_of(tx: Transaction, run: RefreshRun) -> RefreshRun:
     """Return the run that does the work of *run*: the one that covers it, else itself."""
-    return tx.run(run.covered_by or run.run_id) or run
+    return tx.runs.get(run.covered_by or run.run_id) or run
 
 
 def _attached(tx: Transaction, run: RefreshRun, attempt: int | None) -> RefreshRun:
@@ -319,23 +305,23 @@ def _attached(tx: Transaction, run: RefreshRun, attempt: int | None) -> RefreshR
     if attempt is None or attempt <= (run.request_attempt or 0):
         return run
     known = replace(run, request_attempt=attempt)
-    tx.replace_run(known, expected=run)
+    tx.runs.replace(known, expected=run)
     return known
 
 
 def _is_outdated(tx: Transaction, run: RefreshRun, attempt: int | None) -> bool:
     if attempt is None:
         return False
-    newest = tx.run_with_key(run.table_id, run.request_key) if run.request_key else None
+    newest = tx.runs.with_key(run.table_id, run.request_key) if run.request_key else None
     seen = max(run.request_attempt or 0, (newest.request_attempt or 0) if newest else 0)
     return attempt < seen
 
 
 def _withdrawn(tx: Transaction, run_id: str) -> bool:
-    run = tx.run(run_id)
+    run = tx.runs.get(run_id)
     if run is None or not run.cancel_requested:
         return False
-    return all(covered.cancel_requested for covered in tx.covered_runs(run_id))
+    return all(covered.cancel_requested for covered in tx.runs.covered_by(run_id))
 
 
 def _requeue(tx: Transaction, run: RefreshRun, reason: str) -> None:
@@ -346,7 +332,7 @@ def _requeue(tx: Transaction, run: RefreshRun, reason: str) -> None:
         lease_until=None,
         reason=f"attempt {run.attempt}: {reason}",
     )
-    tx.replace_run(queued, expected=run)
+    tx.runs.replace(queued, expected=run)
 
 
 def _ended_at_once(run: RefreshRun, now: datetime, decision: str, reason: str) -> RefreshRun:

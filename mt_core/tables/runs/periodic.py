@@ -17,7 +17,7 @@ from mt_core.model.partition import WHOLE
 from mt_core.model.run import DONE, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.definition.fingerprint import fingerprint_of
-from mt_core.tables.ports import Transaction
+from mt_core.tables.registry import Transaction
 from mt_core.tables.runs.due import cover, covered_by, due_share, is_due, scope_of
 
 MOST_ALIKE = 3
@@ -46,7 +46,7 @@ class PeriodicRuns:
         failing = () if run.scope.whole else set(table.failing) - set(run.points)
         share = due_share(known, until, max_partitions=self._max_partitions, without=failing)
         if share.rest is not None:
-            tx.insert_run(self._run(table, [share.rest], tx.now(), options=run.options))
+            tx.runs.insert(self._run(table, [share.rest], tx.now(), options=run.options))
         scope = WHOLE if run.scope.whole else run.scope.union(scope_of(table, share.points))
         return replace(run, points=_newest_first({*run.points, *share.points}), scope=scope)
 
@@ -78,22 +78,22 @@ class PeriodicRuns:
     ) -> None:
         """Queue a refresh of the first of *points* that is due, with the others to follow; or let them follow one that waits."""
         due = [point for point in points if is_due(table, point)]
-        waiting = next((each for each in tx.queued(table.table_id) if each.solo), None)
+        waiting = next((each for each in tx.runs.queued(table.table_id) if each.solo), None)
         if waiting is not None:
             rest = tuple(point for point in due if point not in waiting.points and point not in waiting.rest)
-            tx.replace_run(replace(waiting, rest=(*waiting.rest, *rest)), expected=waiting)
+            tx.runs.replace(replace(waiting, rest=(*waiting.rest, *rest)), expected=waiting)
         elif due:
             first = self._run(table, due[:1], tx.now(), options=run.options)
             origin = run.retry_of if len(run.points) == 1 and run.solo else run.run_id
             after = replace(first, solo=True, retry_of=origin, rest=tuple(due[1:]), alike=alike)
-            tx.insert_run(replace(after, error_before=_without_digits(run.error) if alike else None))
+            tx.runs.insert(replace(after, error_before=_without_digits(run.error) if alike else None))
 
     def _queue_failing(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> None:
         """Try the points again that failed alone, together and behind all other work."""
         again = table.failing[: self._max_partitions]
-        if again and not any(each.solo for each in tx.queued(table.table_id)):
+        if again and not any(each.solo for each in tx.runs.queued(table.table_id)):
             retry = self._run(table, again, tx.now(), options=run.options)
-            tx.insert_run(replace(retry, solo=True, retry_of=run.run_id))
+            tx.runs.insert(replace(retry, solo=True, retry_of=run.run_id))
 
     def _run(
         self, table: MaterializedTable, points: Sequence[datetime], now: datetime, *, options: object
@@ -114,7 +114,7 @@ def with_spans(tx: Transaction, table: MaterializedTable) -> MaterializedTable:
     """Return *table* with its covered spans, which a release before they were kept left to the ledger."""
     if table.covered is not None:
         return table
-    return covered_by(table, tx.covering_runs(table.table_id, table.covered_until))
+    return covered_by(table, tx.runs.covering(table.table_id, table.covered_until))
 
 
 def _marked(tx: Transaction, table: MaterializedTable, run: RefreshRun) -> MaterializedTable:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from mt_core.model.gateway import GatewayLease
-from mt_core.tables.ports import Transaction
+from mt_core.tables.registry import Transaction
 
 LEASE = timedelta(seconds=15)
 # The lease of a gateway that has ended is proof for longer than any lease of its runs and commands lasts.
@@ -27,28 +27,28 @@ def take_lease(
     free from then on: its own lease is the proof.
     """
     now = tx.now()
-    others = [other for other in tx.gateways() if other.owner != lease.owner]
+    others = [other for other in tx.gateways.all() if other.owner != lease.owner]
     living = [other for other in others if other.lives(now)]
     for other in living:
         if not dead(other):
             return other
     for other in living:
-        tx.put_gateway(replace(other, lease_until=now))
+        tx.gateways.put(replace(other, lease_until=now))
     for other in others:
         if other.lease_until < now - KEPT:
-            tx.delete_gateway(other.owner)
-    tx.put_gateway(replace(lease, lease_until=now + length))
+            tx.gateways.delete(other.owner)
+    tx.gateways.put(replace(lease, lease_until=now + length))
     return None
 
 
 def end_lease(tx: Transaction, lease: GatewayLease) -> None:
     """Give a lease up, so that the next gateway need not wait; harmless when another gateway has taken over."""
-    mine = next((each for each in tx.gateways() if each.owner == lease.owner), None)
+    mine = next((each for each in tx.gateways.all() if each.owner == lease.owner), None)
     if mine is not None and mine.lives(tx.now()):
-        tx.put_gateway(replace(mine, lease_until=tx.now()))
+        tx.gateways.put(replace(mine, lease_until=tx.now()))
 
 
 def ended_owners(tx: Transaction) -> frozenset[str]:
     """Return the owners whose gateways are known not to live any more."""
     now = tx.now()
-    return frozenset(gateway.owner for gateway in tx.gateways() if not gateway.lives(now))
+    return frozenset(gateway.owner for gateway in tx.gateways.all() if not gateway.lives(now))

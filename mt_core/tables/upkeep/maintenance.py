@@ -12,8 +12,8 @@ from mt_core.errors import IllegalStatus, MtError, StorageMissing, TableBusy
 from mt_core.model.run import OPEN
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.pages import on_each_page
-from mt_core.tables.ports import Transaction
 from mt_core.tables.refresh.fencing import claim_exclusively
+from mt_core.tables.registry import Transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.upkeep.retention import forget_old_runs
 
@@ -32,7 +32,7 @@ def maintain(services: TableServices) -> list[str]:
 
 def _idle(tx: Transaction, tables: Iterable[MaterializedTable]) -> list[MaterializedTable]:
     settled = [table for table in tables if table.intent is None and table.status is not RefreshStatus.INITIALIZING]
-    return [table for table in settled if not tx.runs(table_id=table.table_id, statuses=OPEN, limit=1)]
+    return [table for table in settled if not tx.runs.newest(table_id=table.table_id, statuses=OPEN, limit=1)]
 
 
 def _maintain(services: TableServices, table: MaterializedTable, done: list[str]) -> None:

@@ -16,8 +16,7 @@ from mt_core.tables.commands.drop import sweep
 from mt_core.tables.commands.lifecycle import resume, suspend
 from mt_core.tables.definition.options import CATCH_UP
 from mt_core.tables.pages import every_table
-from mt_core.tables.ports import Tombstone
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import Tombstone, in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.upkeep.gateways import ended_owners
 from mt_core.tables.workflows.differences import adopt, observe, repair
@@ -89,7 +88,9 @@ def _attempt(done: list[str], text: str, work: Callable[[], object]) -> None:
 def _read(services: TableServices) -> _Snapshot:
     # Before the tables: the row of a table is there before its definition.
     definitions = services.registry.definitions.all()
-    at, ended, tombstones = in_transaction(services.registry, lambda tx: (tx.now(), ended_owners(tx), tx.tombstones()))
+    at, ended, tombstones = in_transaction(
+        services.registry, lambda tx: (tx.now(), ended_owners(tx), tx.workflows.tombstones())
+    )
     # This process lives, also when it could not renew its lease for a moment.
     ended -= {services.settings.owner}
     return _Snapshot(
@@ -103,7 +104,7 @@ def _read(services: TableServices) -> _Snapshot:
 
 def _remove(services: TableServices, definition: WorkflowDefinition) -> None:
     services.keeper.remove(definition.workflow_id)
-    in_transaction(services.registry, lambda tx: tx.delete_definition(definition.workflow_id))
+    in_transaction(services.registry, lambda tx: tx.workflows.delete(definition.workflow_id))
 
 
 def _settle(services: TableServices, table: MaterializedTable) -> None:

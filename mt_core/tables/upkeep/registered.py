@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from mt_core.identifiers import Namespace
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.pages import on_each_page
-from mt_core.tables.ports import Registry, Transaction
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import Registry, Transaction, in_transaction
 
 
 class RegisteredTables:
@@ -21,7 +20,7 @@ class RegisteredTables:
         """Return the first of *identifiers* that is a materialized table, None if none is."""
 
         def find(tx: Transaction) -> TableIdentifier | None:
-            return next((each for each in identifiers if tx.table_named(each) is not None), None)
+            return next((each for each in identifiers if tx.tables.named(each) is not None), None)
 
         return in_transaction(self._registry, find)
 

@@ -11,8 +11,7 @@ from datetime import datetime
 from functools import partial
 
 from mt_core.model.run import TERMINAL, RefreshRun
-from mt_core.tables.ports import Transaction
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 
 NEWEST_KEPT = 20
@@ -34,19 +33,19 @@ def forget_old_runs(services: TableServices) -> int:
 
 def _forget_page(tx: Transaction, *, after: str | None, older_than: datetime) -> tuple[str | None, int, bool]:
     """Look at a page of the oldest runs behind *after*; return the last that stays, how many went, and whether more follow."""
-    page = tx.oldest_runs(after=after, limit=PAGE)
+    page = tx.runs.oldest(after=after, limit=PAGE)
     old = [run for run in page if run.requested_at < older_than]
     kept = _newest(tx, {run.table_id for run in old})
     gone = {run.run_id for run in old if run.run_id not in kept and _is_over(tx, run)}
-    tx.delete_runs(gone)
+    tx.runs.delete(gone)
     staying = [run.run_id for run in page if run.run_id not in gone]
     return staying[-1] if staying else after, len(gone), len(old) == PAGE
 
 
 def _newest(tx: Transaction, table_ids: Iterable[str]) -> set[str]:
     """Return the newest runs of the tables that there are, and those that cover them: they say what became of them."""
-    existing = [table_id for table_id in table_ids if tx.table(table_id) is not None]
-    runs: Sequence[RefreshRun] = [run for each in existing for run in tx.runs(table_id=each, limit=NEWEST_KEPT)]
+    existing = [table_id for table_id in table_ids if tx.tables.get(table_id) is not None]
+    runs: Sequence[RefreshRun] = [run for each in existing for run in tx.runs.newest(table_id=each, limit=NEWEST_KEPT)]
     return {run_id for run in runs for run_id in (run.run_id, run.covered_by) if run_id is not None}
 
 
@@ -54,6 +53,6 @@ def _is_over(tx: Transaction, run: RefreshRun) -> bool:
     """Whether nobody needs *run*: it has ended, and what it covered is noted with its table."""
     if run.status not in TERMINAL:
         return False
-    table = tx.table(run.table_id)
+    table = tx.tables.get(run.table_id)
     noted = table is None or table.covered is not None or not table.definition.date_formatters
     return noted or not run.points or (table is not None and max(run.points) <= table.covered_until)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from mt_core.model.freshness import grid_of
 from mt_core.model.run import DONE, RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus
-from mt_core.tables.ports import Transaction
+from mt_core.tables.registry import Transaction
 from mt_core.tables.runs.decide import SUSPENDED
 
 LATE, FAILING, OK = "LATE", "FAILING", "OK"
@@ -19,7 +19,7 @@ _TICK = timedelta(microseconds=1)
 def last_run(tx: Transaction, table: MaterializedTable, statuses: Iterable[RunStatus]) -> RefreshRun | None:
     """Return the newest run of those statuses; those skipped as suspended, of which there may be many, are none."""
     wanted, before = frozenset(statuses), None
-    while runs := tx.runs(table_id=table.table_id, statuses=wanted, before=before, limit=_PAGE):
+    while runs := tx.runs.newest(table_id=table.table_id, statuses=wanted, before=before, limit=_PAGE):
         for run in runs:
             if run.decision != SUSPENDED:
                 return run

@@ -9,7 +9,7 @@ from mt_core.errors import MtError
 from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.pages import on_each_page
-from mt_core.tables.ports import Transaction
+from mt_core.tables.registry import Transaction
 from mt_core.tables.services import TableServices, query_of
 
 _RECENT = 5
@@ -34,7 +34,7 @@ def _with_sources(
     tx: Transaction, tables: Iterable[MaterializedTable], identifier: TableIdentifier
 ) -> list[tuple[MaterializedTable, set[str] | None]]:
     others = (table for table in tables if table.identifier != identifier)
-    return [(table, _read_by(table, tx.runs(table_id=table.table_id, limit=_RECENT))) for table in others]
+    return [(table, _read_by(table, tx.runs.newest(table_id=table.table_id, limit=_RECENT))) for table in others]
 
 
 def _read_by(table: MaterializedTable, runs: Sequence[RefreshRun]) -> set[str] | None:

@@ -14,12 +14,11 @@ from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.rowset import BIGINT, INT, STRING, Column, RowSet
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.intents import get_table
-from mt_core.tables.ports import Transaction
 from mt_core.tables.refresh.named_partitions import scope_named
 from mt_core.tables.refresh.requests import refuse_initializing
+from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.runs.decide import decide
 from mt_core.tables.runs.due import due_share, scope_of
-from mt_core.tables.runs.ledger import in_transaction
 from mt_core.tables.runs.periodic import with_spans
 from mt_core.tables.services import TableServices, query_of
 
@@ -112,9 +111,9 @@ def _page(
     tx: Transaction, *, table_id: str | None, status: RunStatus | None, before: str | None, number: int
 ) -> list[list[object]]:
     statuses = None if status is None else (status,)
-    runs = tx.runs(table_id=table_id, statuses=statuses, before=before, limit=number)
+    runs = tx.runs.newest(table_id=table_id, statuses=statuses, before=before, limit=number)
     # Only those shown: thousands of tables would keep everybody else out of the registry for a while.
-    tables = {each: tx.table(each) for each in {run.table_id for run in runs}}
+    tables = {each: tx.tables.get(each) for each in {run.table_id for run in runs}}
     return [_ledger_row(run, tables[run.table_id]) for run in runs]
 
 

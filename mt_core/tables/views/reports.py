@@ -19,8 +19,7 @@ from mt_core.sql.statements import ShowMaterializedTables
 from mt_core.tables.intents import get_table
 from mt_core.tables.keeper import KeeperState
 from mt_core.tables.pages import on_each_page
-from mt_core.tables.ports import Transaction
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext
 from mt_core.tables.views.health import ENDED, health_of, last_run, staleness
@@ -151,7 +150,7 @@ class Reports:
 
     def _facts(self, table: MaterializedTable, workflow: ObservedWorkflow | None) -> list[tuple[str, str]]:
         definition, zone = table.definition, table.definition.zone
-        runs = in_transaction(self._services.registry, lambda tx: tx.runs(table_id=table.table_id, limit=50))
+        runs = in_transaction(self._services.registry, lambda tx: tx.runs.newest(table_id=table.table_id, limit=50))
         next_run = workflow.report.next_run if workflow and workflow.report else None
         last = next((run for run in runs if run.status is not RunStatus.QUEUED), None)
         facts = {

@@ -18,8 +18,7 @@ from mt_core.errors import MtError, TableBusy
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.intents import Command
 from mt_core.tables.keeper import KeeperReport, KeeperState
-from mt_core.tables.ports import Transaction
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 
 # After so many failures in one pass nothing more is repaired in it: the scheduler may be away, and each try takes its time.
@@ -127,20 +126,20 @@ def _correcting(services: TableServices, table: MaterializedTable) -> Command:
 
 def _adopt(tx: Transaction, table: MaterializedTable, report: KeeperReport) -> None:
     """Adopt the state of the workflow, unless the table changed since it was read."""
-    now = tx.table(table.table_id)
+    now = tx.tables.get(table.table_id)
     if now is None or now.revision != table.revision or now.intent is not None:
         return
     suspended = now.status is RefreshStatus.SUSPENDED
     target = RefreshStatus.ACTIVATED if suspended else RefreshStatus.SUSPENDED
-    tx.replace_table(now.advance(target, by=report.changed_by or _SCHEDULER, at=report.changed_at or tx.now()))
+    tx.tables.replace(now.advance(target, by=report.changed_by or _SCHEDULER, at=report.changed_at or tx.now()))
     # A workflow that has to be recreated begins in the state that the user gave it.
-    tx.pause_definition(table.table_id, paused=target is RefreshStatus.SUSPENDED)
+    tx.workflows.pause(table.table_id, paused=target is RefreshStatus.SUSPENDED)
 
 
 def _end_repair(tx: Transaction, table: MaterializedTable) -> None:
-    now = tx.table(table.table_id)
+    now = tx.tables.get(table.table_id)
     if now is not None and now.intent is None and now.repair_until == table.repair_until:
-        tx.replace_table(replace(now, repair_until=None))
+        tx.tables.replace(replace(now, repair_until=None))
 
 
 def _opposite(table: MaterializedTable) -> KeeperState:

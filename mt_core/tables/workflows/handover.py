@@ -12,8 +12,7 @@ from dataclasses import replace
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.keeper import Keeper
 from mt_core.tables.pages import every_table
-from mt_core.tables.ports import Transaction
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 
 log = logging.getLogger(__name__)
@@ -31,10 +30,10 @@ def _moved(services: TableServices, table: MaterializedTable) -> str:
     ours = services.settings.scheduler_type
 
     def work(tx: Transaction) -> None:
-        now = tx.table(table.table_id)
+        now = tx.tables.get(table.table_id)
         if now is not None:
             # What the workflow is, if this scheduler has had it before, is older than the table's status: it is not adopted.
-            tx.replace_table(replace(now, scheduler=ours, handler=None, repair_until=tx.now()))
+            tx.tables.replace(replace(now, scheduler=ours, handler=None, repair_until=tx.now()))
 
     in_transaction(services.registry, work)
     problem = services.keeper.objection(table)
@@ -45,6 +44,6 @@ def _moved(services: TableServices, table: MaterializedTable) -> str:
 
 def _release_tombstones(tx: Transaction, keeper: Keeper) -> None:
     """Forget the handles of dropped tables in schedulers that are not in use."""
-    for tombstone in tx.tombstones():
+    for tombstone in tx.workflows.tombstones():
         if tombstone.handler is not None and not keeper.owns(tombstone.handler):
-            tx.put_tombstone(replace(tombstone, handler=None))
+            tx.workflows.put_tombstone(replace(tombstone, handler=None))

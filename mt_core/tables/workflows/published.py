@@ -12,8 +12,7 @@ from mt_core.model.table import MaterializedTable
 from mt_core.secrets import without_passwords
 from mt_core.tables.definition.show_create import show_create
 from mt_core.tables.pages import PAGE
-from mt_core.tables.ports import Registry, Transaction
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import Registry, Transaction, in_transaction
 from mt_core.workflow.definitions import SHARDS, WorkflowDefinition
 from mt_core.workflow.publishing import PublishedShard, published_shard, workflow_json
 
@@ -42,7 +41,7 @@ class PublishedWorkflows:
         if not 0 <= number < SHARDS:
             raise RequestInvalid(f"There is no shard {number}; shards have the numbers 0 to {SHARDS - 1}.")
         # Read before the rest: what changes in between is rendered again at the next question.
-        version = in_transaction(self._registry, lambda tx: tx.shard_version(number))
+        version = in_transaction(self._registry, lambda tx: tx.workflows.shard_version(number))
         known = self._rendered.get(number)
         if known is not None and (known.version, known.details) == (version, details):
             return known.shard
@@ -73,7 +72,7 @@ class PublishedWorkflows:
 
 
 def _tables(tx: Transaction, *, table_ids: Iterable[str]) -> list[MaterializedTable | None]:
-    return [tx.table(table_id) for table_id in table_ids]
+    return [tx.tables.get(table_id) for table_id in table_ids]
 
 
 def _statement(table: MaterializedTable | None) -> str:

@@ -25,7 +25,7 @@ from mt_core.model.table import TableIdentifier
 from mt_core.registry.store import SqlRegistry
 from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import SessionContext, StatementResult
-from mt_core.tables.ports import Write
+from mt_core.tables.engine import Write
 from mt_core.tables.runs.ledger import Claimed
 from mt_core.tables.settings import ManagerSettings
 from mt_core.testing.fake_clock import FakeClock
@@ -198,7 +198,7 @@ class WholeGateway:
 
     def _open_runs(self) -> bool:
         with self.process.registry.transaction() as tx:
-            return bool(tx.runs(statuses=OPEN, limit=1))
+            return bool(tx.runs.newest(statuses=OPEN, limit=1))
 
     # -------------------------------------------------------------------------------------------------- what a user does
 
@@ -258,8 +258,8 @@ class WholeGateway:
     def state(self) -> dict[str, object]:
         """Return everything that a refused statement must leave as it was; revisions may grow."""
         with self.process.registry.transaction() as tx:
-            tables = [replace(table, revision=0) for table in tx.tables()]
-            found = {"tables": tables, "runs": list(tx.runs()), "tombstones": list(tx.tombstones())}
+            tables = [replace(table, revision=0) for table in tx.tables.page()]
+            found = {"tables": tables, "runs": list(tx.runs.newest()), "tombstones": list(tx.workflows.tombstones())}
         storages = {
             str(name): (stored.spec, stored.main, stored.epoch, dict(stored.branches), stored.columns)
             for name, stored in self.engine.storages.items()

@@ -18,7 +18,7 @@ from mt_core.gateway.http.server import GatewayServer, listen
 from mt_core.gateway.services import GatewayServices
 from mt_core.sessions.sessions import SessionManager
 from mt_core.tables.created_catalogs import CreatedCatalogs
-from mt_core.tables.ports import Registry
+from mt_core.tables.registry import Registry
 from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.upkeep.reconcile import reconcile
 from mt_core.tables.workflows.handover import take_over_tables

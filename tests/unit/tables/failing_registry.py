@@ -25,7 +25,7 @@ class FailingRegistry(MemoryRegistry):
     def transaction(self) -> Iterator[MemoryTransaction]:
         fails = False
         with super().transaction() as transaction:
-            before = transaction.tables()
+            before = transaction.tables.page()
             yield transaction
             fails = self.fail_when is not None and self.fail_when(before, transaction)
             if fails:
@@ -58,15 +58,15 @@ Tables = Sequence[MaterializedTable]
 
 
 def activates(before: Tables, tx: MemoryTransaction) -> bool:
-    return _initializing(before) and not _initializing(tx.tables())
+    return _initializing(before) and not _initializing(tx.tables.page())
 
 
 def clears_the_intent(before: Tables, tx: MemoryTransaction) -> bool:
-    return _under_way(before) and not _under_way(tx.tables())
+    return _under_way(before) and not _under_way(tx.tables.page())
 
 
 def takes_an_intent(before: Tables, tx: MemoryTransaction) -> bool:
-    return not _under_way(before) and _under_way(tx.tables())
+    return not _under_way(before) and _under_way(tx.tables.page())
 
 
 def _initializing(tables: Tables) -> bool:
@@ -78,4 +78,4 @@ def _under_way(tables: Tables) -> bool:
 
 
 def buries(before: Tables, tx: MemoryTransaction) -> bool:
-    return bool(tx.tombstones())
+    return bool(tx.workflows.tombstones())

@@ -12,7 +12,7 @@ from mt_core.model.freshness import Freshness
 from mt_core.model.partition import WHOLE
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import Column, RefreshStatus
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import in_transaction
 from tests.support.manager_world import DAILY, ManagerWorld
 
 DS, AMOUNT, NOTE = (
@@ -365,7 +365,7 @@ def test_a_freshness_that_would_change_the_mode_is_refused_naming_the_way_out() 
 
 def test_a_rebuild_due_under_the_text_of_an_earlier_release_is_done_by_the_next_whole_run(world: ManagerWorld) -> None:
     due = replace(world.table(), rebuild_due="what an earlier release computed")
-    in_transaction(world.registry, lambda tx: tx.replace_table(due))
+    in_transaction(world.registry, lambda tx: tx.tables.replace(due))
 
     tick(world)
 

@@ -81,8 +81,8 @@ def test_the_configuration_hides_a_catalog_of_its_name_and_leaves_it_in_the_regi
 
 def test_a_catalog_that_this_release_does_not_understand_leaves_the_others_alone(registry: MemoryRegistry) -> None:
     with registry.transaction() as transaction:
-        transaction.put_catalog(ARCHIVE)
-        transaction.put_catalog(CreatedCatalog(name="later", options={"type": "quantum"}))
+        transaction.catalogs.put(ARCHIVE)
+        transaction.catalogs.put(CreatedCatalog(name="later", options={"type": "quantum"}))
 
     catalogs = CreatedCatalogs(registry)
 

@@ -12,7 +12,7 @@ from mt_core.model.table import Column, RefreshMode, TableDefinition, TableIdent
 from mt_core.sql.parser import parse
 from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.definition.table_definition import check_appended, check_partition_spec, define
-from mt_core.tables.ports import AnalysedQuery
+from mt_core.tables.engine import AnalysedQuery
 from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.table_commands import CommandContext
 from tests.support.manager_world import DAILY, ManagerWorld

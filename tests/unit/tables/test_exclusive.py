@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from mt_core.errors import TableBusy
-from mt_core.tables.ports import MetadataChange
+from mt_core.tables.engine import MetadataChange
 from mt_core.tables.refresh.fencing import fence
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import in_transaction
 from tests.support.manager_world import WHOLE_TABLE, ManagerWorld
 
 
@@ -14,8 +14,8 @@ def test_a_fence_that_comes_late_changes_nothing_under_a_newer_claim() -> None:
     world.sql(WHOLE_TABLE)
     world.work()
     table = world.table("totals")
-    late = in_transaction(world.registry, lambda tx: tx.next_claim(table.table_id))
-    newer = in_transaction(world.registry, lambda tx: tx.next_claim(table.table_id))
+    late = in_transaction(world.registry, lambda tx: tx.tables.next_claim(table.table_id))
+    newer = in_transaction(world.registry, lambda tx: tx.tables.next_claim(table.table_id))
     metadata = world.engine.load(table.identifier)
     world.engine.swap(table.identifier, metadata, MetadataChange(epoch=newer, branch="run_live_1"))
     before = world.engine.load(table.identifier)
@@ -31,7 +31,7 @@ def test_a_run_whose_table_is_gone_keeps_no_other_run_waiting() -> None:
     world.sql(WHOLE_TABLE)
     gone = world.table("totals")
     world.sql(WHOLE_TABLE.replace("totals", "others"))
-    in_transaction(world.registry, lambda tx: tx.delete_table(gone.table_id))
+    in_transaction(world.registry, lambda tx: tx.tables.delete(gone.table_id))
 
     claimed = world.claim()
 

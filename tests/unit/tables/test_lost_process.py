@@ -10,7 +10,8 @@ from mt_core.errors import ClusterLost, EngineError, WorkflowError
 from mt_core.model.freshness import Freshness
 from mt_core.model.run import RunStatus
 from mt_core.model.table import Column, RefreshStatus
-from mt_core.tables.runs.ledger import MAX_ATTEMPTS, in_transaction
+from mt_core.tables.registry import in_transaction
+from mt_core.tables.runs.ledger import MAX_ATTEMPTS
 from tests.support.manager_world import DAILY, ManagerWorld
 from tests.unit.tables.failing_registry import (
     Killed,
@@ -319,7 +320,7 @@ def test_a_process_that_could_not_renew_its_lease_for_a_moment_takes_neither_run
     claimed = world.claim()
     assert claimed is not None
     world.services.intents.take(world.table().identifier, "SUSPEND", check=lambda _table: None)
-    in_transaction(world.registry, lambda tx: tx.put_gateway(replace(tx.gateways()[0], lease_until=tx.now())))
+    in_transaction(world.registry, lambda tx: tx.gateways.put(replace(tx.gateways.all()[0], lease_until=tx.now())))
     before = world.state()
 
     world.recover()

@@ -13,7 +13,7 @@ from mt_core.errors import WorkflowError
 from mt_core.model.freshness import Freshness
 from mt_core.model.table import RefreshStatus
 from mt_core.tables.intents import LONGEST_CALL
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import in_transaction
 from mt_core.tables.upkeep.reconcile import reconcile
 from mt_core.workflow.definitions import WorkflowDefinition
 from mt_core.workflow.handlers import RefreshHandler
@@ -322,7 +322,7 @@ def test_a_workflow_made_again_has_its_new_handler_in_the_registry(world: Manage
     before = replace(
         world.table(), handler=RefreshHandler(scheduler="memory", workflow_id=world.table().table_id).serialize()
     )
-    in_transaction(world.registry, lambda tx: tx.replace_table(before))
+    in_transaction(world.registry, lambda tx: tx.tables.replace(before))
 
     reconcile(world.services)
 
@@ -411,7 +411,7 @@ def test_removing_what_a_dropped_table_left_waits_for_a_create_of_its_name(world
     sweeping.join(5.0)
 
     assert not swept
-    assert in_transaction(world.registry, lambda tx: list(tx.tombstones())) == []
+    assert in_transaction(world.registry, lambda tx: list(tx.workflows.tombstones())) == []
 
 
 def test_a_repair_whose_answer_was_lost_is_itself_repaired_until_its_late_effect_is_past(world: ManagerWorld) -> None:

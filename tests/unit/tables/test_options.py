@@ -110,7 +110,7 @@ def test_a_setting_that_a_refresh_does_not_take_is_refused_by_name(
 def test_options_of_an_earlier_release_that_are_not_known_any_more_do_not_stop_its_ticks(world: ManagerWorld) -> None:
     table = replace(world.table("totals"), dynamic_options={"sink.paralellism": "3"})
     with world.registry.transaction() as tx:
-        tx.replace_table(table)
+        tx.tables.replace(table)
 
     refresh(world, dynamic_options={"sink.paralellism": "3"})
 

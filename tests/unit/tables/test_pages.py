@@ -4,7 +4,7 @@ import pytest
 
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.pages import PAGE, every_table, on_each_page
-from mt_core.tables.ports import Transaction
+from mt_core.tables.registry import Transaction
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_facts import NOON, a_table
@@ -40,7 +40,7 @@ def test_what_is_dropped_while_others_are_read_hides_none_of_them() -> None:
     registry, tables = registry_of(PAGE + 2)
 
     def drop_the_last_of_the_page(tx: Transaction, page: list[MaterializedTable]) -> list[MaterializedTable]:
-        tx.delete_table(page[-1].table_id)
+        tx.tables.delete(page[-1].table_id)
         return page
 
     found = on_each_page(registry, drop_the_last_of_the_page)

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from mt_core.errors import DefinitionInvalid, TableNotFound
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import in_transaction
 from tests.support.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 
 ORDERS = "lake.default.orders"
@@ -90,7 +90,7 @@ def test_a_table_whose_partition_keeps_failing_is_failing_though_its_last_refres
     world.work()
     table = world.table()
     failing = replace(table, failing=(table.covered_until + timedelta(days=1),))
-    in_transaction(world.registry, lambda tx: tx.replace_table(failing))
+    in_transaction(world.registry, lambda tx: tx.tables.replace(failing))
 
     (row,) = world.show("SHOW MATERIALIZED TABLES")
 

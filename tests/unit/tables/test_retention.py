@@ -10,7 +10,7 @@ import pytest
 from mt_core.errors import SqlSyntaxError
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.run import DONE, RunStatus
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import in_transaction
 from mt_core.tables.upkeep.maintenance import maintain
 from mt_core.tables.upkeep.retention import NEWEST_KEPT, forget_old_runs
 from tests.support.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
@@ -104,7 +104,7 @@ def test_all_old_runs_of_a_dropped_table_are_forgotten(world: ManagerWorld) -> N
 
     forget_old_runs(world.services)
 
-    assert in_transaction(world.registry, lambda tx: list(tx.runs(table_id=table_id))) == []
+    assert in_transaction(world.registry, lambda tx: list(tx.runs.newest(table_id=table_id))) == []
 
 
 def test_a_partition_that_fails_for_months_leaves_one_span_and_claims_read_no_runs(world: ManagerWorld) -> None:

@@ -20,7 +20,7 @@ from mt_core.errors import (
 )
 from mt_core.model.run import OPEN, RunStatus
 from mt_core.model.table import RefreshStatus, TableIdentifier
-from mt_core.tables.runs.ledger import in_transaction
+from mt_core.tables.registry import in_transaction
 from mt_core.tables.table_commands import RefreshRequest
 from tests.support.manager_world import DAILY, ManagerWorld
 
@@ -341,7 +341,7 @@ def _refusal(world: ManagerWorld, statement: str) -> MtError | None:
 
 def _assert_nothing_left(world: ManagerWorld) -> None:
     state = world.state()
-    open_runs = in_transaction(world.registry, lambda tx: list(tx.runs(statuses=OPEN - {RunStatus.RUNNING})))
+    open_runs = in_transaction(world.registry, lambda tx: list(tx.runs.newest(statuses=OPEN - {RunStatus.RUNNING})))
     assert {key: value for key, value in state.items() if key != "runs"} == {
         "tables": [],
         "tombstones": [],

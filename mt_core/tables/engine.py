@@ -1,157 +1,15 @@
-"""What the manager needs from outside: a registry for its facts, and an engine for queries and storage."""
+"""What the manager needs of the engine: queries understood and run, and storage tables kept."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
 from mt_core.identifiers import Namespace
-from mt_core.model.catalog import CreatedCatalog
-from mt_core.model.gateway import GatewayLease
 from mt_core.model.partition import Scope
-from mt_core.model.run import RefreshRun, RunStatus
-from mt_core.model.table import Column, MaterializedTable, TableIdentifier
-from mt_core.workflow.definitions import DefinitionStore
-
-# ------------------------------------------------------------------------------------------------------------ registry
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tombstone:
-    """A dropped table of which something may be left: storage, files or workflow that the reconciler removes."""
-
-    table_id: str
-    identifier: TableIdentifier
-    location: str
-    handler: str | None
-    dropped_at: datetime
-
-
-class Transaction(Protocol):
-    """One transaction of the registry: all of it happens or nothing; concurrent ones behave as if one after the other."""
-
-    def now(self) -> datetime:
-        """Return the registry's own clock (UTC): leases use it."""
-
-    def table(self, table_id: str) -> MaterializedTable | None:
-        """Return a table, locked until the end of the transaction."""
-
-    def table_named(self, identifier: TableIdentifier) -> MaterializedTable | None:
-        """Return the table of that name, locked until the end of the transaction."""
-
-    def tables(self, *, after: TableIdentifier | None = None, limit: int | None = None) -> Sequence[MaterializedTable]:
-        """Return the tables, ordered by identifier: those behind *after* (None: from the first), at most *limit*."""
-
-    def insert_table(self, table: MaterializedTable) -> None:
-        """Add a table; raises TableExists when its name is taken."""
-
-    def replace_table(self, table: MaterializedTable) -> MaterializedTable:
-        """Store *table* over revision `table.revision` and return it with the next revision; raises RevisionConflict."""
-
-    def delete_table(self, table_id: str) -> None:
-        """Remove a table; its runs stay in the ledger."""
-
-    def next_claim(self, table_id: str) -> int:
-        """Raise the table's claim number (its revision stays) and return it."""
-
-    def run(self, run_id: str) -> RefreshRun | None:
-        """Return a run, locked until the end of the transaction."""
-
-    def insert_run(self, run: RefreshRun) -> None:
-        """Add a run; raises RevisionConflict when its key is taken by a run of the table not FAILED or CANCELED."""
-
-    def replace_run(self, run: RefreshRun, *, expected: RefreshRun) -> None:
-        """Store *run*; raises RevisionConflict unless status, attempt and claim in the ledger are those of *expected*,
-        or when another run of the table is RUNNING already."""
-
-    def run_with_key(self, table_id: str, request_key: str) -> RefreshRun | None:
-        """Return the table's run of that key which is not FAILED or CANCELED, else the newest with it, else None."""
-
-    def runs(
-        self,
-        *,
-        table_id: str | None = None,
-        statuses: Iterable[RunStatus] | None = None,
-        before: str | None = None,
-        limit: int | None = None,
-    ) -> Sequence[RefreshRun]:
-        """Return runs, newest request first; only those requested before the run *before*, none if that is gone."""
-
-    def oldest_runs(self, *, after: str | None = None, limit: int) -> Sequence[RefreshRun]:
-        """Return runs, oldest request first; only those requested after the run *after*, none if that is gone."""
-
-    def delete_runs(self, run_ids: Iterable[str]) -> None:
-        """Forget these runs; harmless for those that are not there."""
-
-    def queued(self, table_id: str) -> Sequence[RefreshRun]:
-        """Return the QUEUED runs of a table, oldest first."""
-
-    def next_claimable(self) -> RefreshRun | None:
-        """Return the oldest QUEUED run whose table has no RUNNING run and no exclusive intent; a solo one only if there is
-        no other."""
-
-    def covering_runs(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
-        """Return the SUCCEEDED and SKIPPED runs whose latest point is later than *after*."""
-
-    def covered_runs(self, run_id: str) -> Sequence[RefreshRun]:
-        """Return the COALESCED runs with `covered_by` = *run_id*."""
-
-    def expired_runs(self) -> Sequence[RefreshRun]:
-        """Return RUNNING runs whose lease has lapsed, or that of the gateway which owns them."""
-
-    def gateways(self) -> Sequence[GatewayLease]:
-        """Return the gateways that work, or worked lately, on the registry, ordered by owner."""
-
-    def put_gateway(self, lease: GatewayLease) -> None:
-        """Store a gateway's lease, in place of one of the same owner."""
-
-    def delete_gateway(self, owner: str) -> None:
-        """Forget a gateway; harmless when it is not there."""
-
-    def put_tombstone(self, tombstone: Tombstone) -> None:
-        """Remember a dropped table."""
-
-    def delete_tombstone(self, table_id: str) -> None:
-        """Forget it: nothing is left."""
-
-    def tombstones(self) -> Sequence[Tombstone]:
-        """Return all tombstones."""
-
-    def delete_definition(self, workflow_id: str) -> None:
-        """Unpublish a workflow definition in this transaction."""
-
-    def shard_version(self, number: int) -> str:
-        """Return a text that changes whenever a workflow definition of the shard changes, or the table behind one."""
-
-    def put_catalog(self, catalog: CreatedCatalog) -> None:
-        """Store a catalog, in place of one of its name."""
-
-    def delete_catalog(self, name: str) -> None:
-        """Forget a catalog; harmless when it is not there."""
-
-    def catalogs(self) -> Sequence[CreatedCatalog]:
-        """Return the created catalogs, ordered by name."""
-
-    def pause_definition(self, workflow_id: str, *, paused: bool) -> None:
-        """Publish a workflow definition as paused or not in this transaction; harmless when it is not there."""
-
-
-class Registry(Protocol):
-    """Where the manager's facts live."""
-
-    @property
-    def definitions(self) -> DefinitionStore: ...
-
-    def transaction(self) -> AbstractContextManager[Transaction]:
-        """Begin a transaction; it commits at the end of the block and is undone by an exception."""
-
-    def close(self) -> None: ...
-
-
-# -------------------------------------------------------------------------------------------------------------- engine
+from mt_core.model.table import Column, TableIdentifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,14 +164,21 @@ class Progress:
     total: int
 
 
-class RefreshEngine(Protocol):
-    """Queries and storage. Every call may raise EngineUnavailable (starting, or lost) and EngineError."""
-
-    def ready(self) -> bool:
-        """Whether work can be given to the engine now."""
+class CatalogLookup(Protocol):
+    """The catalogs that the engine knows. Every call may raise EngineUnavailable (starting, or lost) and EngineError."""
 
     def check_catalog(self, identifier: TableIdentifier) -> None:
         """Raise CatalogUnsupported unless the catalog swaps metadata by compare-and-set; DefinitionInvalid if it is unknown."""
+
+    def namespace_exists(self, catalog: str, namespace: Namespace) -> bool:
+        """Return whether the catalog has that namespace; raises DefinitionInvalid if there is no such catalog."""
+
+    def relation_exists(self, identifier: TableIdentifier) -> bool:
+        """Return whether a table or view of that name is in its catalog."""
+
+
+class QueryAnalysis(Protocol):
+    """What a query gives, without its rows. Every call may raise EngineUnavailable and EngineError."""
 
     def analyse(self, query: Query) -> AnalysedQuery:
         """Understand *query* without running it; raises QueryFailed with line and position."""
@@ -327,14 +192,12 @@ class RefreshEngine(Protocol):
     def read_vector(self, query: Query) -> SourceVector:
         """Return what the query would read now; starts no Spark job when nothing but versions changed."""
 
-    def relation_exists(self, identifier: TableIdentifier) -> bool:
-        """Return whether a table or view of that name is in its catalog."""
-
-    def namespace_exists(self, catalog: str, namespace: Namespace) -> bool:
-        """Return whether the catalog has that namespace; raises DefinitionInvalid if there is no such catalog."""
-
     def partition_values(self, query: Query, identifier: TableIdentifier, column: str) -> frozenset[str | None]:
         """Return the values of a partition column (None: NULL) that *query* gives now, and those in the storage table."""
+
+
+class TableStorage(Protocol):
+    """Storage tables and their metadata. Every call may raise EngineUnavailable and EngineError."""
 
     def create_storage(self, spec: StorageSpec) -> None:
         """Create the storage table; harmless if it is there with our table id, TableExists if it is somebody else's."""
@@ -348,6 +211,15 @@ class RefreshEngine(Protocol):
     def set_properties(self, spec: StorageSpec, *, forgotten: Collection[str]) -> None:
         """Give the storage table the properties and the comment of *spec*, and take those *forgotten* away."""
 
+    def load(self, identifier: TableIdentifier) -> StorageMetadata:
+        """Read the metadata; raises StorageMissing."""
+
+    def swap(self, identifier: TableIdentifier, metadata: StorageMetadata, change: MetadataChange) -> None:
+        """Apply *change* to exactly *metadata*; raises CommitConflict if it is no longer current, CommitUnknown if unclear."""
+
+    def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:
+        """Yield main and its ancestors, newest first, as far as they have not expired."""
+
     def has_expired(self, identifier: TableIdentifier, older_than: datetime) -> bool:
         """Return whether main has ancestors committed before *older_than*, which no branch or tag needs."""
 
@@ -357,14 +229,9 @@ class RefreshEngine(Protocol):
     def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
         """Remove files written before *older_than* that no snapshot refers to."""
 
-    def load(self, identifier: TableIdentifier) -> StorageMetadata:
-        """Read the metadata; raises StorageMissing."""
 
-    def swap(self, identifier: TableIdentifier, metadata: StorageMetadata, change: MetadataChange) -> None:
-        """Apply *change* to exactly *metadata*; raises CommitConflict if it is no longer current, CommitUnknown if unclear."""
-
-    def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:
-        """Yield main and its ancestors, newest first, as far as they have not expired."""
+class RefreshJobs(Protocol):
+    """The jobs that compute rows, each known by its id."""
 
     def write(self, write: Write) -> Staged:
         """Stage rows; blocks; raises QueryFailed when the query fails and Canceled after `cancel(job_id)`."""
@@ -375,8 +242,19 @@ class RefreshEngine(Protocol):
     def progress(self, job_id: str) -> Progress | None:
         """Return how far the job is, or None when nothing is known."""
 
+
+class EngineState(Protocol):
+    """Whether the engine works, and where."""
+
+    def ready(self) -> bool:
+        """Whether work can be given to the engine now."""
+
     def trouble(self) -> str:
         """Return why no work can be given to the engine, or none is taken; empty when all is well."""
 
     def cluster_info(self) -> Mapping[str, str]:
         """Return where jobs run, e.g. {"execution.target": "local[*]"}."""
+
+
+class RefreshEngine(CatalogLookup, QueryAnalysis, TableStorage, RefreshJobs, EngineState, Protocol):
+    """The engine in all its roles."""

@@ -1,0 +1,148 @@
+"""The run ledger in a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ScalarSelect, Select, Update, and_, bindparam, delete, exists, or_, select, update
+
+from mt_core.errors import RevisionConflict
+from mt_core.model.run import RefreshRun, RunStatus
+from mt_core.registry.rows import instant_text, run_of, run_row
+from mt_core.registry.schema import GATEWAYS, RUNS, TABLES, word
+from mt_core.registry.statements import Statements
+
+QUEUED, RUNNING, COALESCED = word(RunStatus.QUEUED), word(RunStatus.RUNNING), word(RunStatus.COALESCED)
+DONE = (word(RunStatus.SUCCEEDED), word(RunStatus.SKIPPED))
+SET_ASIDE = (word(RunStatus.FAILED), word(RunStatus.CANCELED))
+
+
+class SqlRuns:
+    """A `StoredRuns`."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+
+    def get(self, run_id: str) -> RefreshRun | None:
+        return self._one(_RUN, {"run_id": run_id})
+
+    def insert(self, run: RefreshRun) -> None:
+        if not self._statements.insert(RUNS, run_row(run)):
+            raise RevisionConflict(
+                f"Refresh {run.run_id} was not added: its id or request key {run.request_key!r} is taken, "
+                f"or it is RUNNING and another refresh of table {run.table_id} is too; read the ledger again."
+            )
+
+    def replace(self, run: RefreshRun, *, expected: RefreshRun) -> None:
+        statement = _REPLACE_RUNNING if run.status is RunStatus.RUNNING else _REPLACE
+        guard = {
+            "its_run_id": expected.run_id,
+            "its_table_id": run.table_id,
+            "its_status": expected.status.value,
+            "its_attempt": expected.attempt,
+            "its_claim": expected.claim,
+        }
+        if self._statements.execute(statement, run_row(run) | guard).rowcount == 0:
+            raise RevisionConflict(
+                f"Refresh {run.run_id} was not stored as {run.status}: it is no longer {expected.status} at attempt "
+                f"{expected.attempt} with claim {expected.claim}, or another refresh of table {run.table_id} is "
+                "RUNNING; read it again."
+            )
+
+    def delete(self, run_ids: Iterable[str]) -> None:
+        self._statements.execute(delete(RUNS).where(RUNS.c.run_id.in_(list(run_ids))))
+
+    def with_key(self, table_id: str, request_key: str) -> RefreshRun | None:
+        return self._one(_WITH_KEY, {"table_id": table_id, "request_key": request_key})
+
+    def newest(
+        self,
+        *,
+        table_id: str | None = None,
+        statuses: Iterable[RunStatus] | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> Sequence[RefreshRun]:
+        statement = select(RUNS).order_by(RUNS.c.seq.desc()).limit(limit)
+        if before is not None:
+            statement = statement.where(RUNS.c.seq < _place_of(before))
+        if table_id is not None:
+            statement = statement.where(RUNS.c.table_id == table_id)
+        if statuses is not None:
+            statement = statement.where(RUNS.c.status.in_(sorted(status.value for status in statuses)))
+        return self._many(statement)
+
+    def oldest(self, *, after: str | None = None, limit: int) -> Sequence[RefreshRun]:
+        statement = select(RUNS).order_by(RUNS.c.seq).limit(limit)
+        return self._many(statement if after is None else statement.where(RUNS.c.seq > _place_of(after)))
+
+    def queued(self, table_id: str) -> Sequence[RefreshRun]:
+        return self._many(_QUEUED_OF_TABLE, {"table_id": table_id})
+
+    def next_claimable(self) -> RefreshRun | None:
+        return self._one(_NEXT_CLAIMABLE)
+
+    def covering(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
+        later = RUNS.c.last_point > instant_text(after)
+        statement = select(RUNS).where(RUNS.c.table_id == table_id, later, RUNS.c.status.in_(DONE))
+        return self._many(statement.order_by(RUNS.c.seq))
+
+    def covered_by(self, run_id: str) -> Sequence[RefreshRun]:
+        return self._many(_COVERED_BY, {"run_id": run_id})
+
+    def expired(self) -> Sequence[RefreshRun]:
+        now = instant_text(self._statements.now())
+        ended = select(GATEWAYS.c.owner).where(GATEWAYS.c.lease_until <= now)
+        lapsed = or_(
+            RUNS.c.lease_until.is_(None), RUNS.c.lease_until < now, RUNS.c.owner.is_(None), RUNS.c.owner.in_(ended)
+        )
+        return self._many(select(RUNS).where(RUNS.c.status == RUNNING, lapsed).order_by(RUNS.c.seq))
+
+    def _one(self, statement: Select[Any], values: Mapping[str, Any] | None = None) -> RefreshRun | None:
+        row = self._statements.execute(statement, values).mappings().one_or_none()
+        return None if row is None else run_of(row)
+
+    def _many(self, statement: Select[Any], values: Mapping[str, Any] | None = None) -> list[RefreshRun]:
+        return [run_of(row) for row in self._statements.execute(statement, values).mappings()]
+
+
+def _place_of(run_id: str) -> ScalarSelect[Any]:
+    return select(RUNS.c.seq).where(RUNS.c.run_id == run_id).scalar_subquery()
+
+
+def _replace_run() -> Update:
+    return update(RUNS).where(
+        RUNS.c.run_id == bindparam("its_run_id"),
+        RUNS.c.status == bindparam("its_status"),
+        RUNS.c.attempt == bindparam("its_attempt"),
+        RUNS.c.claim == bindparam("its_claim"),
+    )
+
+
+def _replace_running() -> Update:
+    other = RUNS.alias("other")
+    others = (other.c.table_id == bindparam("its_table_id"), other.c.run_id != bindparam("its_run_id"))
+    return _replace_run().where(~exists().where(*others, other.c.status == RUNNING))
+
+
+def _next_claimable() -> Select[Any]:
+    # NOT IN, because few tables are busy or held: they are collected once, not looked up at each queued run.
+    running = RUNS.alias("running")
+    busy = select(running.c.table_id).where(running.c.status == RUNNING)
+    held = select(TABLES.c.table_id).where(TABLES.c.exclusive)
+    free = and_(RUNS.c.table_id.not_in(busy), RUNS.c.table_id.not_in(held))
+    return select(RUNS).where(RUNS.c.status == QUEUED, free).order_by(RUNS.c.solo, RUNS.c.seq).limit(1)
+
+
+# Built once: to build a statement and its cache key takes longer than to execute it.
+_NEXT_CLAIMABLE = _next_claimable()
+_RUN = select(RUNS).where(RUNS.c.run_id == bindparam("run_id")).with_for_update()
+_REPLACE, _REPLACE_RUNNING = _replace_run(), _replace_running()
+_KEYED = select(RUNS).where(RUNS.c.table_id == bindparam("table_id"), RUNS.c.request_key == bindparam("request_key"))
+_WITH_KEY = _KEYED.order_by(RUNS.c.status.in_(SET_ASIDE), RUNS.c.seq.desc()).limit(1)
+_OF_TABLE = select(RUNS).where(RUNS.c.table_id == bindparam("table_id"))
+_QUEUED_OF_TABLE = _OF_TABLE.where(RUNS.c.status == QUEUED).order_by(RUNS.c.seq)
+_COVERED = select(RUNS).where(RUNS.c.covered_by == bindparam("run_id"), RUNS.c.status == COALESCED)
+_COVERED_BY = _COVERED.order_by(RUNS.c.seq)

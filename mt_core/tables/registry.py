@@ -1,0 +1,198 @@
+"""What the manager needs of the registry: transactions over its facts, one facet for each kind of fact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+from mt_core.errors import RevisionConflict
+from mt_core.model.catalog import CreatedCatalog
+from mt_core.model.gateway import GatewayLease
+from mt_core.model.run import RefreshRun, RunStatus
+from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.workflow.definitions import DefinitionStore
+
+T = TypeVar("T")
+_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tombstone:
+    """A dropped table of which something may be left: storage, files or workflow that the reconciler removes."""
+
+    table_id: str
+    identifier: TableIdentifier
+    location: str
+    handler: str | None
+    dropped_at: datetime
+
+
+class StoredTables(Protocol):
+    """The materialized tables in a transaction."""
+
+    def get(self, table_id: str) -> MaterializedTable | None:
+        """Return a table, locked until the end of the transaction."""
+
+    def named(self, identifier: TableIdentifier) -> MaterializedTable | None:
+        """Return the table of that name, locked until the end of the transaction."""
+
+    def page(self, *, after: TableIdentifier | None = None, limit: int | None = None) -> Sequence[MaterializedTable]:
+        """Return the tables, ordered by identifier: those behind *after* (None: from the first), at most *limit*."""
+
+    def insert(self, table: MaterializedTable) -> None:
+        """Add a table; raises TableExists when its name is taken."""
+
+    def replace(self, table: MaterializedTable) -> MaterializedTable:
+        """Store *table* over revision `table.revision` and return it with the next revision; raises RevisionConflict."""
+
+    def delete(self, table_id: str) -> None:
+        """Remove a table; its runs stay in the ledger."""
+
+    def next_claim(self, table_id: str) -> int:
+        """Raise the table's claim number (its revision stays) and return it; raises TableGone."""
+
+
+class StoredRuns(Protocol):
+    """The run ledger in a transaction."""
+
+    def get(self, run_id: str) -> RefreshRun | None:
+        """Return a run, locked until the end of the transaction."""
+
+    def insert(self, run: RefreshRun) -> None:
+        """Add a run; raises RevisionConflict when its key is taken by a run of the table not FAILED or CANCELED."""
+
+    def replace(self, run: RefreshRun, *, expected: RefreshRun) -> None:
+        """Store *run*; raises RevisionConflict unless status, attempt and claim in the ledger are those of *expected*,
+        or when another run of the table is RUNNING already."""
+
+    def delete(self, run_ids: Iterable[str]) -> None:
+        """Remove these runs; harmless for those that are not there."""
+
+    def with_key(self, table_id: str, request_key: str) -> RefreshRun | None:
+        """Return the table's run of that key which is not FAILED or CANCELED, else the newest with it, else None."""
+
+    def newest(
+        self,
+        *,
+        table_id: str | None = None,
+        statuses: Iterable[RunStatus] | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> Sequence[RefreshRun]:
+        """Return runs, newest request first; only those requested before the run *before*, none if that was removed."""
+
+    def oldest(self, *, after: str | None = None, limit: int) -> Sequence[RefreshRun]:
+        """Return runs, oldest request first; only those requested after the run *after*, none if that was removed."""
+
+    def queued(self, table_id: str) -> Sequence[RefreshRun]:
+        """Return the QUEUED runs of a table, oldest first."""
+
+    def next_claimable(self) -> RefreshRun | None:
+        """Return the oldest QUEUED run whose table has no RUNNING run and no exclusive intent; a solo one only if there is
+        no other."""
+
+    def covering(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
+        """Return the SUCCEEDED and SKIPPED runs whose latest point is later than *after*."""
+
+    def covered_by(self, run_id: str) -> Sequence[RefreshRun]:
+        """Return the COALESCED runs with `covered_by` = *run_id*."""
+
+    def expired(self) -> Sequence[RefreshRun]:
+        """Return RUNNING runs whose lease has lapsed, or that of the gateway which owns them."""
+
+
+class StoredWorkflows(Protocol):
+    """Workflow definitions in a transaction, and what is left of dropped tables."""
+
+    def delete(self, workflow_id: str) -> None:
+        """Unpublish a workflow definition."""
+
+    def pause(self, workflow_id: str, *, paused: bool) -> None:
+        """Publish a workflow definition as paused or not; harmless when it is not there."""
+
+    def shard_version(self, number: int) -> str:
+        """Return a text that changes whenever a workflow definition of the shard changes, or the table behind one."""
+
+    def put_tombstone(self, tombstone: Tombstone) -> None:
+        """Store a tombstone, in place of one of the same table."""
+
+    def delete_tombstone(self, table_id: str) -> None:
+        """Remove a tombstone: nothing is left of the table."""
+
+    def tombstones(self) -> Sequence[Tombstone]:
+        """Return all tombstones, the oldest first."""
+
+
+class StoredCatalogs(Protocol):
+    """The created catalogs in a transaction."""
+
+    def all(self) -> Sequence[CreatedCatalog]:
+        """Return the created catalogs, ordered by name."""
+
+    def put(self, catalog: CreatedCatalog) -> None:
+        """Store a catalog, in place of one of its name."""
+
+    def delete(self, name: str) -> None:
+        """Remove a catalog; harmless when it is not there."""
+
+
+class StoredGateways(Protocol):
+    """The leases of gateways in a transaction."""
+
+    def all(self) -> Sequence[GatewayLease]:
+        """Return the gateways that work, or worked lately, on the registry, ordered by owner."""
+
+    def put(self, lease: GatewayLease) -> None:
+        """Store a gateway's lease, in place of one of the same owner."""
+
+    def delete(self, owner: str) -> None:
+        """Remove a gateway; harmless when it is not there."""
+
+
+class Transaction(Protocol):
+    """One transaction of the registry: all of it happens or nothing; concurrent ones behave as if one after the other."""
+
+    @property
+    def tables(self) -> StoredTables: ...
+
+    @property
+    def runs(self) -> StoredRuns: ...
+
+    @property
+    def workflows(self) -> StoredWorkflows: ...
+
+    @property
+    def catalogs(self) -> StoredCatalogs: ...
+
+    @property
+    def gateways(self) -> StoredGateways: ...
+
+    def now(self) -> datetime:
+        """Return the registry's own clock (UTC): leases use it."""
+
+
+class Registry(Protocol):
+    """Where the manager's facts live."""
+
+    @property
+    def definitions(self) -> DefinitionStore: ...
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Begin a transaction; it commits at the end of the block and is undone by an exception."""
+
+    def close(self) -> None: ...
+
+
+def in_transaction(registry: Registry, work: Callable[[Transaction], T]) -> T:
+    """Run *work* in a transaction, and again when another transaction got in its way."""
+    for _ in range(_TRIES - 1):
+        try:
+            with registry.transaction() as tx:
+                return work(tx)
+        except RevisionConflict:
+            continue
+    with registry.transaction() as tx:
+        return work(tx)

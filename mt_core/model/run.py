@@ -34,7 +34,7 @@ class RunStatus(StrEnum):
 
 
 TRANSITIONS: Mapping[RunStatus, frozenset[RunStatus]] = {
-    RunStatus.QUEUED: frozenset({RunStatus.RUNNING, RunStatus.COALESCED, RunStatus.CANCELED, RunStatus.FAILED}),
+    RunStatus.QUEUED: frozenset({RunStatus.RUNNING, RunStatus.SKIPPED, RunStatus.COALESCED, RunStatus.CANCELED}),
     RunStatus.RUNNING: frozenset(
         {RunStatus.SUCCEEDED, RunStatus.SKIPPED, RunStatus.FAILED, RunStatus.CANCELED, RunStatus.QUEUED}
     ),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from mt_core.identifiers import Namespace
+from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, no_catalogs
 from mt_core.spark.catalogs.columns import check_assignable, stored_type
@@ -28,7 +29,6 @@ from mt_core.tables.engine import (
     Progress,
     Query,
     RefreshEngine,
-    Snapshot,
     SourceVector,
     Staged,
     StorageMetadata,

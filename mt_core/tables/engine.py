@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from mt_core.identifiers import Namespace
 from mt_core.model.partition import Scope
+from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column, TableIdentifier
 
 
@@ -111,20 +112,6 @@ class MetadataChange:
     publish: str | None = None
     branch: str | None = None
     drop: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """One ancestor of main. `run_id` is None for a foreign commit; `replace` commits change no rows (compaction);
-    `created` marks our empty first one."""
-
-    snapshot_id: str
-    run_id: str | None = None
-    scope: Scope | None = None
-    sources: str | None = None
-    fingerprint: str | None = None
-    replace: bool = False
-    created: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

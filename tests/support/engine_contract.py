@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Protocol
 from uuid import uuid4
@@ -12,12 +13,12 @@ import pytest
 
 from mt_core.errors import CommitConflict, QueryFailed, StorageMissing, TableExists
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
+from mt_core.model.storage import Snapshot, run_summary
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.tables.engine import (
     MetadataChange,
     Query,
     RefreshEngine,
-    Snapshot,
     SourceVector,
     Staged,
     StorageMetadata,
@@ -89,13 +90,13 @@ class _Steps:
 
     def write(self, run: str, scope: Scope = WHOLE, vector: SourceVector | None = None) -> Write:
         read = vector or self.engine.read_vector(self.query)
-        summary = {
-            "freshtable.run-id": run,
-            "freshtable.partitions": json.dumps(scope.to_json()),
-            "freshtable.sources": json.dumps(read.to_json()),
-            "freshtable.fingerprint": "fingerprint-1",
-            "freshtable.schedule-time": "2026-03-30T00:00:00+00:00",
-        }
+        summary = run_summary(
+            run_id=run,
+            scope=scope,
+            sources=read.to_json(),
+            fingerprint="fingerprint-1",
+            schedule_time=datetime(2026, 3, 30, tzinfo=UTC),
+        )
         return Write(
             job_id=uuid4().hex,
             table=self.identifier,

@@ -30,6 +30,7 @@ from mt_core.errors import (
 )
 from mt_core.identifiers import Namespace, display_name, quote
 from mt_core.model.partition import PartitionSpec, Scope
+from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import (
@@ -37,7 +38,6 @@ from mt_core.tables.engine import (
     MetadataChange,
     Progress,
     Query,
-    Snapshot,
     SourceVector,
     SourceVersion,
     Staged,
@@ -318,7 +318,7 @@ class FakeEngine:
             rows = tuple(row for row in read if inside(row, write.scope))
             before = storage.snapshots[head].rows if head is not None else ()
             kept = tuple(row for row in before if not inside(row, write.scope))
-            facts = _facts(self._next_id(), write)
+            facts = Snapshot.of(self._next_id(), write.summary)
             storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, head, (*kept, *rows))
             storage.branches[write.branch] = facts.snapshot_id
             storage.generation += 1
@@ -375,14 +375,3 @@ def _selected(query: Query, source: FakeSource) -> tuple[Column, ...]:
         if name.lower() not in known:
             raise QueryFailed(f"column {name} cannot be resolved", error_class="UNRESOLVED_COLUMN.WITH_SUGGESTION")
     return tuple(known[name.lower()] for name in names)
-
-
-def _facts(snapshot_id: str, write: Write) -> Snapshot:
-    summary = write.summary
-    return Snapshot(
-        snapshot_id=snapshot_id,
-        run_id=summary["freshtable.run-id"],
-        scope=write.scope,
-        sources=summary["freshtable.sources"],
-        fingerprint=summary["freshtable.fingerprint"],
-    )

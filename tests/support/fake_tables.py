@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mt_core.model.partition import Scope
+from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column
-from mt_core.tables.engine import Snapshot, StorageMetadata, StorageSpec
+from mt_core.tables.engine import StorageMetadata, StorageSpec
 
 Row = Mapping[str, Any]
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mt_core.model.partition import PartitionSpec
+from mt_core.model.storage import FINGERPRINT, RUN_ID, SOURCES
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.engine import Query, SourceVector, Staged, Write
 from tests.support.fake_engine import FakeEngine
@@ -110,14 +111,14 @@ class ObservedEngine(FakeEngine):
         source = write.vector.sources[0]
         version = source.version or {}
         cell = Cell(
-            run_id=write.summary["freshtable.run-id"],
+            run_id=write.summary[RUN_ID],
             position=position,
             source=source.name,
             at=version["at"],
             version=version["snapshot"],
-            fingerprint=write.summary["freshtable.fingerprint"],
+            fingerprint=write.summary[FINGERPRINT],
         )
-        assert json.loads(write.summary["freshtable.sources"]) == list(write.vector.to_json())
+        assert json.loads(write.summary[SOURCES]) == list(write.vector.to_json())
         before = self._cells.get(head, {}) if head else {}
         own = {spec: cell for spec in self.partitions if write.scope.covers(spec)}
         self._cells[staged.snapshot_id] = {**before, **own}

@@ -13,10 +13,11 @@ from datetime import UTC, datetime
 
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import OPEN, RefreshRun, RunStatus
+from mt_core.model.storage import Snapshot, run_branches
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.definition.fingerprint import fingerprint_of
-from mt_core.tables.engine import Snapshot, Write
-from mt_core.tables.refresh.attempt import BRANCH_PREFIX, Steps
+from mt_core.tables.engine import Write
+from mt_core.tables.refresh.attempt import Steps
 from mt_core.tables.registry import Registry, in_transaction
 from mt_core.tables.runs.due import covered_by, due_share, scope_of
 from mt_core.tables.runs.ledger import Claimed
@@ -234,7 +235,7 @@ class Observer:
         waiting = [_name(run) for run in self.runs() if run.status in OPEN]
         _require(not waiting, f"L1 these never end: {waiting}")
         branches = set(self._engine.storage.branches) - self._engine.made_again
-        _require(not any(name.startswith(BRANCH_PREFIX) for name in branches), f"L2 left over: {branches}")
+        _require(not run_branches(branches), f"L2 left over: {branches}")
         if not table.definition.date_formatters:
             for spec in self._engine.partitions:
                 self._check_current(spec, len(self._engine.positions) - 1)

@@ -4,7 +4,8 @@ import pytest
 
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import RunKind
-from mt_core.tables.engine import Snapshot, SourceVector, SourceVersion
+from mt_core.model.storage import Snapshot
+from mt_core.tables.engine import SourceVector, SourceVersion
 from mt_core.tables.runs.decide import Decision, decide
 
 P1, P2 = PartitionSpec.of({"ds": "1"}), PartitionSpec.of({"ds": "2"})

@@ -8,24 +8,14 @@ from typing import Any
 from uuid import uuid4
 
 from mt_core.errors import CommitConflict, CommitUnknown, EngineError
-from mt_core.model.partition import Scope
+from mt_core.model.storage import EPOCH, FENCE, LAST_RUN, TABLE_ID, Snapshot, run_branches
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
 from mt_core.spark.jvm_objects import java_items, static_member
-from mt_core.tables.engine import MetadataChange, Snapshot, StorageMetadata
+from mt_core.tables.engine import MetadataChange, StorageMetadata
 
 MAIN = "main"
-BRANCH_PREFIX = "run_"
-TABLE_ID = "freshtable.table-id"
-EPOCH = "freshtable.epoch"
-LAST_RUN = "freshtable.last-run"
-FENCE = "freshtable.fence"
-CREATED = "freshtable.created"
-RUN_ID = "freshtable.run-id"
-PARTITIONS = "freshtable.partitions"
-SOURCES = "freshtable.sources"
-FINGERPRINT = "freshtable.fingerprint"
 
 _BRANCH_BUILDER = "org.apache.iceberg.SnapshotRef.branchBuilder"
 _CONFLICT = "org.apache.iceberg.exceptions.CommitFailedException"
@@ -43,7 +33,7 @@ class MetadataStore:
         operations = self._catalogs.load_table(identifier).operations()
         base = operations.current()
         properties, refs, main = base.properties(), base.refs(), base.currentSnapshot()
-        branches = [str(name) for name in java_items(refs.keySet()) if str(name).startswith(BRANCH_PREFIX)]
+        branches = run_branches(str(name) for name in java_items(refs.keySet()))
         return StorageMetadata(
             table_id=properties.get(TABLE_ID),
             location=base.location(),
@@ -115,7 +105,7 @@ def ancestors(metadata: StorageMetadata) -> Iterator[Snapshot]:
     _, base = metadata.base
     current = base.currentSnapshot()
     while current is not None:
-        yield _snapshot(current)
+        yield Snapshot.of(str(current.snapshotId()), current.summary(), replace=current.operation() == "replace")
         parent = current.parentId()
         current = None if parent is None else base.snapshot(parent)
 
@@ -124,17 +114,3 @@ def summary_of(metadata: StorageMetadata, snapshot_id: str) -> Any:
     """Return the summary of a snapshot that *metadata* has, as Iceberg's map."""
     _, base = metadata.base
     return base.snapshot(int(snapshot_id)).summary()
-
-
-def _snapshot(snapshot: Any) -> Snapshot:
-    summary = snapshot.summary()
-    run_id, partitions = summary.get(RUN_ID), summary.get(PARTITIONS)
-    return Snapshot(
-        snapshot_id=str(snapshot.snapshotId()),
-        run_id=run_id,
-        scope=None if run_id is None or partitions is None else Scope.from_json(json.loads(partitions)),
-        sources=summary.get(SOURCES),
-        fingerprint=summary.get(FINGERPRINT),
-        replace=snapshot.operation() == "replace",
-        created=summary.get(CREATED) is not None,
-    )

@@ -9,13 +9,13 @@ from typing import Any
 
 from mt_core.errors import CommitConflict, DefinitionInvalid, MtError, StorageMissing, TableExists
 from mt_core.identifiers import display_name
+from mt_core.model.storage import CREATED, EPOCH, TABLE_ID
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.catalogs.columns import iceberg_schema, iceberg_type
 from mt_core.spark.catalogs.lookup import ALREADY_EXISTS, Catalogs, translating
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
 from mt_core.spark.driver.file_systems import delete_folder
 from mt_core.spark.jvm_objects import java_strings, jvm_of
-from mt_core.spark.storage.metadata import CREATED, EPOCH, TABLE_ID
 from mt_core.tables.engine import StorageSpec
 
 log = logging.getLogger(__name__)

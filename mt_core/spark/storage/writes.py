@@ -16,6 +16,7 @@ from pyspark.sql.functions import col, lit
 from mt_core.errors import EngineError, QueryFailed, RequestInvalid, SourcesChanged
 from mt_core.identifiers import quote
 from mt_core.model.partition import PartitionSpec, Scope
+from mt_core.model.storage import RUN_ID
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.catalogs.columns import sql_type
 from mt_core.spark.catalogs.lookup import Catalogs
@@ -24,7 +25,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.jvm_objects import active_session
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.source_versions import SourceVersions
-from mt_core.spark.storage.metadata import RUN_ID, MetadataStore, summary_of
+from mt_core.spark.storage.metadata import MetadataStore, summary_of
 from mt_core.tables.definition.options import execution_settings, write_options
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import Query, Staged, Write

@@ -25,18 +25,10 @@ from mt_core.errors import (
 )
 from mt_core.model.partition import Scope
 from mt_core.model.run import RunStatus
+from mt_core.model.storage import Snapshot, run_branch, run_branches, run_summary
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.definition.shape import columns_changed, with_way_out
-from mt_core.tables.engine import (
-    MetadataChange,
-    Query,
-    RefreshEngine,
-    Snapshot,
-    SourceVector,
-    Staged,
-    StorageMetadata,
-    Write,
-)
+from mt_core.tables.engine import MetadataChange, Query, RefreshEngine, SourceVector, Staged, StorageMetadata, Write
 from mt_core.tables.runs.decide import comparable, decide
 from mt_core.tables.runs.ledger import MAX_ATTEMPTS, Claimed, Ledger
 from mt_core.tables.services import query_of
@@ -44,7 +36,6 @@ from mt_core.tables.settings import TIMEOUT_KEY
 
 MAX_RESTARTS = 3
 MAX_CONFLICTS = 100
-BRANCH_PREFIX = "run_"
 Steps = Generator[str, None, None]
 
 
@@ -72,7 +63,7 @@ class Attempt:
         self._ledger, self._engine, self._on_end = ledger, engine, on_end
         self._run, self._table = claimed.run, claimed.table
         self._identifier = claimed.table.identifier
-        self._branch = f"{BRANCH_PREFIX}{self._run.run_id.replace('-', '')}_{self._run.attempt}"
+        self._branch = run_branch(self._run.run_id, self._run.attempt)
         self._opened = False
         # Whether some attempt may have opened, this one by a commit whose answer was lost included: then only close makes sure.
         self._must_close = self._run.attempt > 1
@@ -172,9 +163,8 @@ class Attempt:
 
         def change(metadata: StorageMetadata) -> MetadataChange:
             self._base, self._must_close = metadata.main, True
-            return MetadataChange(
-                epoch=self._run.claim, branch=self._branch, drop=_run_branches(metadata, keep=self._branch)
-            )
+            others = tuple(name for name in run_branches(metadata.branches) if name != self._branch)
+            return MetadataChange(epoch=self._run.claim, branch=self._branch, drop=others)
 
         yield from self._swap("open", self._refuse_fenced, change)
         self._opened = True
@@ -235,13 +225,13 @@ class Attempt:
 
     def _summary(self) -> dict[str, str]:
         """What the snapshot says of its run."""
-        return {
-            "freshtable.run-id": self._run.run_id,
-            "freshtable.partitions": json.dumps(self._scope.to_json()),
-            "freshtable.sources": json.dumps(self._vector.to_json()),
-            "freshtable.fingerprint": self._run.fingerprint or "",
-            "freshtable.schedule-time": self._run.schedule_time.isoformat() if self._run.schedule_time else "",
-        }
+        return run_summary(
+            run_id=self._run.run_id,
+            scope=self._scope,
+            sources=self._vector.to_json(),
+            fingerprint=self._run.fingerprint,
+            schedule_time=self._run.schedule_time,
+        )
 
     def _check_unpinned(self) -> bool:
         """Where versions could not be pinned, look whether they stood still; return whether the vector is certain."""
@@ -303,7 +293,7 @@ class Attempt:
         """Make sure that no commit of this run can land any more."""
 
         def change(metadata: StorageMetadata) -> MetadataChange:
-            return MetadataChange(epoch=self._run.claim, drop=_run_branches(metadata, keep=None))
+            return MetadataChange(epoch=self._run.claim, drop=run_branches(metadata.branches))
 
         yield from self._swap("close", self._refuse_fenced, change)
 
@@ -363,10 +353,6 @@ def _failed(error: MtError, table: TableIdentifier) -> _Ended:
             "broken": columns_changed(error),
         },
     )
-
-
-def _run_branches(metadata: StorageMetadata, *, keep: str | None) -> tuple[str, ...]:
-    return tuple(sorted(name for name in metadata.branches if name.startswith(BRANCH_PREFIX) and name != keep))
 
 
 def _comparable(vector: SourceVector) -> list[Any]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from mt_core.errors import CommitConflict, CommitUnknown, EngineError, TableBusy
 from mt_core.model.run import RunStatus
+from mt_core.model.storage import run_branches
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.engine import MetadataChange
-from mt_core.tables.refresh.attempt import BRANCH_PREFIX, MAX_CONFLICTS
+from mt_core.tables.refresh.attempt import MAX_CONFLICTS
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 
@@ -44,9 +45,10 @@ def fence(services: TableServices, table: MaterializedTable, claim: int) -> None
                 f"Another command took over materialized table {table.identifier}; look at it and try again.",
                 table=str(table.identifier),
             )
-        branches = tuple(name for name in metadata.branches if name.startswith(BRANCH_PREFIX))
         try:
-            services.engine.swap(table.identifier, metadata, MetadataChange(epoch=claim, drop=branches))
+            services.engine.swap(
+                table.identifier, metadata, MetadataChange(epoch=claim, drop=run_branches(metadata.branches))
+            )
         except (CommitConflict, CommitUnknown):
             continue
         return

@@ -13,7 +13,8 @@ from typing import Any
 
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import RunKind
-from mt_core.tables.engine import Snapshot, SourceVector
+from mt_core.model.storage import Snapshot
+from mt_core.tables.engine import SourceVector
 
 REFRESH, SKIP, SUSPENDED = "refresh", "skip", "suspended"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 from mt_core.errors import OperationNotFound, RequestKeyReused
@@ -70,7 +69,16 @@ class Ledger:
                 # Covered by a run that failed, or about to end because it was cancelled: its key is needed for the new one.
                 tx.runs.replace(replace(earlier, request_key=None), expected=earlier)
         if run.kind is RunKind.PERIODIC and table.status is RefreshStatus.SUSPENDED:
-            run = _ended_at_once(run, tx.now(), SUSPENDED, f"{table.identifier} is suspended")
+            # It covers nothing and keeps no key: the same request after RESUME is a new one.
+            run = run.advance(
+                RunStatus.SKIPPED,
+                request_key=None,
+                points=(),
+                decision=SUSPENDED,
+                reason=f"{table.identifier} is suspended",
+                started_at=tx.now(),
+                finished_at=tx.now(),
+            )
         else:
             run = self._coalesced(tx, run)
         tx.runs.insert(run)
@@ -95,7 +103,7 @@ class Ledger:
                     host, points=points, scope=host.scope.union(run.scope), schedule_time=max(times, default=None)
                 )
                 tx.runs.replace(wider, expected=host)
-                return replace(run, status=RunStatus.COALESCED, covered_by=host.run_id, points=(), finished_at=tx.now())
+                return run.advance(RunStatus.COALESCED, covered_by=host.run_id, points=(), finished_at=tx.now())
         return run
 
     # ---------------------------------------------------------------------------------------------------------- claim
@@ -333,17 +341,3 @@ def _requeue(tx: Transaction, run: RefreshRun, reason: str) -> None:
         reason=f"attempt {run.attempt}: {reason}",
     )
     tx.runs.replace(queued, expected=run)
-
-
-def _ended_at_once(run: RefreshRun, now: datetime, decision: str, reason: str) -> RefreshRun:
-    """A run that covers nothing and keeps no key: the same request after RESUME is a new one."""
-    return replace(
-        run,
-        status=RunStatus.SKIPPED,
-        request_key=None,
-        points=(),
-        decision=decision,
-        reason=reason,
-        started_at=now,
-        finished_at=now,
-    )

@@ -1,0 +1,86 @@
+"""What a storage table itself records, in version 1: keys of its properties and of a snapshot's summary, names of branches.
+
+Tables written by any release carry these names: a key never gets another meaning, and what needs one gets a new key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from mt_core.model.partition import Scope
+
+# Properties of the table.
+TABLE_ID = "freshtable.table-id"
+EPOCH = "freshtable.epoch"
+LAST_RUN = "freshtable.last-run"
+FENCE = "freshtable.fence"
+
+# The summary of a snapshot.
+CREATED = "freshtable.created"
+RUN_ID = "freshtable.run-id"
+PARTITIONS = "freshtable.partitions"
+SOURCES = "freshtable.sources"
+FINGERPRINT = "freshtable.fingerprint"
+SCHEDULE_TIME = "freshtable.schedule-time"
+
+_BRANCH_PREFIX = "run_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One ancestor of main. `run_id` is None for a foreign commit; `replace` commits change no rows (compaction);
+    `created` marks our empty first one."""
+
+    snapshot_id: str
+    run_id: str | None = None
+    scope: Scope | None = None
+    sources: str | None = None
+    fingerprint: str | None = None
+    replace: bool = False
+    created: bool = False
+
+    @classmethod
+    def of(cls, snapshot_id: str, summary: Mapping[str, str], *, replace: bool = False) -> Snapshot:
+        """Return the snapshot of that id with the facts of its *summary*."""
+        run_id, partitions = summary.get(RUN_ID), summary.get(PARTITIONS)
+        return cls(
+            snapshot_id=snapshot_id,
+            run_id=run_id,
+            scope=None if run_id is None or partitions is None else Scope.from_json(json.loads(partitions)),
+            sources=summary.get(SOURCES),
+            fingerprint=summary.get(FINGERPRINT),
+            replace=replace,
+            created=summary.get(CREATED) is not None,
+        )
+
+
+def run_summary(
+    *,
+    run_id: str,
+    scope: Scope,
+    sources: Iterable[Mapping[str, Any]],
+    fingerprint: str | None,
+    schedule_time: datetime | None,
+) -> dict[str, str]:
+    """Return what the snapshot of a run says of it; *sources* is the JSON of the source vector that the run has read."""
+    return {
+        RUN_ID: run_id,
+        PARTITIONS: json.dumps(scope.to_json()),
+        SOURCES: json.dumps(tuple(sources)),
+        FINGERPRINT: fingerprint or "",
+        SCHEDULE_TIME: schedule_time.isoformat() if schedule_time else "",
+    }
+
+
+def run_branch(run_id: str, attempt: int) -> str:
+    """Return the branch on which that attempt of a run stages its rows."""
+    return f"{_BRANCH_PREFIX}{run_id.replace('-', '')}_{attempt}"
+
+
+def run_branches(names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of *names* that are branches of runs, in order."""
+    return tuple(sorted(name for name in names if name.startswith(_BRANCH_PREFIX)))

@@ -1,0 +1,67 @@
+"""What a storage table records of its runs stays readable: version 1, byte for byte."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from mt_core.model.partition import WHOLE
+from mt_core.model.storage import (
+    CREATED,
+    EPOCH,
+    FENCE,
+    LAST_RUN,
+    TABLE_ID,
+    Snapshot,
+    run_branch,
+    run_branches,
+    run_summary,
+)
+
+RUN = "0d9f8a4e-1111-4222-8333-444455556666"
+SUMMARY = {
+    "freshtable.run-id": RUN,
+    "freshtable.partitions": "null",
+    "freshtable.sources": '[{"name": "lake.sales.orders", "kind": "table", "version": {"snapshot": "7"}}]',
+    "freshtable.fingerprint": "f1",
+    "freshtable.schedule-time": "2026-03-30T00:00:00+00:00",
+}
+
+
+def test_the_summary_of_a_run_has_the_keys_and_values_of_version_1() -> None:
+    summary = run_summary(
+        run_id=RUN,
+        scope=WHOLE,
+        sources=[{"name": "lake.sales.orders", "kind": "table", "version": {"snapshot": "7"}}],
+        fingerprint="f1",
+        schedule_time=datetime(2026, 3, 30, tzinfo=UTC),
+    )
+
+    assert summary == SUMMARY
+
+
+def test_a_summary_of_version_1_is_read_back() -> None:
+    snapshot = Snapshot.of("42", SUMMARY)
+
+    assert snapshot == Snapshot(
+        snapshot_id="42", run_id=RUN, scope=WHOLE, sources=SUMMARY["freshtable.sources"], fingerprint="f1"
+    )
+
+
+def test_snapshots_of_others_and_our_first_one_differ() -> None:
+    snapshots = [Snapshot.of("1", {CREATED: "t-1"}), Snapshot.of("2", {"spark.app.id": "x"}, replace=True)]
+
+    assert snapshots == [Snapshot(snapshot_id="1", created=True), Snapshot(snapshot_id="2", replace=True)]
+
+
+def test_the_properties_and_branches_of_a_table_keep_their_names() -> None:
+    branch = run_branch(RUN, 2)
+
+    assert (TABLE_ID, EPOCH, LAST_RUN, FENCE, CREATED) == (
+        "freshtable.table-id",
+        "freshtable.epoch",
+        "freshtable.last-run",
+        "freshtable.fence",
+        "freshtable.created",
+    )
+    assert branch == "run_0d9f8a4e111142228333444455556666_2"
+    assert run_branches(["main", "run_b", "audit", branch]) == (branch, "run_b")

@@ -267,8 +267,7 @@ class EngineContract:
         with pytest.raises(CommitConflict):
             steps.publish("r1", staged)
 
-        assert steps.facts() == before
-        assert steps.rows() == []
+        assert (steps.facts(), steps.rows()) == (before, [])
 
     # ------------------------------------------------------------------------------------------------------- writes
 

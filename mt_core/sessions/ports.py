@@ -123,6 +123,12 @@ class StatementEngine(Protocol):
     def columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[Column]:
         """Return the columns of a table or view, without running anything; raises QueryFailed if there is none."""
 
+    def views(self, context: SessionContext, namespace: Sequence[str]) -> Sequence[str]:
+        """Return the views of *namespace*, empty: of the current one, and the temporary views, without running anything.
+
+        A catalog whose SHOW TABLES includes them, or which has no views, gives none.
+        """
+
     def keys(self, context: SessionContext, name: Sequence[str]) -> Sequence[str]:
         """Return the columns of a table's primary key, none for a table or view without one."""
 

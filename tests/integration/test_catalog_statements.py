@@ -140,6 +140,25 @@ def test_what_is_there_is_shown_without_a_spark_job(client: Client, spark_driver
     assert plan.startswith("[ {")
 
 
+def test_the_tables_of_a_namespace_are_shown_with_its_views_and_the_temporary_ones(client: Client) -> None:
+    for sql in (
+        "CREATE NAMESPACE lake.mixed",
+        "CREATE TABLE lake.mixed.t (a INT)",
+        "CREATE VIEW lake.mixed.v AS SELECT 1 AS a",
+        "CREATE NAMESPACE spark_catalog.mixed",
+        "CREATE VIEW spark_catalog.mixed.w AS SELECT 1 AS a",
+        "CREATE TEMPORARY VIEW passing AS SELECT 1 AS a",
+    ):
+        client.run(sql)
+    in_lake, in_sparks = ["passing", "t", "v"], ["passing", "w"]
+
+    assert [client.names(f"SHOW TABLES IN {name}") for name in ("mixed", "lake.mixed")] == [in_lake, in_lake]
+    assert client.names("SHOW TABLES IN spark_catalog.mixed") == in_sparks
+    client.run("USE spark_catalog.mixed")
+    assert client.names("SHOW TABLES") == in_sparks
+    assert client.names("SHOW TABLES IN lake.mixed") == in_lake
+
+
 def test_partitions_of_an_iceberg_table_are_shown_and_a_table_without_any_is_named(client: Client) -> None:
     client.run("CREATE TABLE by_day (a INT, ds STRING, h INT) PARTITIONED BY (ds, h)")
     client.run("CREATE TABLE unparted (a INT)")

@@ -47,6 +47,7 @@ class FakeStatementEngine:
         self.canceled: list[str] = []
         self.closed_sessions: list[str] = []
         self.tables: dict[str, Sequence[Column]] = {}
+        self.views_of: dict[tuple[str, ...], Sequence[str]] = {}
         self.shared_catalogs: Callable[[], Mapping[str, Mapping[str, str]]] = dict
         self.opened_catalogs: list[tuple[str, Mapping[str, str]]] = []
         self.broken_catalogs: set[str] = set()
@@ -96,6 +97,9 @@ class FakeStatementEngine:
             "lake": LAKE,
             **configured_catalogs({**shared, **context.properties}),
         }
+
+    def views(self, context: SessionContext, namespace: Sequence[str]) -> Sequence[str]:
+        return self.views_of.get(tuple(namespace), ())
 
     def keys(self, context: SessionContext, name: Sequence[str]) -> Sequence[str]:
         return ()

@@ -108,6 +108,7 @@ def test_lists_of_sparks_are_shown_in_flinks_columns_and_in_order(world: World) 
     world.table("SHOW NAMESPACES IN `lake`", ("namespace",), ["z"], ["default"])
     world.table("SHOW TABLES IN `d`", ("namespace", "tableName", "isTemporary"), ["d", "t", False])
     world.table("SHOW VIEWS IN `d`", ("namespace", "viewName", "isTemporary"), ["d", "a", False], ["", "v", True])
+    world.engine.views_of = {("d",): ["a", "v"]}
     world.table("SHOW USER FUNCTIONS", ("function",), ["g"], ["f"])
     world.table("SHOW PROCEDURES", ("catalog", "namespace", "schema", "procedure_name"), ["c", [], "", "p"])
 
@@ -131,11 +132,18 @@ def test_lists_of_sparks_are_shown_in_flinks_columns_and_in_order(world: World) 
     ]
 
 
-def test_a_catalog_without_views_shows_its_tables(world: World) -> None:
+def test_the_views_among_the_tables_take_no_statement_of_their_own(world: World) -> None:
     world.table("SHOW TABLES", ("namespace", "tableName", "isTemporary"), ["d", "t", False])
+    world.engine.views_of = {(): ["v"]}
+
+    assert world.answer("SHOW TABLES") == (["table name"], [["t"], ["v"]])
+    assert [sql for _, sql in world.engine.executed] == ["SHOW TABLES"]
+
+
+def test_a_catalog_without_views_shows_none(world: World) -> None:
     world.engine.answers["SHOW VIEWS"] = QueryFailed("Catalog c does not support VIEWS.")
 
-    assert world.answer("SHOW TABLES") == (["table name"], [["t"]])
+    assert world.answer("SHOW VIEWS") == (["view name"], [])
 
 
 def test_a_missing_database_is_named_and_a_catalog_that_is_still_empty_has_none(world: World) -> None:

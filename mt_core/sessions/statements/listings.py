@@ -108,8 +108,10 @@ class Listings:
                 catalog = name or (self._engine.current_catalog(request.context),)
                 return sorted(self._first_column(f"SHOW NAMESPACES IN {sql_name(catalog)}", request))
             case Shown.TABLES:
-                tables = self._column("tableName", f"SHOW TABLES{within}", request)
-                return sorted({*tables, *self._views(within, request)})
+                tables = self._run(f"SHOW TABLES{within}", request)
+                if tables is None:
+                    return []
+                return sorted({*_column("tableName", tables), *self._engine.views(request.context, name or ())})
             case Shown.VIEWS:
                 return sorted(set(self._views(within, request)))
             case _:
@@ -117,7 +119,8 @@ class Listings:
 
     def _views(self, within: str, request: CatalogRequest) -> Sequence[str]:
         try:
-            return self._column("viewName", f"SHOW VIEWS{within}", request)
+            views = self._run(f"SHOW VIEWS{within}", request)
+            return [] if views is None else _column("viewName", views)
         except QueryFailed as error:
             # A catalog without views has none.
             if "VIEWS" not in error.message and "views" not in error.message:
@@ -146,13 +149,6 @@ class Listings:
     def _last_column(self, sql: str, request: CatalogRequest) -> list[str]:
         return [str(row[-1]) for row in self._rows(sql, request)]
 
-    def _column(self, name: str, sql: str, request: CatalogRequest) -> list[str]:
-        rows = self._run(sql, request)
-        if rows is None:
-            return []
-        index = next((at for at, column in enumerate(rows.columns) if column.name == name), 0)
-        return [str(row[index]) for row in rows.page(0, MOST)]
-
     def _rows(self, sql: str, request: CatalogRequest) -> list[list[Any]]:
         rows = self._run(sql, request)
         return rows.page(0, MOST) if rows is not None else []
@@ -170,6 +166,11 @@ class Listings:
             raise DefinitionInvalid(
                 f"Database {missing[1]} does not exist; SHOW DATABASES lists those there are."
             ) from error
+
+
+def _column(name: str, rows: ResultRows) -> list[str]:
+    index = next((at for at, column in enumerate(rows.columns) if column.name == name), 0)
+    return [str(row[index]) for row in rows.page(0, MOST)]
 
 
 def names_only(column: str, names: Sequence[str]) -> RowSet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -12,7 +13,7 @@ from pyspark.sql import SparkSession
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.conf import SESSION_CATALOG
-from mt_core.spark.jvm_objects import java_strings, jvm_of, scala_items, spark_identifier, state_of
+from mt_core.spark.jvm_objects import java_strings, jvm_of, scala_items, spark_identifier, state_of, static_member
 
 _VIEW_CATALOG = "org.apache.spark.sql.connector.catalog.ViewCatalog"
 
@@ -81,7 +82,7 @@ class Names:
         if len(parts) < 3:
             return None
         plugin = self._manager.catalog(parts[0])
-        if jvm_of(self._session).java.lang.Class.forName(_VIEW_CATALOG).isInstance(plugin):
+        if self._has_views(plugin):
             identifier = spark_identifier(self._session, parts[1:])
             return _catalog_view(parts, plugin.loadView(identifier)) if plugin.viewExists(identifier) else None
         if parts[0] != SESSION_CATALOG or len(parts) != 3:
@@ -91,6 +92,26 @@ class Names:
         table = catalog.getTableRawMetadata(identifier) if catalog.tableExists(identifier) else None
         is_view = table is not None and table.tableType().name() == "VIEW"
         return _session_catalog_view(parts, table) if is_view else None
+
+    def views(self, namespace: Sequence[str]) -> tuple[str, ...]:
+        """Return the views of *namespace*, empty: of the current one, and the temporary views.
+
+        The result is empty for a catalog without views, and for Spark's own, which lists them among its tables.
+        """
+        catalog, levels = self.current()
+        if namespace:
+            has_catalog = self.is_catalog(namespace[0])
+            catalog, levels = (namespace[0], tuple(namespace[1:])) if has_catalog else (catalog, tuple(namespace))
+        plugin = self._manager.catalog(catalog)
+        if not self._has_views(plugin):
+            return ()
+        views = plugin.listViews(java_strings(self._session, levels))
+        temporary = scala_items(state_of(self._session).catalog().getTempViewNames())
+        return (*(str(view.name()) for view in views), *map(str, temporary))
+
+    def _has_views(self, plugin: Any) -> bool:
+        view_catalogs = static_member(self._session, "java.lang.Class.forName")(_VIEW_CATALOG)
+        return bool(view_catalogs.isInstance(plugin))
 
     def relation_exists(self, parts: tuple[str, ...]) -> bool:
         """Return whether a table or view of that full name exists."""

@@ -165,6 +165,10 @@ class SparkStatements(StatementEngine):
         with self._session(context) as session:
             return result_columns(session.table(sql_name(name)).schema)
 
+    def views(self, context: SessionContext, namespace: Sequence[str]) -> Sequence[str]:
+        with self._session(context) as session:
+            return Names(session).views(namespace)
+
     def keys(self, context: SessionContext, name: Sequence[str]) -> Sequence[str]:
         """Return the identifier fields of an Iceberg table in the order of its columns; none of anything else."""
         with self._session(context) as session:

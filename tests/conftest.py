@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from tests.postgres import find_binaries, fresh_database, start_postgres
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 START_TIMEOUT_S = 180
 FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _databases = count(1)
+# No test fails for the time that an example took: machines are slow at times.
+settings.register_profile("freshtable", deadline=None)
+settings.load_profile("freshtable")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

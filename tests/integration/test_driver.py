@@ -12,13 +12,13 @@ from mt_core.errors import Canceled, EngineUnavailable, QueryFailed
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, REFRESH_POOL
 from mt_core.spark.driver.spark_driver import DriverState, SparkDriver
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 SLOW = "SELECT count(*) FROM range(0, 12000000000, 1, 200) WHERE id % 7 = hash(id) % 11"
 LOCAL_PROPERTIES = ("spark.scheduler.pool", "spark.jobGroup.id", "spark.job.description", "spark.job.tags")
 
 
-def eventually(condition: Callable[[], bool], timeout_s: float = 30) -> bool:
+def eventually(condition: Callable[[], bool], timeout_s: float = 100) -> bool:
     deadline = time.monotonic() + timeout_s
     while not condition() and time.monotonic() < deadline:
         threading.Event().wait(0.02)

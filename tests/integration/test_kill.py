@@ -21,7 +21,7 @@ from mt_core.registry.store import SqlRegistry
 from tests.depth import DEPTH
 from tests.support.gateway.own_process import WAIT_S, GatewayUnderTest, launch, rows_of, wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 ROUNDS = 3 * DEPTH
 # What a user may be told while the gateway is killed and started again under him.
 EXPECTED = re.compile(r"There is no gateway|did not answer|(suspended|resumed) already|is starting|is not running")

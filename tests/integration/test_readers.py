@@ -63,7 +63,7 @@ def test_readers_see_whole_generations_during_15_refreshes(gateway: GatewayUnder
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_readers_see_whole_generations_during_100_refreshes(gateway: GatewayUnderTest, tmp_path: Path) -> None:
     _watch_refreshes(gateway, tmp_path, generations=range(100, 134))
 

@@ -85,5 +85,5 @@ def java_strings(session: SparkSession, texts: Sequence[str]) -> Any:
 
 def spark_identifier(session: SparkSession, parts: Sequence[str]) -> Any:
     """Return Spark's Identifier for a name without its catalog."""
-    identifiers = jvm_of(session).org.apache.spark.sql.connector.catalog.Identifier
-    return identifiers.of(java_strings(session, parts[:-1]), parts[-1])
+    of = static_member(session, "org.apache.spark.sql.connector.catalog.Identifier.of")
+    return of(java_strings(session, parts[:-1]), parts[-1])

@@ -10,6 +10,7 @@ from enum import StrEnum
 from mt_core.config import SETTINGS, value_of
 from mt_core.model.freshness import Freshness
 
+ZONE_KEY = "table.local-time-zone"
 THRESHOLD_KEY = "materialized-table.refresh-mode.freshness-threshold"
 DEFAULT_FULL_KEY = "materialized-table.default-freshness.full"
 TIMEOUT_KEY = "materialized-table.refresh.timeout"

@@ -12,9 +12,8 @@ from mt_core.errors import ConfigError, RequestInvalid, Unsupported
 from mt_core.model.zone import zone_named
 from mt_core.options import suggestion
 from mt_core.sessions.properties.flink_properties import WITHOUT_EFFECT, check_flink_property
-from mt_core.tables.settings import DEFAULT_CONTINUOUS_KEY, DEFAULT_FULL_KEY, THRESHOLD_KEY
+from mt_core.tables.settings import DEFAULT_CONTINUOUS_KEY, DEFAULT_FULL_KEY, THRESHOLD_KEY, ZONE_KEY
 
-ZONE_KEY = "table.local-time-zone"
 TIMEOUT_KEY = "execution.timeout"
 RUNTIME_MODE_KEY = "execution.runtime-mode"
 _DML_SYNC = Setting(key="table.dml-sync", kind=Kind.BOOLEAN, default="false", help="")

@@ -6,7 +6,7 @@ from typing import Any
 
 from mt_core.errors import DefinitionInvalid, MtError, QueryFailed, TableNotFound
 from mt_core.identifiers import quote, sql_name
-from mt_core.rowset import BOOLEAN, Column, RowSet
+from mt_core.rowset import Column, RowSet
 from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.operations.operation import DONE, OperationResult, content
 from mt_core.sessions.ports import SessionContext, StatementEngine
@@ -18,16 +18,9 @@ from mt_core.sql.flink.types import type_text
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statements import DescribeTable, Name
 from mt_core.tables.created_catalogs import CreatedCatalogs
+from mt_core.tables.views.reports import DESCRIBE_COLUMNS
 
 _INFO = (Column(name="info name"), Column(name="info value"))
-_DESCRIBED = (
-    Column(name="name"),
-    Column(name="type"),
-    Column(name="null", type=BOOLEAN),
-    Column(name="key"),
-    Column(name="extras"),
-    Column(name="watermark"),
-)
 _MOST = 1_000_000
 _ICEBERG = "org.apache.iceberg.spark.SparkCatalog"
 
@@ -168,9 +161,9 @@ class CatalogStatements:
             for column in matching
         ]
         if not any(column.comment for column in matching):
-            return RowSet(columns=_DESCRIBED, rows=rows)
+            return RowSet(columns=DESCRIBE_COLUMNS, rows=rows)
         commented = [[*row, column.comment] for row, column in zip(rows, matching, strict=True)]
-        return RowSet(columns=(*_DESCRIBED, Column(name="comment")), rows=commented)
+        return RowSet(columns=(*DESCRIBE_COLUMNS, Column(name="comment")), rows=commented)
 
     def _describe_database(self, name: Name, request: CatalogRequest, *, extended: bool) -> OperationResult:
         rows = self._rows(f"DESCRIBE NAMESPACE {'EXTENDED ' if extended else ''}{sql_name(name)}", request)

@@ -13,10 +13,11 @@ from mt_core.identifiers import display_name, quote, sql_name, string_literal
 from mt_core.rowset import BIGINT, BOOLEAN, Column, LogicalType, RowSet
 from mt_core.sessions.operations.jobs import Job, Jobs
 from mt_core.sessions.ports import ResultRows, SessionContext, StatementEngine
-from mt_core.sessions.properties.property_values import ZONE_KEY, session_zone
+from mt_core.sessions.properties.property_values import session_zone
 from mt_core.sessions.session import Session
 from mt_core.sql.catalog import Shown, ShowObjects, ShowPartitions
 from mt_core.sql.statements import qualify
+from mt_core.tables.settings import ZONE_KEY
 
 MOST = 1_000_000
 _NO_PARTITIONS = "PARTITION_MANAGEMENT_IS_UNSUPPORTED"

@@ -13,7 +13,9 @@ from mt_core.errors import DefinitionInvalid
 from mt_core.identifiers import display_name, quote
 from mt_core.model.table import Column
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.jvm_objects import jvm_of
+from mt_core.spark.jvm_objects import static_member
+
+_CONVERT = "org.apache.iceberg.spark.SparkSchemaUtil.convert"
 
 
 def sql_type(data_type: DataType) -> str:
@@ -39,7 +41,7 @@ def columns_of(java_struct: Any) -> tuple[Column, ...]:
 def java_type(session: SparkSession, column: Column) -> Any:
     """Return Spark's Java type of a column; raises DefinitionInvalid for text that is no type."""
     try:
-        return jvm_of(session).org.apache.spark.sql.types.DataType.fromDDL(column.type)
+        return static_member(session, "org.apache.spark.sql.types.DataType.fromDDL")(column.type)
     except SPARK_ERRORS as cause:
         raise DefinitionInvalid(f"Column {column.name}: {column.type} is not a type that Spark knows.") from cause
 
@@ -52,7 +54,7 @@ def iceberg_type(session: SparkSession, column: Column) -> Any:
         f"CAST it in the query, for example CAST({quote(column.name)} AS STRING)."
     )
     try:
-        converted = jvm_of(session).org.apache.iceberg.spark.SparkSchemaUtil.convert(spark_type)
+        converted = static_member(session, _CONVERT)(spark_type)
     except SPARK_ERRORS as cause:
         raise refusal from cause
     # Iceberg accepts void in a schema, and then refuses every row.
@@ -75,14 +77,13 @@ def iceberg_schema(session: SparkSession, columns: Sequence[Column]) -> Any:
             for column in columns
         ],
     }
-    jvm = jvm_of(session)
-    spark_type = jvm.org.apache.spark.sql.types.DataType.fromJson(json.dumps(struct))
-    return jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(spark_type)
+    spark_type = static_member(session, "org.apache.spark.sql.types.DataType.fromJson")(json.dumps(struct))
+    return static_member(session, _CONVERT)(spark_type)
 
 
 def stored_type(session: SparkSession, column: Column) -> str:
     """Return the type that a stored column has: int for TINYINT and SMALLINT, string for CHAR and VARCHAR."""
-    stored = jvm_of(session).org.apache.iceberg.spark.SparkSchemaUtil.convert(iceberg_type(session, column))
+    stored = static_member(session, _CONVERT)(iceberg_type(session, column))
     field = {"name": column.name, "type": json.loads(stored.json()), "nullable": True, "metadata": {}}
     return sql_type(StructType.fromJson({"type": "struct", "fields": [field]}).fields[0].dataType)
 
@@ -90,8 +91,8 @@ def stored_type(session: SparkSession, column: Column) -> str:
 def check_assignable(session: SparkSession, produced: Column, declared: Column) -> None:
     """Raise DefinitionInvalid unless Spark stores the one type as the other without a CAST (ANSI store assignment)."""
     source, target = java_type(session, produced), java_type(session, declared)
-    casts = jvm_of(session).org.apache.spark.sql.catalyst.expressions.Cast
-    if not source.equals(target) and not casts.canANSIStoreAssign(source, target):
+    can_assign = static_member(session, "org.apache.spark.sql.catalyst.expressions.Cast.canANSIStoreAssign")
+    if not source.equals(target) and not can_assign(source, target):
         raise DefinitionInvalid(
             f"Column {declared.name} is declared {declared.type.upper()}, its query gives {produced.type.upper()}, which is "
             f"not stored as that; CAST({produced.name} AS {declared.type.upper()}) in the query."

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import display_name
 from mt_core.spark.driver.conf import SESSION_CATALOG
-from mt_core.spark.jvm_objects import jvm_of, scala_items, state_of
+from mt_core.spark.jvm_objects import scala_items, state_of, static_member
 
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
@@ -74,11 +74,10 @@ class _PlanWalk:
     """Collects the names in a parsed plan. A `scope` holds the names of the WITH queries that a part of it can read."""
 
     def __init__(self, session: SparkSession, text: str) -> None:
-        jvm = jvm_of(session)
+        class_named = static_member(session, "java.lang.Class.forName")
         self._text = text
-        self._command = jvm.java.lang.Class.forName(_COMMAND)
-        self._subquery = jvm.java.lang.Class.forName(_SUBQUERY)
-        self._has_subquery = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION()
+        self._command, self._subquery = class_named(_COMMAND), class_named(_SUBQUERY)
+        self._has_subquery = static_member(session, "org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION")()
         self.relations: list[RelationName] = []
         self.functions: list[tuple[str, ...]] = []
         self.identifier_clause = False

@@ -11,7 +11,7 @@ from mt_core.errors import EngineError, SourcesChanged
 from mt_core.identifiers import Namespace, display_name
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.jvm_objects import active_session, jvm_of
+from mt_core.spark.jvm_objects import active_session, static_member
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.lineage import Lineage, LineageReader, Shape, Source, shape_of
 from mt_core.spark.queries.views import Names
@@ -138,8 +138,8 @@ class SourceVersions:
         is_table = str(table.getClass().getName()) == _PLAIN_TABLE
         if source.travel is not None or not is_table or not str(table.name()).endswith(".".join(source.parts[1:])):
             # The location of the metadata changes with every commit to any branch.
-            utilities = jvm_of(self._driver.session).org.apache.iceberg.TableUtil
-            location = str(utilities.metadataFileLocation(table))
+            file_location = static_member(self._driver.session, "org.apache.iceberg.TableUtil.metadataFileLocation")
+            location = str(file_location(table))
             return {**version, "snapshot": location}, f"{source.name} is not a table at one version"
         snapshot = table.currentSnapshot()
         if snapshot is None:

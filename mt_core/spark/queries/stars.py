@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from mt_core.errors import DefinitionInvalid
 from mt_core.identifiers import sql_name
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.jvm_objects import java_dataset, jvm_of, scala_items, state_of
+from mt_core.spark.jvm_objects import java_dataset, jvm_of, scala_items, state_of, static_member
 from mt_core.spark.queries.relations import TABLE_WORD
 
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
@@ -27,8 +27,8 @@ class StarWriter:
     def __init__(self, session: SparkSession, text: str) -> None:
         self._session, self._text, self._jvm = session, text, jvm_of(session)
         self._resolver = state_of(session).conf().resolver()
-        self._star = self._jvm.java.lang.Class.forName(_STAR)
-        self._subquery = self._jvm.java.lang.Class.forName(_SUBQUERY)
+        class_named = static_member(session, "java.lang.Class.forName")
+        self._star, self._subquery = class_named(_STAR), class_named(_SUBQUERY)
         self._edits: list[tuple[int, int, str]] = []
 
     def written_out(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from mt_core.spark.jvm_objects import active_session
+from mt_core.spark.jvm_objects import active_session, java_dataset, static_member
 
 _LOGICAL = frozenset({"GlobalLimit", "LocalLimit", "Offset"})
 _PHYSICAL = "CollectLimit"
@@ -59,9 +59,9 @@ def limited_rows(frame: DataFrame) -> tuple[Any, Window]:
         name = plan.nodeName()
     if name != _PHYSICAL or plan.limit() < 0:
         return jdf.toArrowBatchRdd(), Window()
-    jvm: Any = frame.sparkSession._jvm
+    local_limit = static_member(frame.sparkSession, "org.apache.spark.sql.execution.LocalLimitExec")
     with active_session(frame.sparkSession):
-        firsts = jvm.org.apache.spark.sql.execution.LocalLimitExec(plan.limit(), plan.child())
+        firsts = local_limit(plan.limit(), plan.child())
         return jdf.toArrowBatchRdd(firsts), Window(skip=plan.offset(), left=plan.limit() - plan.offset())
 
 
@@ -74,5 +74,4 @@ def _changed(session: SparkSession, plan: Any, change: Callable[[DataFrame], Dat
 
 
 def _frame_of(session: SparkSession, plan: Any) -> DataFrame:
-    jvm: Any = session._jvm
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session)
+    return DataFrame(java_dataset(session, plan), session)

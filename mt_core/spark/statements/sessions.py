@@ -14,9 +14,8 @@ from mt_core.spark.catalogs.catalog_sync import CatalogSync
 from mt_core.spark.driver.conf import LARGE_VALUES
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.sql.flink.catalog_options import configured_catalogs
-
-ZONE_KEY = "table.local-time-zone"
-SPARK_ZONE_KEY = "spark.sql.session.timeZone"
+from mt_core.tables.definition.table_definition import SPARK_ZONE_KEY
+from mt_core.tables.settings import ZONE_KEY
 
 
 @dataclass(slots=True, kw_only=True)

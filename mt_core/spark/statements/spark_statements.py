@@ -30,8 +30,9 @@ from mt_core.spark.results.row_stream import fetch
 from mt_core.spark.results.spool import Spools
 from mt_core.spark.results.types import result_columns
 from mt_core.spark.statements.protection import NoTables, TableDirectory, run_protected
-from mt_core.spark.statements.sessions import SPARK_ZONE_KEY, SparkSessions
+from mt_core.spark.statements.sessions import SparkSessions
 from mt_core.sql.flink.catalog_options import configured_catalogs
+from mt_core.tables.definition.table_definition import SPARK_ZONE_KEY
 from mt_core.tables.engine import Progress
 
 DESCRIPTION_LENGTH = 200

@@ -14,10 +14,9 @@ from mt_core.model.partition import PartitionSpec
 from mt_core.model.table import FORMATTER_PREFIX, Column, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable
 from mt_core.tables.engine import AnalysedQuery
-from mt_core.tables.settings import THRESHOLD_KEY, ManagerSettings
+from mt_core.tables.settings import THRESHOLD_KEY, ZONE_KEY, ManagerSettings
 from mt_core.tables.table_commands import CommandContext
 
-ZONE_KEY = "table.local-time-zone"
 SPARK_ZONE_KEY = "spark.sql.session.timeZone"
 _SOME_DAY = datetime(2026, 6, 3, 12, tzinfo=UTC)
 _MOMENT = timedelta(seconds=1)

@@ -26,6 +26,15 @@ from mt_core.tables.views.health import ENDED, health_of, last_run, staleness
 from mt_core.tables.views.refresh_reports import source_text
 from mt_core.tables.workflows.observer import ObservedWorkflow, WorkflowObserver
 
+# As Flink's clients read them.
+DESCRIBE_COLUMNS = (
+    Column(name="name"),
+    Column(name="type"),
+    Column(name="null", type=BOOLEAN),
+    Column(name="key"),
+    Column(name="extras"),
+    Column(name="watermark"),
+)
 _WILDCARDS = {"%": ".*", "_": "."}
 _TEXT = tuple[str, ...]
 TABLE_COLUMNS: _TEXT = (
@@ -130,14 +139,7 @@ class Reports:
             for column in table.definition.columns
         ]
         comments = [column.comment for column in table.definition.columns]
-        names: list[Column] = [
-            Column(name="name"),
-            Column(name="type"),
-            Column(name="null", type=BOOLEAN),
-            Column(name="key"),
-            Column(name="extras"),
-            Column(name="watermark"),
-        ]
+        names = list(DESCRIBE_COLUMNS)
         if any(comments):
             names.append(Column(name="comment"))
             rows = [[*row, comment] for row, comment in zip(rows, comments, strict=True)]

@@ -80,15 +80,24 @@ def started_driver(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytes
     driver.stop()
 
 
-@pytest.fixture
-def spark_driver(started_driver: SparkDriver) -> Iterator[SparkDriver]:
-    """The driver, ready again if a test before has killed its JVM; whatever a test has left running ends with it."""
+def _ready(driver: SparkDriver) -> SparkDriver:
+    """Return the driver when it takes work, also after a test has killed its JVM."""
     from tests.support.gateway.own_process import wait_until
 
     # A JVM that has just died is READY until its end has been noticed.
-    wait_until(
-        lambda: started_driver.wait_ready(START_TIMEOUT_S) and started_driver.answers(), "no Spark", START_TIMEOUT_S
-    )
-    yield started_driver
+    wait_until(lambda: driver.wait_ready(START_TIMEOUT_S) and driver.answers(), "no Spark", START_TIMEOUT_S)
+    return driver
+
+
+@pytest.fixture(scope="module")
+def module_driver(started_driver: SparkDriver) -> SparkDriver:
+    """The driver for what all tests of a module share, ready again if a module before has killed its JVM."""
+    return _ready(started_driver)
+
+
+@pytest.fixture
+def spark_driver(started_driver: SparkDriver) -> Iterator[SparkDriver]:
+    """The driver, ready again if a test before has killed its JVM; whatever a test has left running ends with it."""
+    yield _ready(started_driver)
     if started_driver.answers():
         started_driver.session.sparkContext.cancelAllJobs()

@@ -17,7 +17,6 @@ from mt_core.errors import (
 from mt_core.model.run import RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.driver.spark_driver import SparkDriver
-from tests.conftest import START_TIMEOUT_S
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 
@@ -272,10 +271,9 @@ def test_a_definition_that_does_not_fit_is_refused_and_nothing_is_kept(
 
 
 @pytest.fixture(scope="module")
-def refusing(started_driver: SparkDriver, tmp_path_factory: pytest.TempPathFactory) -> RefreshWorld:
+def refusing(module_driver: SparkDriver, tmp_path_factory: pytest.TempPathFactory) -> RefreshWorld:
     """One world for all refused statements: they leave it as it is."""
-    assert started_driver.wait_ready(START_TIMEOUT_S)
-    world = RefreshWorld(started_driver, tmp_path_factory.mktemp("refusing"))
+    world = RefreshWorld(module_driver, tmp_path_factory.mktemp("refusing"))
     world.spark(
         "CREATE TABLE orders USING iceberg AS SELECT 1 AS id, '2026-03-01' AS ds, 1.50 AS amount",
         "CREATE TABLE orders_copy USING iceberg AS SELECT * FROM orders",

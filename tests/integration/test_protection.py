@@ -58,8 +58,8 @@ class Guarded:
 
 
 @pytest.fixture(scope="module")
-def guarded(started_driver: SparkDriver) -> Iterator[Guarded]:
-    session = started_driver.new_session()
+def guarded(module_driver: SparkDriver) -> Iterator[Guarded]:
+    session = module_driver.new_session()
     for text in (
         "CREATE NAMESPACE IF NOT EXISTS lake.guarded",
         "CREATE NAMESPACE IF NOT EXISTS lake.guarded.deep",
@@ -69,7 +69,7 @@ def guarded(started_driver: SparkDriver) -> Iterator[Guarded]:
         "CREATE TABLE lake.guarded.plain (a INT, b STRING)",
     ):
         session.sql(text)
-    yield Guarded(started_driver)
+    yield Guarded(module_driver)
     for name in (TABLE, "lake.guarded.plain"):
         session.sql(f"DROP TABLE IF EXISTS {name}")
 
@@ -191,8 +191,8 @@ def test_what_leaves_the_rows_of_a_materialized_table_as_they_are_runs(guarded: 
     assert guarded.run("SELECT * FROM lake.guarded.mt") == [[1, "x"]]
 
 
-def test_a_name_means_what_it_means_in_the_session(guarded: Guarded, started_driver: SparkDriver) -> None:
-    session = Guarded(started_driver)
+def test_a_name_means_what_it_means_in_the_session(guarded: Guarded, module_driver: SparkDriver) -> None:
+    session = Guarded(module_driver)
     session.run("USE lake.guarded")
 
     for statement in (
@@ -216,9 +216,9 @@ def test_a_name_means_what_it_means_in_the_session(guarded: Guarded, started_dri
 
 
 def test_a_temporary_view_of_the_same_name_is_meant_as_spark_means_it(
-    guarded: Guarded, started_driver: SparkDriver
+    guarded: Guarded, module_driver: SparkDriver
 ) -> None:
-    session = Guarded(started_driver)
+    session = Guarded(module_driver)
     session.run("USE lake.guarded")
     session.run("CREATE TEMPORARY VIEW mt AS SELECT 1 AS a")
 

@@ -23,10 +23,9 @@ CONTEXT = SessionContext(session_id="types", properties={"table.local-time-zone"
 
 
 @pytest.fixture(scope="module")
-def shown(started_driver: SparkDriver) -> dict[str, Any]:
+def shown(module_driver: SparkDriver) -> dict[str, Any]:
     """What one query answers for the expressions of all golden files; `json` is the value as it is on the wire."""
-    assert started_driver.wait_ready(180)
-    engine = SparkStatements(started_driver)
+    engine = SparkStatements(module_driver)
     expressions = {
         file.stem: json.loads(file.read_text(encoding="utf-8"))["sql"] for file in sorted(GOLDEN.glob("*.json"))
     }

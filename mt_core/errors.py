@@ -240,16 +240,25 @@ class QueryBroken(RefreshFailed):
 
 
 class QueryFailed(MtError):
-    """Spark refused or failed a query; `error_class` is Spark's, `line` and `position` are None if Spark does not report them."""
+    """Spark refused or failed a query.
+
+    `error_class` and `sqlstate` are Spark's; what Spark does not report, such as `line` and `position`, is None.
+    """
 
     code = "QUERY_FAILED"
     http_status = 400
 
     def __init__(
-        self, message: str, *, error_class: str | None = None, line: int | None = None, position: int | None = None
+        self,
+        message: str,
+        *,
+        error_class: str | None = None,
+        sqlstate: str | None = None,
+        line: int | None = None,
+        position: int | None = None,
     ) -> None:
-        super().__init__(message, error_class=error_class, line=line, column=position)
-        self.error_class, self.line, self.position = error_class, line, position
+        super().__init__(message, error_class=error_class, sqlstate=sqlstate, line=line, column=position)
+        self.error_class, self.sqlstate, self.line, self.position = error_class, sqlstate, line, position
 
     def __str__(self) -> str:
         return (
@@ -257,6 +266,10 @@ class QueryFailed(MtError):
             if None in (self.line, self.position)
             else f"{self.message} (line {self.line}, position {self.position})"
         )
+
+    def reworded(self, message: str, *, line: int | None = None, position: int | None = None) -> QueryFailed:
+        """Return an error of the same class with another message, and a position in another text."""
+        return QueryFailed(message, error_class=self.error_class, sqlstate=self.sqlstate, line=line, position=position)
 
 
 class Canceled(MtError):

@@ -56,8 +56,11 @@ class NotSupportedError(DatabaseError):
     """Something that the gateway does not do."""
 
 
-_SPARK_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
-_SQLSTATE = re.compile(r"SQLSTATE: (\w{2})\w{3}")
+# Where the text of an error has facts, if the gateway sends none: Flink's, and ours about what a refresh met.
+_IN_TEXT = {
+    "error_class": re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]"),
+    "sqlstate": re.compile(r"SQLSTATE: (\w{5})"),
+}
 T = TypeVar("T")
 _BY_SQLSTATE: Mapping[str, type[DatabaseError]] = {
     "0A": NotSupportedError,
@@ -83,16 +86,20 @@ _BY_CODE: Mapping[str, type[DatabaseError]] = {
 
 
 def _database_error(error: GatewayError) -> DatabaseError:
-    # The text alone has the class of what a refresh met, and of errors of gateways that send no facts.
-    spark_class, state = _SPARK_CLASS.search(error.message), _SQLSTATE.search(error.message)
-    named = error.facts.get("error_class") or (spark_class[1] if spark_class else None)
-    error_class = str(named) if named else None
+    error_class, sqlstate = _spark_fact(error, "error_class"), _spark_fact(error, "sqlstate")
     kind = _BY_CODE.get(error.code, OperationalError)
-    if kind is ProgrammingError and state is not None:
-        kind = _BY_SQLSTATE.get(state[1], kind)
+    if kind is ProgrammingError and sqlstate is not None:
+        kind = _BY_SQLSTATE.get(sqlstate[:2], kind)
     if error_class is not None and error_class.startswith("NOT_NULL"):
         kind = IntegrityError
     return kind(error.message, code=error.code, error_class=error_class)
+
+
+def _spark_fact(error: GatewayError, name: str) -> str | None:
+    if name in error.facts:
+        return str(error.facts[name])
+    match = _IN_TEXT[name].search(error.message)
+    return match[1] if match else None
 
 
 @contextmanager

@@ -215,7 +215,7 @@ def test_an_error_inside_a_view_is_not_located_in_the_statement(session: Session
     with pytest.raises(QueryFailed) as caught:
         session.run("SELECT * FROM broken")
 
-    assert (caught.value.error_class, caught.value.line) == ("DIVIDE_BY_ZERO", None)
+    assert caught.value.facts == {"error_class": "DIVIDE_BY_ZERO", "sqlstate": "22012"}
 
 
 def test_sessions_do_not_see_each_others_views_namespace_and_settings(engine: SparkStatements) -> None:

@@ -66,9 +66,11 @@ def connect(server: Callable[[httpx.Request], httpx.Response], **options: Any) -
     return dbapi.connect("http://gw:8083", transport=httpx.MockTransport(server), **options)
 
 
-def failing(code: str, text: str, status: int = 500) -> httpx.Response:
+def failing(code: str, text: str, status: int = 500, facts: dict[str, Any] | None = None) -> httpx.Response:
     block = f"<Exception on server side:\nX: y\nCaused by: QueryFailed: {text}\n\tat f(g.py:1)\n\nEnd of exception on server side>"
-    body = {"errors": ["Internal server error.", block]}
+    body: dict[str, Any] = {"errors": ["Internal server error.", block]}
+    if facts is not None:
+        body["error"] = {"code": code, "message": text, "facts": facts}
     return httpx.Response(status, json=body, headers={"Freshtable-Error": code})
 
 
@@ -191,6 +193,25 @@ def test_a_failure_is_the_exception_of_its_kind_with_both_codes(
 
     assert type(failure.value).__name__ == kind
     assert (str(failure.value), failure.value.code, failure.value.error_class) == (text, code, error_class)
+
+
+@pytest.mark.parametrize(
+    ("text", "facts", "kind"),
+    [
+        ("[X] x", {"error_class": "X", "sqlstate": "22012"}, dbapi.DataError),
+        ("[X] a text of the user: SQLSTATE: 23505", {"error_class": "X", "sqlstate": "42703"}, dbapi.ProgrammingError),
+        ("[X] of an older gateway SQLSTATE: 22012", {"error_class": "X"}, dbapi.DataError),
+    ],
+)
+def test_the_sqlstate_of_an_error_is_a_fact_of_it_before_it_is_a_part_of_its_text(
+    text: str, facts: dict[str, Any], kind: type[dbapi.Error]
+) -> None:
+    cursor = connect(Server(failing("QUERY_FAILED", text, facts=facts))).cursor()
+
+    with pytest.raises(dbapi.DatabaseError) as failure:
+        cursor.execute("SELECT 1")
+
+    assert (type(failure.value), failure.value.error_class) == (kind, "X")
 
 
 def test_a_gateway_that_is_away_is_an_operational_error() -> None:

@@ -9,8 +9,10 @@ SPARK_EXCEPTION = "org.apache.spark.SparkException"
 ANALYSIS = "org.apache.spark.sql.AnalysisException"
 
 
-def thrown(message: str, condition: str | None = None, java_class: str = SPARK_EXCEPTION) -> Thrown:
-    return Thrown(java_class=java_class, message=message, condition=condition)
+def thrown(
+    message: str, condition: str | None = None, java_class: str = SPARK_EXCEPTION, sqlstate: str | None = None
+) -> Thrown:
+    return Thrown(java_class=java_class, message=message, condition=condition, sqlstate=sqlstate)
 
 
 def test_a_message_loses_plan_statement_and_java() -> None:
@@ -45,13 +47,17 @@ def test_the_innermost_condition_is_the_reason() -> None:
     error = told(
         [
             thrown("[TASK_WRITE_FAILED] Task failed.", "TASK_WRITE_FAILED"),
-            thrown("[DIVIDE_BY_ZERO] Division by zero.\n== SQL (line 1, position 8) ==\n1/0", "DIVIDE_BY_ZERO"),
+            thrown(
+                "[DIVIDE_BY_ZERO] Division by zero.\n== SQL (line 1, position 8) ==\n1/0",
+                "DIVIDE_BY_ZERO",
+                sqlstate="22012",
+            ),
         ]
     )
 
     assert isinstance(error, QueryFailed)
     assert str(error) == "[DIVIDE_BY_ZERO] Division by zero. (line 1, position 8)"
-    assert (error.error_class, error.line, error.position) == ("DIVIDE_BY_ZERO", 1, 8)
+    assert error.facts == {"error_class": "DIVIDE_BY_ZERO", "sqlstate": "22012", "line": 1, "column": 8}
 
 
 def test_what_a_condition_was_caused_by_is_told_too() -> None:

@@ -97,9 +97,8 @@ class SparkWork:
             try:
                 counts.append(self._run_one(task, texts).affected_rows)
             except QueryFailed as cause:
-                raise QueryFailed(
-                    f"Statement {number} of {len(statements)} of the statement set failed, those before it are done: {cause}",
-                    error_class=cause.error_class,
+                raise cause.reworded(
+                    f"Statement {number} of {len(statements)} of the statement set failed, those before it are done: {cause}"
                 ) from cause
         numbers = [count for count in counts if count is not None]
         affected_rows = sum(numbers) if len(numbers) == len(counts) else None

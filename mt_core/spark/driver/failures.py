@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
@@ -54,11 +53,12 @@ _QUERY_CLASSES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thrown:
-    """One Java exception: its class, its message, and Spark's condition for it if it has one."""
+    """One Java exception: its class, its message, and Spark's condition and SQLSTATE for it if it has them."""
 
     java_class: str
     message: str
     condition: str | None = None
+    sqlstate: str | None = None
 
 
 def translate(error: BaseException) -> MtError:
@@ -71,7 +71,9 @@ def translate(error: BaseException) -> MtError:
         case Py4JNetworkError() | OSError() | EOFError():
             return EngineUnavailable(LOST)
         case PySparkException():
-            return QueryFailed(plain_message(str(error)), error_class=error.getCondition())
+            return QueryFailed(
+                plain_message(str(error)), error_class=error.getCondition(), sqlstate=error.getSqlState()
+            )
         case Py4JError() if "Trace:" not in str(error):
             # Without a trace of the JVM nothing answered: py4j says so with its most general error.
             return EngineUnavailable(LOST)
@@ -94,10 +96,8 @@ def told(chain: Sequence[Thrown]) -> MtError:
     if not _is_of_query(reason):
         return EngineError(f"{reason.java_class.rsplit('.', 1)[-1]}: {message}")
     position = next((found for found in (position_in(thrown.message) for thrown in chain[: index + 1]) if found), None)
-    if position is None:
-        return QueryFailed(message, error_class=reason.condition)
-    line, column = position
-    return QueryFailed(message, error_class=reason.condition, line=line, position=column)
+    line, column = position or (None, None)
+    return QueryFailed(message, error_class=reason.condition, sqlstate=reason.sqlstate, line=line, position=column)
 
 
 def thrown_by(error: BaseException) -> list[Thrown]:
@@ -105,11 +105,13 @@ def thrown_by(error: BaseException) -> list[Thrown]:
     java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     chain: list[Thrown] = []
     while java is not None and len(chain) < DEEPEST:
+        is_sparks = is_instance_of(SparkContext._gateway, java, "org.apache.spark.SparkThrowable")
         chain.append(
             Thrown(
                 java_class=str(java.getClass().getName()),
                 message=str(java.getMessage() or ""),
-                condition=java.getCondition() if _is_spark_throwable(java) else None,
+                condition=java.getCondition() if is_sparks else None,
+                sqlstate=java.getSqlState() if is_sparks else None,
             )
         )
         java = java.getCause()
@@ -144,10 +146,6 @@ def _is_of_query(thrown: Thrown) -> bool:
 def _with_cause(message: str, causes: Sequence[Thrown]) -> str:
     texts = [plain_message(cause.message) for cause in causes if cause.message]
     return f"{message} Caused by: {texts[-1]}" if texts and texts[-1] not in message else message
-
-
-def _is_spark_throwable(java: Any) -> bool:
-    return bool(is_instance_of(SparkContext._gateway, java, "org.apache.spark.SparkThrowable"))
 
 
 def _untraced(error: BaseException) -> Thrown:

@@ -45,12 +45,7 @@ class QueryAnalysis:
         except QueryFailed as cause:
             if cause.error_class not in _SESSION_BOUND:
                 raise
-            raise QueryFailed(
-                f"{cause.message} {_OWN_SESSION}",
-                error_class=cause.error_class,
-                line=cause.line,
-                position=cause.position,
-            ) from cause
+            raise cause.reworded(f"{cause.message} {_OWN_SESSION}", line=cause.line, position=cause.position) from cause
 
 
 def _analysed(session: SparkSession, text: str) -> AnalysedQuery:

@@ -81,9 +81,8 @@ class SparkSessions:
                     earlier = conf.get(key, None)
                     conf.set(key, value)
             except QueryFailed as cause:
-                raise QueryFailed(
-                    f"Session property {key} = {value!r} cannot be applied: {cause.message} RESET it to go on.",
-                    error_class=cause.error_class,
+                raise cause.reworded(
+                    f"Session property {key} = {value!r} cannot be applied: {cause.message} RESET it to go on."
                 ) from cause
             entry.before.setdefault(key, earlier)
             entry.applied[key] = value

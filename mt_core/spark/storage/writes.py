@@ -58,7 +58,7 @@ class StagedWrites:
                     "run it again."
                 ) from cause
             # Line and position would be those of the pinned text, which nobody wrote.
-            raise QueryFailed(cause.message, error_class=cause.error_class) from cause
+            raise cause.reworded(cause.message) from cause
 
     def partition_values(self, query: Query, table: TableIdentifier, column: str) -> frozenset[str | None]:
         """Return the values of a partition column that the query gives now, and those that the table has."""

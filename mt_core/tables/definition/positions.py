@@ -17,4 +17,4 @@ def in_statement(error: QueryFailed, statement: sql.Statement) -> QueryFailed:
         return error
     line = error.line + first_line - 1
     position = error.position + (first_column - 1 if error.line == 1 else 0)
-    return QueryFailed(error.message, error_class=error.error_class, line=line, position=position)
+    return error.reworded(error.message, line=line, position=position)

@@ -13,7 +13,7 @@ from typing import Any
 from mt_core.keepers.workflow import schedule_of
 from mt_core.model.freshness import FIRST_INSTANT, Freshness
 from mt_core.model.table import Column, MaterializedTable, RefreshMode, RefreshStatus, TableDefinition, TableIdentifier
-from mt_core.registry.rows import definition_row, table_row
+from mt_core.registry.rows import definition_row, row_of
 from mt_core.registry.store import SqlRegistry
 from mt_core.workflow.definitions import WorkflowDefinition
 from scheduler_plugins.airflow.names import dag_id_of
@@ -61,13 +61,13 @@ class Population:
             _table(number, due_at(instant), created=created, scheduler="memory")
             for number, instant in enumerate(instants)
         ]
-        self._insert("materialized_tables", map(table_row, tables))
+        self._insert("materialized_tables", map(row_of, tables))
         self._insert("workflow_definitions", map(_workflow_row, tables))
 
     def create_quiet(self, count: int) -> None:
         """Add tables whose workflows are DAGs of an Airflow, and which are not due while anybody measures."""
         tables = [_table(number, QUIET, created=datetime.now(UTC), scheduler="airflow") for number in range(count)]
-        self._insert("materialized_tables", map(table_row, tables))
+        self._insert("materialized_tables", map(row_of, tables))
         self._insert("workflow_definitions", map(_workflow_row, tables))
 
     def reschedule(self, instant: datetime) -> None:

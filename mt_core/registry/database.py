@@ -21,8 +21,8 @@ WAIT_S = 30
 ENCODING = "UTF8"
 IDLE_TIMEOUT_S = 60
 CONNECT_TIMEOUT_S = 10
-# A connection whose other end went away without a word is given up by the time the gateway's lease runs out: what is sent
-# must be acknowledged, and an idle connection is asked for signs of life. No statement of ours takes a minute.
+# A connection whose other end disappeared is closed before the gateway's lease expires: the server must acknowledge what is
+# sent, and answer keepalives while the connection is idle. No statement of ours takes a minute.
 SOCKET_OPTIONS = {
     "keepalives": 1,
     "keepalives_idle": 5,
@@ -33,10 +33,10 @@ SOCKET_OPTIONS = {
 STATEMENT_TIMEOUT_S = 60
 MIGRATIONS = Path(__file__).parent / "migrations"
 
-# PostgreSQL: whoever has this advisory lock may work on the registry of the database.
+# PostgreSQL: the session that holds this advisory lock may work on the registry of the database.
 ADVISORY_LOCK = 0x46524553_48544142
 
-# Where Alembic keeps the last migration that happened.
+# Where Alembic keeps the last migration that it ran.
 _VERSIONS = table("alembic_version", column("version_num"))
 
 # Alembic keeps the migration under way in globals of its module.
@@ -46,7 +46,7 @@ _migrating = threading.Lock()
 def connect(url: str) -> Engine:
     """Return an engine for *url* with the newest schema in place.
 
-    Raises ConfigError or RegistryError, which never tell a password.
+    Raises ConfigError or RegistryError, which never show a password.
     """
     parsed = _parse(url)
     engine = _sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _postgres(parsed)
@@ -119,17 +119,14 @@ def _postgres(url: URL) -> Engine:
         raise ConfigError(f"Registry {shown(url)} needs psycopg; {installation('postgres')}.") from cause
 
     @event.listens_for(engine, "connect", insert=True)
-    def _check_encoding(connection: Any, _record: object) -> None:
-        # Before anything is read: texts of such a database come as bytes.
+    def _prepare(connection: Any, _record: object) -> None:
+        # Before anything is read: texts of a database in another encoding come as bytes.
         encoding = connection.info.parameter_status("server_encoding")
         if encoding != ENCODING:
             raise ConfigError(
                 f"Registry {shown(url)} is a database in {encoding}, which cannot hold all texts; make another one: "
                 f"CREATE DATABASE name ENCODING '{ENCODING}' TEMPLATE template0."
             )
-
-    @event.listens_for(engine, "connect")
-    def _prepare(connection: Any, _record: object) -> None:
         # A process that hangs in a transaction must not stop the others for ever.
         with connection.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = '{WAIT_S}s'")
@@ -139,8 +136,8 @@ def _postgres(url: URL) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        # The lock comes first and READ COMMITTED looks anew at each statement, so a transaction sees all of those that
-        # had the lock before it: they happen one after the other, and none is ended for the sake of another.
+        # The lock comes first, and READ COMMITTED takes a new snapshot for each statement, so a transaction sees all that
+        # had the lock before it: they happen one after the other, and the database ends none in favour of another.
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})")
 
     return engine
@@ -148,14 +145,15 @@ def _postgres(url: URL) -> Engine:
 
 def _migrate(engine: Engine) -> None:
     with engine.begin() as connection:
-        if _version(connection) == NEWEST:
+        migrated = inspect(connection).has_table(_VERSIONS.name)
+        if migrated and connection.execute(select(_VERSIONS.c.version_num)).scalar_one_or_none() == NEWEST:
             return
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     with _migrating, engine.begin() as connection:
         config.attributes["connection"] = connection
         if connection.dialect.name == "postgresql":
-            # A migration may have a million rows to change.
+            # A migration may change a million rows.
             connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
         try:
             command.upgrade(config, "head")
@@ -163,10 +161,3 @@ def _migrate(engine: Engine) -> None:
             raise ConfigError(
                 f"Registry {shown(engine.url)} was written by a newer release; install that release: {cause}."
             ) from cause
-
-
-def _version(connection: Connection) -> str | None:
-    if not inspect(connection).has_table(_VERSIONS.name):
-        return None
-    found: str | None = connection.execute(select(_VERSIONS.c.version_num)).scalar_one_or_none()
-    return found

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ScalarSelect, Select, Update, and_, bindparam, delete, exists, or_, select, update
+from sqlalchemy import ScalarSelect, bindparam, delete, exists, or_, select, update
 
 from mt_core.errors import RevisionConflict
 from mt_core.model.run import RefreshRun, RunStatus
-from mt_core.registry.rows import instant_text, run_of, run_row
+from mt_core.registry.rows import instant_text, row_of
 from mt_core.registry.schema import GATEWAYS, RUNS, TABLES, word
 from mt_core.registry.statements import Statements
 
@@ -19,17 +20,17 @@ DONE = (word(RunStatus.SUCCEEDED), word(RunStatus.SKIPPED))
 SET_ASIDE = (word(RunStatus.FAILED), word(RunStatus.CANCELED))
 
 
+@dataclass(frozen=True, slots=True)
 class SqlRuns:
     """A `StoredRuns`."""
 
-    def __init__(self, statements: Statements) -> None:
-        self._statements = statements
+    statements: Statements
 
     def get(self, run_id: str) -> RefreshRun | None:
-        return self._one(_RUN, {"run_id": run_id})
+        return self.statements.fact(RefreshRun, _RUN, {"run_id": run_id})
 
     def insert(self, run: RefreshRun) -> None:
-        if not self._statements.insert(RUNS, run_row(run)):
+        if not self.statements.insert(RUNS, row_of(run)):
             raise RevisionConflict(
                 f"Refresh {run.run_id} was not added: its id or request key {run.request_key!r} is taken, "
                 f"or it is RUNNING and another refresh of table {run.table_id} is too; read the ledger again."
@@ -44,7 +45,7 @@ class SqlRuns:
             "its_attempt": expected.attempt,
             "its_claim": expected.claim,
         }
-        if self._statements.execute(statement, run_row(run) | guard).rowcount == 0:
+        if self.statements.execute(statement, row_of(run) | guard).rowcount == 0:
             raise RevisionConflict(
                 f"Refresh {run.run_id} was not stored as {run.status}: it is no longer {expected.status} at attempt "
                 f"{expected.attempt} with claim {expected.claim}, or another refresh of table {run.table_id} is "
@@ -52,10 +53,10 @@ class SqlRuns:
             )
 
     def delete(self, run_ids: Iterable[str]) -> None:
-        self._statements.execute(delete(RUNS).where(RUNS.c.run_id.in_(list(run_ids))))
+        self.statements.execute(delete(RUNS).where(RUNS.c.run_id.in_(list(run_ids))))
 
     def with_key(self, table_id: str, request_key: str) -> RefreshRun | None:
-        return self._one(_WITH_KEY, {"table_id": table_id, "request_key": request_key})
+        return self.statements.fact(RefreshRun, _WITH_KEY, {"table_id": table_id, "request_key": request_key})
 
     def newest(
         self,
@@ -72,77 +73,66 @@ class SqlRuns:
             statement = statement.where(RUNS.c.table_id == table_id)
         if statuses is not None:
             statement = statement.where(RUNS.c.status.in_(sorted(status.value for status in statuses)))
-        return self._many(statement)
+        return self.statements.facts(RefreshRun, statement)
 
     def oldest(self, *, after: str | None = None, limit: int) -> Sequence[RefreshRun]:
         statement = select(RUNS).order_by(RUNS.c.seq).limit(limit)
-        return self._many(statement if after is None else statement.where(RUNS.c.seq > _place_of(after)))
+        return self.statements.facts(
+            RefreshRun, statement if after is None else statement.where(RUNS.c.seq > _place_of(after))
+        )
 
     def queued(self, table_id: str) -> Sequence[RefreshRun]:
-        return self._many(_QUEUED_OF_TABLE, {"table_id": table_id})
+        return self.statements.facts(RefreshRun, _QUEUED_OF_TABLE, {"table_id": table_id})
 
     def next_claimable(self) -> RefreshRun | None:
-        return self._one(_NEXT_CLAIMABLE)
+        return self.statements.fact(RefreshRun, _NEXT_CLAIMABLE)
 
     def covering(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
         later = RUNS.c.last_point > instant_text(after)
         statement = select(RUNS).where(RUNS.c.table_id == table_id, later, RUNS.c.status.in_(DONE))
-        return self._many(statement.order_by(RUNS.c.seq))
+        return self.statements.facts(RefreshRun, statement.order_by(RUNS.c.seq))
 
     def covered_by(self, run_id: str) -> Sequence[RefreshRun]:
-        return self._many(_COVERED_BY, {"run_id": run_id})
+        return self.statements.facts(RefreshRun, _COVERED_BY, {"run_id": run_id})
 
     def expired(self) -> Sequence[RefreshRun]:
-        now = instant_text(self._statements.now())
+        now = instant_text(self.statements.now())
         ended = select(GATEWAYS.c.owner).where(GATEWAYS.c.lease_until <= now)
         lapsed = or_(
             RUNS.c.lease_until.is_(None), RUNS.c.lease_until < now, RUNS.c.owner.is_(None), RUNS.c.owner.in_(ended)
         )
-        return self._many(select(RUNS).where(RUNS.c.status == RUNNING, lapsed).order_by(RUNS.c.seq))
-
-    def _one(self, statement: Select[Any], values: Mapping[str, Any] | None = None) -> RefreshRun | None:
-        row = self._statements.execute(statement, values).mappings().one_or_none()
-        return None if row is None else run_of(row)
-
-    def _many(self, statement: Select[Any], values: Mapping[str, Any] | None = None) -> list[RefreshRun]:
-        return [run_of(row) for row in self._statements.execute(statement, values).mappings()]
+        return self.statements.facts(
+            RefreshRun, select(RUNS).where(RUNS.c.status == RUNNING, lapsed).order_by(RUNS.c.seq)
+        )
 
 
 def _place_of(run_id: str) -> ScalarSelect[Any]:
     return select(RUNS.c.seq).where(RUNS.c.run_id == run_id).scalar_subquery()
 
 
-def _replace_run() -> Update:
-    return update(RUNS).where(
-        RUNS.c.run_id == bindparam("its_run_id"),
-        RUNS.c.status == bindparam("its_status"),
-        RUNS.c.attempt == bindparam("its_attempt"),
-        RUNS.c.claim == bindparam("its_claim"),
-    )
-
-
-def _replace_running() -> Update:
-    other = RUNS.alias("other")
-    others = (other.c.table_id == bindparam("its_table_id"), other.c.run_id != bindparam("its_run_id"))
-    return _replace_run().where(~exists().where(*others, other.c.status == RUNNING))
-
-
-def _next_claimable() -> Select[Any]:
-    # NOT IN, because few tables are busy or held: they are collected once, not looked up at each queued run.
-    running = RUNS.alias("running")
-    busy = select(running.c.table_id).where(running.c.status == RUNNING)
-    held = select(TABLES.c.table_id).where(TABLES.c.exclusive)
-    free = and_(RUNS.c.table_id.not_in(busy), RUNS.c.table_id.not_in(held))
-    return select(RUNS).where(RUNS.c.status == QUEUED, free).order_by(RUNS.c.solo, RUNS.c.seq).limit(1)
-
-
 # Built once: to build a statement and its cache key takes longer than to execute it.
-_NEXT_CLAIMABLE = _next_claimable()
 _RUN = select(RUNS).where(RUNS.c.run_id == bindparam("run_id")).with_for_update()
-_REPLACE, _REPLACE_RUNNING = _replace_run(), _replace_running()
+_REPLACE = update(RUNS).where(
+    RUNS.c.run_id == bindparam("its_run_id"),
+    RUNS.c.status == bindparam("its_status"),
+    RUNS.c.attempt == bindparam("its_attempt"),
+    RUNS.c.claim == bindparam("its_claim"),
+)
+_OTHER = RUNS.alias("other")
+_OTHERS = (_OTHER.c.table_id == bindparam("its_table_id"), _OTHER.c.run_id != bindparam("its_run_id"))
+_REPLACE_RUNNING = _REPLACE.where(~exists().where(*_OTHERS, _OTHER.c.status == RUNNING))
 _KEYED = select(RUNS).where(RUNS.c.table_id == bindparam("table_id"), RUNS.c.request_key == bindparam("request_key"))
 _WITH_KEY = _KEYED.order_by(RUNS.c.status.in_(SET_ASIDE), RUNS.c.seq.desc()).limit(1)
 _OF_TABLE = select(RUNS).where(RUNS.c.table_id == bindparam("table_id"))
 _QUEUED_OF_TABLE = _OF_TABLE.where(RUNS.c.status == QUEUED).order_by(RUNS.c.seq)
 _COVERED = select(RUNS).where(RUNS.c.covered_by == bindparam("run_id"), RUNS.c.status == COALESCED)
 _COVERED_BY = _COVERED.order_by(RUNS.c.seq)
+# NOT IN, because few tables are busy or held: they are collected once, not looked up at each queued run.
+_BUSY = select(_OTHER.c.table_id).where(_OTHER.c.status == RUNNING)
+_HELD = select(TABLES.c.table_id).where(TABLES.c.exclusive)
+_NEXT_CLAIMABLE = (
+    select(RUNS)
+    .where(RUNS.c.status == QUEUED, RUNS.c.table_id.not_in(_BUSY), RUNS.c.table_id.not_in(_HELD))
+    .order_by(RUNS.c.solo, RUNS.c.seq)
+    .limit(1)
+)

@@ -112,23 +112,26 @@ GATEWAYS = Table(
     implicit_returning=False,
 )
 
-
-def _partial_index(name: str, columns: tuple[str, ...], condition: str, *, unique: bool = False) -> None:
-    where = text(condition)
-    Index(name, *(RUNS.c[column] for column in columns), unique=unique, sqlite_where=where, postgresql_where=where)
-
-
-_partial_index("runs_one_running", ("table_id",), "status = 'RUNNING'", unique=True)
-_partial_index(
-    "runs_one_per_key",
-    ("table_id", "request_key"),
-    "request_key IS NOT NULL AND status NOT IN ('FAILED', 'CANCELED')",
-    unique=True,
-)
-_partial_index("runs_by_key", ("table_id", "request_key", "seq"), "request_key IS NOT NULL")
-_partial_index("runs_by_last_point", ("table_id", "last_point"), "last_point IS NOT NULL")
-_partial_index("runs_queued", ("solo", "seq"), "status = 'QUEUED'")
-_partial_index("runs_covered", ("covered_by",), "covered_by IS NOT NULL")
+for _name, _columns, _condition, _unique in (
+    ("runs_one_running", ("table_id",), "status = 'RUNNING'", True),
+    (
+        "runs_one_per_key",
+        ("table_id", "request_key"),
+        "request_key IS NOT NULL AND status NOT IN ('FAILED', 'CANCELED')",
+        True,
+    ),
+    ("runs_by_key", ("table_id", "request_key", "seq"), "request_key IS NOT NULL", False),
+    ("runs_by_last_point", ("table_id", "last_point"), "last_point IS NOT NULL", False),
+    ("runs_queued", ("solo", "seq"), "status = 'QUEUED'", False),
+    ("runs_covered", ("covered_by",), "covered_by IS NOT NULL", False),
+):
+    Index(
+        _name,
+        *(RUNS.c[column] for column in _columns),
+        unique=_unique,
+        sqlite_where=text(_condition),
+        postgresql_where=text(_condition),
+    )
 
 
 def word(value: RunStatus | RunKind) -> ColumnElement[str]:

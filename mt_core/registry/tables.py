@@ -3,70 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Update, and_, bindparam, delete, exists, select, tuple_, update
+from sqlalchemy import ColumnElement, and_, bindparam, delete, exists, select, tuple_, update
 
 from mt_core.errors import RevisionConflict, TableExists, TableGone
 from mt_core.identifiers import namespace_text
 from mt_core.model.table import MaterializedTable, TableIdentifier
-from mt_core.registry.rows import table_of, table_row
+from mt_core.registry.rows import row_of
 from mt_core.registry.schema import TABLES
 from mt_core.registry.statements import Statements
 
 
+@dataclass(frozen=True, slots=True)
 class SqlTables:
     """A `StoredTables`."""
 
-    def __init__(self, statements: Statements) -> None:
-        self._statements = statements
+    statements: Statements
 
     def get(self, table_id: str) -> MaterializedTable | None:
-        return self._one(_TABLE, {"table_id": table_id})
+        return self.statements.fact(MaterializedTable, _TABLE, {"table_id": table_id})
 
     def named(self, identifier: TableIdentifier) -> MaterializedTable | None:
-        return self._one(_TABLE_NAMED, _name_of(identifier))
+        return self.statements.fact(MaterializedTable, _TABLE_NAMED, _name_of(identifier))
 
     def page(self, *, after: TableIdentifier | None = None, limit: int | None = None) -> Sequence[MaterializedTable]:
         statement = _TABLES.limit(limit) if after is None else _TABLES_BEHIND.limit(limit)
-        result = self._statements.execute(statement, None if after is None else _name_of(after))
-        return [table_of(row) for row in result.mappings()]
+        return self.statements.facts(MaterializedTable, statement, None if after is None else _name_of(after))
 
     def insert(self, table: MaterializedTable) -> None:
-        if not self._statements.insert(TABLES, table_row(table)):
+        if not self.statements.insert(TABLES, row_of(table)):
             raise TableExists(f"Materialized table {table.identifier} exists already; DROP it or choose another name.")
 
     def replace(self, table: MaterializedTable) -> MaterializedTable:
-        row = table_row(replace(table, revision=table.revision + 1))
+        row = row_of(replace(table, revision=table.revision + 1))
         # The claim number has a writer of its own, next_claim, which does not raise the revision.
         del row["claim"]
         expected = {"its_table_id": table.table_id, "its_revision": table.revision, **_name_of(table.identifier)}
-        if self._statements.execute(_REPLACE, row | expected).rowcount == 0:
-            raise self._why_not_replaced(table)
-        claim = self._statements.execute(_CLAIM, {"table_id": table.table_id}).scalar_one()
+        if self.statements.execute(_REPLACE, row | expected).rowcount == 0:
+            named = self.named(table.identifier)
+            if named is not None and named.table_id != table.table_id:
+                raise TableExists(f"Materialized table {table.identifier} exists already; choose another name.")
+            raise RevisionConflict(
+                f"Materialized table {table.identifier} is no longer at revision {table.revision}; read it again."
+            )
+        claim = self.statements.execute(_CLAIM, {"table_id": table.table_id}).scalar_one()
         return replace(table, revision=table.revision + 1, claim=claim)
 
     def delete(self, table_id: str) -> None:
-        self._statements.execute(delete(TABLES).where(TABLES.c.table_id == table_id))
+        self.statements.execute(delete(TABLES).where(TABLES.c.table_id == table_id))
 
     def next_claim(self, table_id: str) -> int:
-        if self._statements.execute(_RAISE_CLAIM, {"its_table_id": table_id}).rowcount == 0:
+        if self.statements.execute(_RAISE_CLAIM, {"its_table_id": table_id}).rowcount == 0:
             raise TableGone(f"Materialized table {table_id} was dropped; look it up by its name again.")
-        claim: int = self._statements.execute(_CLAIM, {"table_id": table_id}).scalar_one()
+        claim: int = self.statements.execute(_CLAIM, {"table_id": table_id}).scalar_one()
         return claim
-
-    def _one(self, statement: Select[Any], values: dict[str, str]) -> MaterializedTable | None:
-        row = self._statements.execute(statement, values).mappings().one_or_none()
-        return None if row is None else table_of(row)
-
-    def _why_not_replaced(self, table: MaterializedTable) -> TableExists | RevisionConflict:
-        named = self.named(table.identifier)
-        if named is not None and named.table_id != table.table_id:
-            return TableExists(f"Materialized table {table.identifier} exists already; choose another name.")
-        return RevisionConflict(
-            f"Materialized table {table.identifier} is no longer at revision {table.revision}; read it again."
-        )
 
 
 def _name_of(identifier: TableIdentifier) -> dict[str, str]:
@@ -82,19 +74,16 @@ def _has_name(table: Any) -> ColumnElement[bool]:
     )
 
 
-def _replace_table() -> Update:
-    other = TABLES.alias("other")
-    taken = exists().where(_has_name(other), other.c.table_id != bindparam("its_table_id"))
-    this = (TABLES.c.table_id == bindparam("its_table_id")) & (TABLES.c.revision == bindparam("its_revision"))
-    return update(TABLES).where(this, ~taken)
-
-
 # Built once: to build a statement and its cache key takes longer than to execute it.
 _TABLE = select(TABLES).where(TABLES.c.table_id == bindparam("table_id")).with_for_update()
 _NAME = (TABLES.c.catalog, TABLES.c.namespace, TABLES.c.name)
 _TABLES = select(TABLES).order_by(*_NAME)
 _TABLES_BEHIND = _TABLES.where(tuple_(*_NAME) > tuple_(*map(bindparam, ("its_catalog", "its_namespace", "its_name"))))
 _TABLE_NAMED = select(TABLES).where(_has_name(TABLES)).with_for_update()
-_REPLACE = _replace_table()
+_OTHER = TABLES.alias("other")
+_NAME_TAKEN = exists().where(_has_name(_OTHER), _OTHER.c.table_id != bindparam("its_table_id"))
+_REPLACE = update(TABLES).where(
+    TABLES.c.table_id == bindparam("its_table_id"), TABLES.c.revision == bindparam("its_revision"), ~_NAME_TAKEN
+)
 _CLAIM = select(TABLES.c.claim).where(TABLES.c.table_id == bindparam("table_id"))
 _RAISE_CLAIM = update(TABLES).where(TABLES.c.table_id == bindparam("its_table_id")).values(claim=TABLES.c.claim + 1)

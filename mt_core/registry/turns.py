@@ -18,44 +18,28 @@ class Turns:
         self._waiting: deque[threading.Event] = deque()
         self._holder: int | None = None
 
-    @property
-    def mine(self) -> bool:
-        """Whether it is the calling thread's turn."""
-        return self._holder == threading.get_ident()
-
     @contextmanager
     def take(self, timeout_s: float, what: str) -> Iterator[None]:
-        """Wait for the turn and hold it for the block; raises RegistryError naming *what* after *timeout_s*."""
-        self._acquire(timeout_s, what)
-        self._holder = threading.get_ident()
-        try:
-            yield
-        finally:
-            self._holder = None
-            self._pass_on()
+        """Wait for the turn and hold it for the block.
 
-    def _acquire(self, timeout_s: float, what: str) -> None:
+        Raises RegistryError naming *what* after *timeout_s*, and at once in a thread whose turn it is already.
+        """
+        if self._holder == threading.get_ident():
+            raise RegistryError(f"Registry {what}: this thread is in a transaction already; end it first.")
         turn = threading.Event()
         with self._guard:
             self._waiting.append(turn)
             if self._waiting[0] is turn:
-                return
-        came = False
+                turn.set()
         try:
-            came = turn.wait(timeout_s)
+            if not turn.wait(timeout_s):
+                raise RegistryError(f"Registry {what} is busy: no turn within {timeout_s:g} s; try again later.")
+            self._holder = threading.get_ident()
+            yield
         finally:
-            if not came:
-                self._leave(turn)
-        if not came:
-            raise RegistryError(f"Registry {what} is busy: no turn within {timeout_s:g} s; try again later.")
-
-    def _pass_on(self) -> None:
-        with self._guard:
-            turn = self._waiting[0]
-        self._leave(turn)
-
-    def _leave(self, turn: threading.Event) -> None:
-        with self._guard:
-            self._waiting.remove(turn)
-            if self._waiting:
-                self._waiting[0].set()
+            if self._holder == threading.get_ident():
+                self._holder = None
+            with self._guard:
+                self._waiting.remove(turn)
+                if self._waiting:
+                    self._waiting[0].set()

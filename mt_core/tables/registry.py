@@ -16,6 +16,7 @@ from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.workflow.definitions import DefinitionStore
 
 T = TypeVar("T")
+F = TypeVar("F")
 _TRIES = 20
 
 
@@ -105,7 +106,7 @@ class StoredRuns(Protocol):
 
 
 class StoredWorkflows(Protocol):
-    """Workflow definitions in a transaction, and what is left of dropped tables."""
+    """Workflow definitions in a transaction."""
 
     def delete(self, workflow_id: str) -> None:
         """Unpublish a workflow definition."""
@@ -116,40 +117,18 @@ class StoredWorkflows(Protocol):
     def shard_version(self, number: int) -> str:
         """Return a text that changes whenever a workflow definition of the shard changes, or the table behind one."""
 
-    def put_tombstone(self, tombstone: Tombstone) -> None:
-        """Store a tombstone, in place of one of the same table."""
 
-    def delete_tombstone(self, table_id: str) -> None:
-        """Remove a tombstone: nothing is left of the table."""
+class StoredFacts(Protocol[F]):
+    """The facts of a kind in a transaction: tombstones, created catalogs or the leases of gateways."""
 
-    def tombstones(self) -> Sequence[Tombstone]:
-        """Return all tombstones, the oldest first."""
+    def all(self) -> Sequence[F]:
+        """Return all facts: tombstones with the oldest first, catalogs by name, leases by owner."""
 
+    def put(self, fact: F) -> None:
+        """Store a fact, in place of one of the same key: a tombstone's `table_id`, a catalog's name, a lease's owner."""
 
-class StoredCatalogs(Protocol):
-    """The created catalogs in a transaction."""
-
-    def all(self) -> Sequence[CreatedCatalog]:
-        """Return the created catalogs, ordered by name."""
-
-    def put(self, catalog: CreatedCatalog) -> None:
-        """Store a catalog, in place of one of its name."""
-
-    def delete(self, name: str) -> None:
-        """Remove a catalog; harmless when it is not there."""
-
-
-class StoredGateways(Protocol):
-    """The leases of gateways in a transaction."""
-
-    def all(self) -> Sequence[GatewayLease]:
-        """Return the gateways that work, or worked lately, on the registry, ordered by owner."""
-
-    def put(self, lease: GatewayLease) -> None:
-        """Store a gateway's lease, in place of one of the same owner."""
-
-    def delete(self, owner: str) -> None:
-        """Remove a gateway; harmless when it is not there."""
+    def delete(self, key: str) -> None:
+        """Remove a fact; harmless when it is not there."""
 
 
 class Transaction(Protocol):
@@ -165,10 +144,13 @@ class Transaction(Protocol):
     def workflows(self) -> StoredWorkflows: ...
 
     @property
-    def catalogs(self) -> StoredCatalogs: ...
+    def tombstones(self) -> StoredFacts[Tombstone]: ...
 
     @property
-    def gateways(self) -> StoredGateways: ...
+    def catalogs(self) -> StoredFacts[CreatedCatalog]: ...
+
+    @property
+    def gateways(self) -> StoredFacts[GatewayLease]: ...
 
     def now(self) -> datetime:
         """Return the registry's own clock (UTC): leases use it."""

@@ -228,7 +228,7 @@ def _check_nothing_left(home: Path) -> None:
     """Compare registry, catalog and warehouse: each table is in all of them, and nothing else is."""
     registry = SqlRegistry.open(f"sqlite:///{home}/registry.db")
     with registry.transaction() as tx:
-        tables, tombstones, runs = tx.tables.page(), tx.workflows.tombstones(), tx.runs.newest(statuses=OPEN)
+        tables, tombstones, runs = tx.tables.page(), tx.tombstones.all(), tx.runs.newest(statuses=OPEN)
     workflows = {definition.workflow_id for definition in registry.definitions.all()}
     registry.close()
     with sqlite3.connect(home / "catalog.db") as catalog:

@@ -41,7 +41,7 @@ def created(story: AirflowStory, text: str = DAILY) -> None:
 
 
 def leftovers(story: AirflowStory) -> tuple[object, object, object]:
-    tombstones = in_transaction(story.registry, lambda tx: list(tx.workflows.tombstones()))
+    tombstones = in_transaction(story.registry, lambda tx: list(tx.tombstones.all()))
     return tombstones, story.registry.definitions.all(), dict(story.engine.storages)
 
 
@@ -126,7 +126,7 @@ def test_what_an_older_start_left_of_a_dropped_table_does_not_keep_its_name(stor
     created(story)
 
     assert "is dropped; what it left is removed" in warned[0]
-    assert in_transaction(story.registry, lambda tx: list(tx.workflows.tombstones())) == []
+    assert in_transaction(story.registry, lambda tx: list(tx.tombstones.all())) == []
     assert story.facts()["workflow"] == "ACTIVE in memory"
 
 

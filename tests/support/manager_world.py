@@ -174,7 +174,7 @@ class ManagerWorld:
             return {
                 "tables": [replace(table, revision=0, repair_until=None) for table in tx.tables.page()],
                 "runs": list(tx.runs.newest()),
-                "tombstones": list(tx.workflows.tombstones()),
+                "tombstones": list(tx.tombstones.all()),
             }
 
         storages = {

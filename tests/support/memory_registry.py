@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mt_core.clock import Clock
 from mt_core.errors import RegistryError, RevisionConflict, TableExists, TableGone
@@ -86,8 +86,9 @@ class MemoryTransaction:
         self.tables = MemoryTables(self)
         self.runs = MemoryRuns(self)
         self.workflows = MemoryWorkflows(self)
-        self.catalogs = MemoryCatalogs(self)
-        self.gateways = MemoryGateways(self)
+        self.tombstones: MemoryFacts[Tombstone] = MemoryFacts(self, "tombstones", order=("dropped_at", "table_id"))
+        self.catalogs: MemoryFacts[CreatedCatalog] = MemoryFacts(self, "catalogs", order=("name",))
+        self.gateways: MemoryFacts[GatewayLease] = MemoryFacts(self, "gateways", order=("owner",))
 
     @property
     def state(self) -> _State:
@@ -280,47 +281,30 @@ class MemoryWorkflows:
         tables = [self._tx.tables.get(definition.workflow_id) for definition in shard]
         return repr([(definition, table and table.revision) for definition, table in zip(shard, tables, strict=True)])
 
-    def put_tombstone(self, tombstone: Tombstone) -> None:
-        self._tx.change(tombstones={**self._tx.state.tombstones, tombstone.table_id: tombstone})
 
-    def delete_tombstone(self, table_id: str) -> None:
-        self._tx.change(tombstones=_without(self._tx.state.tombstones, table_id))
+class MemoryFacts(Generic[_Fact]):
+    """A `StoredFacts` on the facts named *kind* in the state of *transaction*; the key is the last field of *order*."""
 
-    def tombstones(self) -> Sequence[Tombstone]:
-        return sorted(self._tx.state.tombstones.values(), key=attrgetter("dropped_at", "table_id"))
-
-
-class MemoryCatalogs:
-    """A `StoredCatalogs` on the state of *transaction*."""
-
-    def __init__(self, transaction: MemoryTransaction) -> None:
+    def __init__(self, transaction: MemoryTransaction, kind: str, *, order: tuple[str, ...]) -> None:
         self._tx = transaction
+        self._kind = kind
+        self._order = order
 
-    def all(self) -> Sequence[CreatedCatalog]:
-        return sorted(self._tx.state.catalogs.values(), key=attrgetter("name"))
+    def all(self) -> Sequence[_Fact]:
+        return sorted(self._facts().values(), key=attrgetter(*self._order))
 
-    def put(self, catalog: CreatedCatalog) -> None:
-        self._tx.change(catalogs={**self._tx.state.catalogs, catalog.name: catalog})
+    def put(self, fact: _Fact) -> None:
+        if isinstance(fact, GatewayLease):
+            _check_zones(fact.lease_until)
+        key = getattr(fact, self._order[-1])
+        self._tx.change(**{self._kind: {**self._facts(), key: fact}})
 
-    def delete(self, name: str) -> None:
-        self._tx.change(catalogs=_without(self._tx.state.catalogs, name))
+    def delete(self, key: str) -> None:
+        self._tx.change(**{self._kind: _without(self._facts(), key)})
 
-
-class MemoryGateways:
-    """A `StoredGateways` on the state of *transaction*."""
-
-    def __init__(self, transaction: MemoryTransaction) -> None:
-        self._tx = transaction
-
-    def all(self) -> Sequence[GatewayLease]:
-        return sorted(self._tx.state.gateways.values(), key=attrgetter("owner"))
-
-    def put(self, lease: GatewayLease) -> None:
-        _check_zones(lease.lease_until)
-        self._tx.change(gateways={**self._tx.state.gateways, lease.owner: lease})
-
-    def delete(self, owner: str) -> None:
-        self._tx.change(gateways=_without(self._tx.state.gateways, owner))
+    def _facts(self) -> Mapping[str, _Fact]:
+        facts: Mapping[str, _Fact] = getattr(self._tx.state, self._kind)
+        return facts
 
 
 class LedgerDefinitionStore(DefinitionStore):

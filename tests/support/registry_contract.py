@@ -193,14 +193,14 @@ class TablesContract:
         )
 
         with registry.transaction() as transaction:
-            transaction.workflows.put_tombstone(late)
-            transaction.workflows.put_tombstone(replace(early, handler=None))
-            transaction.workflows.put_tombstone(early)
+            transaction.tombstones.put(late)
+            transaction.tombstones.put(replace(early, handler=None))
+            transaction.tombstones.put(early)
         with registry.transaction() as transaction:
-            before = transaction.workflows.tombstones()
-            transaction.workflows.delete_tombstone("1")
-            transaction.workflows.delete_tombstone("1")
-            after = transaction.workflows.tombstones()
+            before = transaction.tombstones.all()
+            transaction.tombstones.delete("1")
+            transaction.tombstones.delete("1")
+            after = transaction.tombstones.all()
 
         assert before == [early, late]
         assert after == [early]

@@ -38,7 +38,7 @@ class TransactionsContract:
                 transaction.tables.replace(replace(table, handler="new"))
                 transaction.runs.insert(a_run())
                 transaction.runs.replace(run.advance(RunStatus.CANCELED), expected=run)
-                transaction.workflows.put_tombstone(
+                transaction.tombstones.put(
                     Tombstone(table_id="1", identifier=table.identifier, location="", handler=None, dropped_at=NOON)
                 )
                 raise boom
@@ -50,7 +50,7 @@ class TransactionsContract:
         assert all_tables(registry) == [table]
         assert all_runs(registry) == [run]
         with registry.transaction() as transaction:
-            assert transaction.workflows.tombstones() == []
+            assert transaction.tombstones.all() == []
 
     def test_a_transaction_sees_its_own_changes(self, registry: Registry) -> None:
         table, run = a_table(), a_run()

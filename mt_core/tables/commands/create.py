@@ -26,7 +26,7 @@ def create(
     """Create the table, its storage and its workflow, and queue its first refresh."""
     without_effect = check_table_options(statement.options, str(identifier))
     definition = declared(services, statement, identifier, context)
-    for tombstone in in_transaction(services.registry, lambda tx: tx.workflows.tombstones()):
+    for tombstone in in_transaction(services.registry, lambda tx: tx.tombstones.all()):
         # What a dropped table of this name has left is removed first, so that the name can be used again at once.
         if tombstone.identifier == identifier:
             sweep(services, tombstone)

@@ -91,7 +91,7 @@ def _bury(services: TableServices, tx: Transaction, table: MaterializedTable) ->
         handler=services.keeper.handle_of(table),
         dropped_at=tx.now(),
     )
-    tx.workflows.put_tombstone(tombstone)
+    tx.tombstones.put(tombstone)
     tx.workflows.delete(table.table_id)
     for run in tx.runs.newest(table_id=table.table_id, statuses=OPEN):
         if run.status is RunStatus.QUEUED:
@@ -135,4 +135,4 @@ def sweep(services: TableServices, tombstone: Tombstone) -> None:
         services.engine.drop_storage(tombstone.identifier, tombstone.table_id, tombstone.location)
     if failure is not None:
         raise failure
-    in_transaction(services.registry, lambda tx: tx.workflows.delete_tombstone(tombstone.table_id))
+    in_transaction(services.registry, lambda tx: tx.tombstones.delete(tombstone.table_id))

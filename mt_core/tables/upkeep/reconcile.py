@@ -89,7 +89,7 @@ def _read(services: TableServices) -> _Snapshot:
     # Before the tables: the row of a table is there before its definition.
     definitions = services.registry.definitions.all()
     at, ended, tombstones = in_transaction(
-        services.registry, lambda tx: (tx.now(), ended_owners(tx), tx.workflows.tombstones())
+        services.registry, lambda tx: (tx.now(), ended_owners(tx), tx.tombstones.all())
     )
     # This process lives, also when it could not renew its lease for a moment.
     ended -= {services.settings.owner}

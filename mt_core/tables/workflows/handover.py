@@ -44,6 +44,6 @@ def _moved(services: TableServices, table: MaterializedTable) -> str:
 
 def _release_tombstones(tx: Transaction, keeper: Keeper) -> None:
     """Forget the handles of dropped tables in schedulers that are not in use."""
-    for tombstone in tx.workflows.tombstones():
+    for tombstone in tx.tombstones.all():
         if tombstone.handler is not None and not keeper.owns(tombstone.handler):
-            tx.workflows.put_tombstone(replace(tombstone, handler=None))
+            tx.tombstones.put(replace(tombstone, handler=None))

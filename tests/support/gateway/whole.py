@@ -259,7 +259,7 @@ class WholeGateway:
         """Return everything that a refused statement must leave as it was; revisions may grow."""
         with self.process.registry.transaction() as tx:
             tables = [replace(table, revision=0) for table in tx.tables.page()]
-            found = {"tables": tables, "runs": list(tx.runs.newest()), "tombstones": list(tx.workflows.tombstones())}
+            found = {"tables": tables, "runs": list(tx.runs.newest()), "tombstones": list(tx.tombstones.all())}
         storages = {
             str(name): (stored.spec, stored.main, stored.epoch, dict(stored.branches), stored.columns)
             for name, stored in self.engine.storages.items()

@@ -78,4 +78,4 @@ def _under_way(tables: Tables) -> bool:
 
 
 def buries(before: Tables, tx: MemoryTransaction) -> bool:
-    return bool(tx.workflows.tombstones())
+    return bool(tx.tombstones.all())

@@ -411,7 +411,7 @@ def test_removing_what_a_dropped_table_left_waits_for_a_create_of_its_name(world
     sweeping.join(5.0)
 
     assert not swept
-    assert in_transaction(world.registry, lambda tx: list(tx.workflows.tombstones())) == []
+    assert in_transaction(world.registry, lambda tx: list(tx.tombstones.all())) == []
 
 
 def test_a_repair_whose_answer_was_lost_is_itself_repaired_until_its_late_effect_is_past(world: ManagerWorld) -> None:

@@ -16,6 +16,7 @@ from mt_core.registry.failures import translated
 from mt_core.registry.statements import Statements
 from mt_core.registry.transaction import SqlTransaction
 from mt_core.registry.turns import Turns
+from mt_core.workflow.definitions import DefinitionStore
 
 
 class SqlRegistry:
@@ -32,7 +33,7 @@ class SqlRegistry:
         self._name = shown(engine.url)
         self._turns = Turns()
         self._closed = threading.Event()
-        self.definitions = SqlDefinitionStore(self.transaction)
+        self.definitions: DefinitionStore = SqlDefinitionStore(self.transaction)
 
     @classmethod
     def open(cls, url: str, clock: Clock | None = None) -> SqlRegistry:

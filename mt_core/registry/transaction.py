@@ -10,7 +10,7 @@ from mt_core.registry.schema import CATALOGS, GATEWAYS, TOMBSTONES
 from mt_core.registry.statements import Statements
 from mt_core.registry.tables import SqlTables
 from mt_core.registry.workflows import SqlWorkflows
-from mt_core.tables.registry import Tombstone
+from mt_core.tables.registry import StoredFacts, StoredRuns, StoredTables, StoredWorkflows, Tombstone
 
 
 class SqlTransaction:
@@ -19,9 +19,13 @@ class SqlTransaction:
     def __init__(self, statements: Statements) -> None:
         self.statements = statements
         self.now = statements.now
-        self.tables = SqlTables(statements)
-        self.runs = SqlRuns(statements)
-        self.workflows = SqlWorkflows(statements)
-        self.tombstones = SqlFacts(statements=statements, kind=Tombstone, table=TOMBSTONES, order="dropped_at")
-        self.catalogs = SqlFacts(statements=statements, kind=CreatedCatalog, table=CATALOGS)
-        self.gateways = SqlFacts(statements=statements, kind=GatewayLease, table=GATEWAYS)
+        self.tables: StoredTables = SqlTables(statements)
+        self.runs: StoredRuns = SqlRuns(statements)
+        self.workflows: StoredWorkflows = SqlWorkflows(statements)
+        self.tombstones: StoredFacts[Tombstone] = SqlFacts(
+            statements=statements, kind=Tombstone, table=TOMBSTONES, order="dropped_at"
+        )
+        self.catalogs: StoredFacts[CreatedCatalog] = SqlFacts(
+            statements=statements, kind=CreatedCatalog, table=CATALOGS
+        )
+        self.gateways: StoredFacts[GatewayLease] = SqlFacts(statements=statements, kind=GatewayLease, table=GATEWAYS)

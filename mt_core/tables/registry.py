@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, TypeVar
+from functools import wraps
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from mt_core.errors import RevisionConflict
 from mt_core.model.catalog import CreatedCatalog
@@ -15,6 +16,7 @@ from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.workflow.definitions import DefinitionStore
 
+P = ParamSpec("P")
 T = TypeVar("T")
 F = TypeVar("F")
 _TRIES = 20
@@ -134,23 +136,12 @@ class StoredFacts(Protocol[F]):
 class Transaction(Protocol):
     """One transaction of the registry: all of it happens or nothing; concurrent ones behave as if one after the other."""
 
-    @property
-    def tables(self) -> StoredTables: ...
-
-    @property
-    def runs(self) -> StoredRuns: ...
-
-    @property
-    def workflows(self) -> StoredWorkflows: ...
-
-    @property
-    def tombstones(self) -> StoredFacts[Tombstone]: ...
-
-    @property
-    def catalogs(self) -> StoredFacts[CreatedCatalog]: ...
-
-    @property
-    def gateways(self) -> StoredFacts[GatewayLease]: ...
+    tables: StoredTables
+    runs: StoredRuns
+    workflows: StoredWorkflows
+    tombstones: StoredFacts[Tombstone]
+    catalogs: StoredFacts[CreatedCatalog]
+    gateways: StoredFacts[GatewayLease]
 
     def now(self) -> datetime:
         """Return the registry's own clock (UTC): leases use it."""
@@ -159,8 +150,7 @@ class Transaction(Protocol):
 class Registry(Protocol):
     """Where the manager's facts live."""
 
-    @property
-    def definitions(self) -> DefinitionStore: ...
+    definitions: DefinitionStore
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Begin a transaction; it commits at the end of the block and is undone by an exception."""
@@ -178,3 +168,20 @@ def in_transaction(registry: Registry, work: Callable[[Transaction], T]) -> T:
             continue
     with registry.transaction() as tx:
         return work(tx)
+
+
+class _WithRegistry(Protocol):
+    registry: Registry
+
+
+S = TypeVar("S", bound=_WithRegistry)
+
+
+def transactional(work: Callable[Concatenate[S, Transaction, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Make a method of *work*: each call is one transaction of the object's `registry`, as by `in_transaction`."""
+
+    @wraps(work)
+    def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return in_transaction(self.registry, lambda tx: work(self, tx, *args, **kwargs))
+
+    return method

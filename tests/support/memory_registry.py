@@ -16,7 +16,7 @@ from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.run import DONE, RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
-from mt_core.tables.registry import Tombstone
+from mt_core.tables.registry import StoredFacts, StoredRuns, StoredTables, StoredWorkflows, Tombstone
 from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition, shard_of
 
 _Fact = TypeVar("_Fact")
@@ -45,11 +45,7 @@ class MemoryRegistry:
         self._lock = threading.Lock()
         self._holder: int | None = None
         self._closed = False
-        self._definitions = LedgerDefinitionStore(self._begin)
-
-    @property
-    def definitions(self) -> LedgerDefinitionStore:
-        return self._definitions
+        self.definitions: DefinitionStore = LedgerDefinitionStore(self._begin)
 
     @contextmanager
     def transaction(self) -> Iterator[MemoryTransaction]:
@@ -83,12 +79,12 @@ class MemoryTransaction:
     def __init__(self, state: _State, clock: Clock) -> None:
         self._current: _State | None = state
         self._clock = clock
-        self.tables = MemoryTables(self)
-        self.runs = MemoryRuns(self)
-        self.workflows = MemoryWorkflows(self)
-        self.tombstones: MemoryFacts[Tombstone] = MemoryFacts(self, "tombstones", order=("dropped_at", "table_id"))
-        self.catalogs: MemoryFacts[CreatedCatalog] = MemoryFacts(self, "catalogs", order=("name",))
-        self.gateways: MemoryFacts[GatewayLease] = MemoryFacts(self, "gateways", order=("owner",))
+        self.tables: StoredTables = MemoryTables(self)
+        self.runs: StoredRuns = MemoryRuns(self)
+        self.workflows: StoredWorkflows = MemoryWorkflows(self)
+        self.tombstones: StoredFacts[Tombstone] = MemoryFacts(self, "tombstones", order=("dropped_at", "table_id"))
+        self.catalogs: StoredFacts[CreatedCatalog] = MemoryFacts(self, "catalogs", order=("name",))
+        self.gateways: StoredFacts[GatewayLease] = MemoryFacts(self, "gateways", order=("owner",))
 
     @property
     def state(self) -> _State:
@@ -315,7 +311,7 @@ class LedgerDefinitionStore(DefinitionStore):
 
     def put(self, definition: WorkflowDefinition) -> None:
         with self._begin() as transaction:
-            transaction.workflows.put(definition)
+            MemoryWorkflows(transaction).put(definition)
 
     def get(self, workflow_id: str) -> WorkflowDefinition | None:
         with self._begin() as transaction:

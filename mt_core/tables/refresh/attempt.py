@@ -103,7 +103,7 @@ class Attempt:
             yield from self._finish(_failed(error, self._identifier))
 
     def _work(self) -> Steps:
-        if self.claimed.lost_too_often:
+        if self._run.attempt - (self._run.excused or 0) > MAX_ATTEMPTS:
             text = f"Refresh of {self._identifier} lost its process {MAX_ATTEMPTS} times."
             raise _Ended(status=RunStatus.FAILED, changes={"error": text})
         if self._run.attempt > 1:

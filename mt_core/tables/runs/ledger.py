@@ -1,7 +1,7 @@
 """The run ledger: requests, claims, ends, cancels and recovery, each one transaction of the registry.
 
 The rules are those of the protocol (docs/decisions/0003-refresh-protocol.md): every write is guarded by run id, attempt, claim
-number and RUNNING; a request attaches to the run of its key, is coalesced into a run nobody has claimed yet, or is queued.
+number and RUNNING; a request attaches to the run of its key, is coalesced into a run that is not claimed yet, or is queued.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from mt_core.errors import OperationNotFound, RequestKeyReused
 from mt_core.model.run import TERMINAL, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.definition.fingerprint import fingerprint_of
-from mt_core.tables.registry import Registry, Transaction, in_transaction
+from mt_core.tables.registry import Registry, Transaction, in_transaction, transactional
 from mt_core.tables.runs.decide import SUSPENDED
 from mt_core.tables.runs.periodic import PeriodicRuns
 from mt_core.tables.settings import ManagerSettings, refresh_timeout_of
 
 MAX_ATTEMPTS = 3
+_SET_ASIDE = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +29,6 @@ class Claimed:
 
     run: RefreshRun
     table: MaterializedTable
-
-    @property
-    def lost_too_often(self) -> bool:
-        return self.run.attempt - (self.run.excused or 0) > MAX_ATTEMPTS
 
 
 class Ledger:
@@ -45,29 +42,13 @@ class Ledger:
 
     # ------------------------------------------------------------------------------------------------------ requests
 
-    def request(self, table_id: str, run: RefreshRun) -> RefreshRun:
-        """Accept *run* for a table: attach to the run of the same key, skip, coalesce or queue it; return what was recorded."""
-
-        def work(tx: Transaction) -> RefreshRun:
-            table = tx.tables.get(table_id)
-            return self.request_in(tx, table, run) if table else run
-
-        return in_transaction(self.registry, work)
-
     def request_in(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
-        """Do the same inside a transaction that holds *table*."""
-        run = replace(run, request=_request_text(run)) if run.request_key else run
-        earlier = tx.runs.with_key(run.table_id, run.request_key) if run.request_key else None
-        if earlier is not None:
-            _refuse_other_request(table, run, earlier)
-            if not self._is_set_aside(tx, earlier):
-                return _attached(tx, earlier, run.request_attempt)
-            run = replace(
-                run, retry_of=earlier.run_id, scope=earlier.scope if run.kind is RunKind.MANUAL else run.scope
-            )
-            if earlier.status not in (RunStatus.FAILED, RunStatus.CANCELED):
-                # Covered by a run that failed, or about to end because it was cancelled: its key is needed for the new one.
-                tx.runs.replace(replace(earlier, request_key=None), expected=earlier)
+        """Attach *run* to the one with its key, skip, coalesce or queue it, in a transaction that holds *table*; return
+        what was recorded."""
+        if run.request_key:
+            run, earlier = self._answered(tx, table, run)
+            if earlier is not None:
+                return earlier
         if run.kind is RunKind.PERIODIC and table.status is RefreshStatus.SUSPENDED:
             # It covers nothing and keeps no key: the same request after RESUME is a new one.
             run = run.advance(
@@ -84,10 +65,35 @@ class Ledger:
         tx.runs.insert(run)
         return run
 
-    def _is_set_aside(self, tx: Transaction, run: RefreshRun) -> bool:
-        """Whether a request with the key of *run* needs a new run: this one failed, was cancelled, or is about to be."""
-        status = self._shown(tx, run).status
-        return status in (RunStatus.FAILED, RunStatus.CANCELED) or (run.cancel_requested and status not in TERMINAL)
+    def _answered(
+        self, tx: Transaction, table: MaterializedTable, run: RefreshRun
+    ) -> tuple[RefreshRun, RefreshRun | None]:
+        """Return *run* as its key leaves it, and the earlier run with the key if that one is the answer to the request."""
+        # What was requested stays the same while the run grows by what it is coalesced with.
+        run = replace(run, request=f"{run.kind} {run.schedule_time.isoformat() if run.schedule_time else run.scope}")
+        earlier = tx.runs.with_key(run.table_id, run.request_key or "")
+        if earlier is None:
+            return run, None
+        if earlier.request not in (None, run.request):
+            raise RequestKeyReused(
+                f"Idempotency-Key '{run.request_key}' belongs to another refresh of {table.identifier}: it was sent with "
+                f"{earlier.request}, now it is sent with {run.request}; send another key with another request."
+            )
+        status = _shown(tx, earlier).status
+        ends = earlier.cancel_requested and status not in TERMINAL
+        if status not in _SET_ASIDE and not ends:
+            attempt = run.request_attempt
+            if attempt is None or attempt <= (earlier.request_attempt or 0):
+                return run, earlier
+            # The highest attempt is stored, so that a late cancel of an earlier one is recognised.
+            attached = replace(earlier, request_attempt=attempt)
+            tx.runs.replace(attached, expected=earlier)
+            return run, attached
+        retry = replace(run, retry_of=earlier.run_id, scope=earlier.scope if run.kind is RunKind.MANUAL else run.scope)
+        if earlier.status not in _SET_ASIDE:
+            # Covered by a run that failed, or about to end because it was cancelled: the new run needs its key.
+            tx.runs.replace(replace(earlier, request_key=None), expected=earlier)
+        return retry, None
 
     def _coalesced(self, tx: Transaction, run: RefreshRun) -> RefreshRun:
         if run.solo:
@@ -108,11 +114,9 @@ class Ledger:
 
     # ---------------------------------------------------------------------------------------------------------- claim
 
-    def claim(self) -> Claimed | None:
+    @transactional
+    def claim(self, tx: Transaction) -> Claimed | None:
         """Claim the oldest run that can run now; None if there is none."""
-        return in_transaction(self.registry, self._claim_in)
-
-    def _claim_in(self, tx: Transaction) -> Claimed | None:
         while (run := tx.runs.next_claimable()) is not None:
             table = tx.tables.get(run.table_id)
             if table is not None:
@@ -140,157 +144,120 @@ class Ledger:
 
     # ------------------------------------------------------------------------------------------------------------ holding
 
-    def held(self, claimed: Claimed) -> RefreshRun | None:
+    @transactional
+    def held(self, tx: Transaction, claimed: Claimed) -> RefreshRun | None:
         """Return the run as the ledger has it if *claimed* still holds it, else None."""
-        return in_transaction(self.registry, lambda tx: _held(tx, claimed))
+        return _held(tx, claimed)
 
-    def note(self, claimed: Claimed, changes: Mapping[str, Any]) -> bool:
+    @transactional
+    def note(self, tx: Transaction, claimed: Claimed, changes: Mapping[str, Any]) -> bool:
         """Record *changes* on a run that *claimed* holds; False if it does not hold it any more."""
-
-        def work(tx: Transaction) -> bool:
-            run = _held(tx, claimed)
-            if run is None:
-                return False
+        run = _held(tx, claimed)
+        if run is not None:
             tx.runs.replace(replace(run, **changes), expected=run)
-            return True
+        return run is not None
 
-        return in_transaction(self.registry, work)
-
-    def renew_lease(self, claimed: Claimed) -> bool:
-        """Push the lease of a held run out; False if it is held no more."""
-
-        def work(tx: Transaction) -> bool:
-            run = _held(tx, claimed)
-            if run is None:
-                return False
+    @transactional
+    def renew_lease(self, tx: Transaction, claimed: Claimed) -> bool:
+        """Extend the lease of a held run; False if it is not held any more."""
+        run = _held(tx, claimed)
+        if run is not None:
             tx.runs.replace(replace(run, lease_until=tx.now() + self._settings.lease), expected=run)
-            return True
-
-        return in_transaction(self.registry, work)
+        return run is not None
 
     def is_overdue(self, claimed: Claimed) -> bool:
         """Whether the run takes longer than it may."""
         deadline = claimed.run.deadline
         return deadline is not None and in_transaction(self.registry, lambda tx: tx.now()) >= deadline
 
-    def withdrawn(self, run_id: str) -> bool:
+    @transactional
+    def withdrawn(self, tx: Transaction, run_id: str) -> bool:
         """Whether every requester of the run has cancelled."""
-        return in_transaction(self.registry, lambda tx: _withdrawn(tx, run_id))
+        return _withdrawn(tx, run_id)
 
     # --------------------------------------------------------------------------------------------------------------- end
 
-    def end(self, claimed: Claimed, status: RunStatus, changes: Mapping[str, Any]) -> bool:
-        """End a held run, and with it what follows: watermark, rebuild, single retries. False if it is not held."""
-
-        def work(tx: Transaction) -> bool:
-            run = _held(tx, claimed)
-            if run is None:
-                return False
-            ended = run.advance(status, finished_at=tx.now(), lease_until=None, **changes)
-            tx.runs.replace(ended, expected=run)
-            self._follow_up(tx, ended)
-            return True
-
-        return in_transaction(self.registry, work)
-
-    def _follow_up(self, tx: Transaction, run: RefreshRun) -> None:
+    @transactional
+    def end(self, tx: Transaction, claimed: Claimed, status: RunStatus, changes: Mapping[str, Any]) -> bool:
+        """End a held run, and do what follows: watermark, rebuild, single retries. False if it is not held."""
+        run = _held(tx, claimed)
+        if run is None:
+            return False
+        ended = run.advance(status, finished_at=tx.now(), lease_until=None, **changes)
+        tx.runs.replace(ended, expected=run)
         table = tx.tables.get(run.table_id)
-        after = self._periodic.ended(tx, table, run) if table is not None else None
+        after = self._periodic.ended(tx, table, ended) if table is not None else None
         if after is not None and after is not table:
             tx.tables.replace(after)
+        return True
 
-    def release(self, claimed: Claimed, reason: str, *, excused: bool = False) -> None:
-        """Give a held run back to the queue: its process was lost, or (*excused*) the cluster, as often as that happens."""
+    @transactional
+    def release(self, tx: Transaction, claimed: Claimed, reason: str, *, excused: bool = False) -> None:
+        """Return a held run to the queue: its process was lost, or (*excused*) the cluster, which may happen any number of
+        times."""
+        run = _held(tx, claimed)
+        if run is not None:
+            _requeue(tx, replace(run, excused=(run.excused or 0) + 1) if excused else run, reason)
 
-        def work(tx: Transaction) -> None:
-            run = _held(tx, claimed)
-            if run is not None:
-                _requeue(tx, replace(run, excused=(run.excused or 0) + 1) if excused else run, reason)
+    @transactional
+    def recover(self, tx: Transaction) -> int:
+        """Return the runs of processes that were lost to the queue; return how many.
 
-        in_transaction(self.registry, work)
-
-    def recover(self) -> int:
-        """Put runs whose holder is gone back into the queue; return how many.
-
-        A gateway that could not renew its own lease for a moment is not gone: its runs stay with it for as long as theirs last.
+        A gateway that could not renew its own lease for a moment is not lost: it keeps its runs for as long as their leases last.
         """
-
-        def work(tx: Transaction) -> int:
-            ours, now = self._settings.owner, tx.now()
-            lost = [
-                run
-                for run in tx.runs.expired()
-                if run.owner != ours or run.lease_until is None or run.lease_until < now
-            ]
-            for run in lost:
-                _requeue(tx, run, "its process was lost")
-            return len(lost)
-
-        return in_transaction(self.registry, work)
+        ours, now = self._settings.owner, tx.now()
+        lost = [
+            run for run in tx.runs.expired() if run.owner != ours or run.lease_until is None or run.lease_until < now
+        ]
+        for run in lost:
+            _requeue(tx, run, "its process was lost")
+        return len(lost)
 
     # ------------------------------------------------------------------------------------------------------------- cancel
 
-    def cancel(self, run_id: str, attempt: int | None = None) -> RefreshRun:
-        """Take one requester away; return the run that its work belongs to, which ends when nobody is left.
+    @transactional
+    def cancel(self, tx: Transaction, run_id: str, attempt: int | None = None) -> RefreshRun:
+        """Withdraw one requester; return the run that does its work, which ends when it has no requester left.
 
-        Nothing changes if the requester, by its own count, has got past *attempt* meanwhile.
+        Nothing changes if the requester, by its own count, has made a later attempt than *attempt* since.
         """
-
-        def work(tx: Transaction) -> RefreshRun:
-            run = tx.runs.get(run_id)
-            if run is None:
-                raise OperationNotFound(f"Refresh {run_id} is not in the ledger.")
-            if _host_of(tx, run).status in TERMINAL or _is_outdated(tx, run, attempt):
-                return _host_of(tx, run)
-            if not run.cancel_requested:
-                tx.runs.replace(replace(run, cancel_requested=True), expected=run)
-            host = _host_of(tx, run)
-            if host.status is RunStatus.QUEUED and host.claim == 0 and _withdrawn(tx, host.run_id):
-                ended = host.advance(RunStatus.CANCELED, finished_at=tx.now(), reason="cancelled by its requesters")
-                tx.runs.replace(ended, expected=host)
-                return ended
-            return host
-
-        return in_transaction(self.registry, work)
+        run = tx.runs.get(run_id)
+        if run is None:
+            raise OperationNotFound(f"Refresh {run_id} is not in the ledger.")
+        if _host_of(tx, run).status in TERMINAL or _is_outdated(tx, run, attempt):
+            return _host_of(tx, run)
+        if not run.cancel_requested:
+            tx.runs.replace(replace(run, cancel_requested=True), expected=run)
+        host = _host_of(tx, run)
+        if host.status is RunStatus.QUEUED and host.claim == 0 and _withdrawn(tx, host.run_id):
+            ended = host.advance(RunStatus.CANCELED, finished_at=tx.now(), reason="cancelled by its requesters")
+            tx.runs.replace(ended, expected=host)
+            return ended
+        return host
 
     # --------------------------------------------------------------------------------------------------------------- read
 
-    def shown(self, run_id: str) -> RefreshRun | None:
+    @transactional
+    def shown(self, tx: Transaction, run_id: str) -> RefreshRun | None:
         """Return a run as its requester sees it: a COALESCED one with the outcome of the run that covers it."""
-
-        def work(tx: Transaction) -> RefreshRun | None:
-            run = tx.runs.get(run_id)
-            return self._shown(tx, run) if run else None
-
-        return in_transaction(self.registry, work)
-
-    def _shown(self, tx: Transaction, run: RefreshRun) -> RefreshRun:
-        if run.cancel_requested and run.status is RunStatus.COALESCED:
-            return replace(run, status=RunStatus.CANCELED)
-        host = tx.runs.get(run.covered_by) if run.covered_by else None
-        if host is None:
-            return run
-        return replace(
-            host,
-            run_id=run.run_id,
-            table_id=run.table_id,
-            covered_by=host.run_id,
-            cancel_requested=run.cancel_requested,
-            request_attempt=run.request_attempt,
-        )
+        run = tx.runs.get(run_id)
+        return _shown(tx, run) if run else None
 
 
-def _request_text(run: RefreshRun) -> str:
-    """What a requester asked for, which stays the same while runs grow by what they are coalesced with."""
-    return f"{run.kind} {run.schedule_time.isoformat() if run.schedule_time else run.scope}"
-
-
-def _refuse_other_request(table: MaterializedTable, run: RefreshRun, earlier: RefreshRun) -> None:
-    if earlier.request not in (None, run.request):
-        raise RequestKeyReused(
-            f"Idempotency-Key '{run.request_key}' belongs to another refresh of {table.identifier}: it was sent with "
-            f"{earlier.request}, now it is sent with {run.request}; send another key with another request."
-        )
+def _shown(tx: Transaction, run: RefreshRun) -> RefreshRun:
+    if run.cancel_requested and run.status is RunStatus.COALESCED:
+        return replace(run, status=RunStatus.CANCELED)
+    host = tx.runs.get(run.covered_by) if run.covered_by else None
+    if host is None:
+        return run
+    return replace(
+        host,
+        run_id=run.run_id,
+        table_id=run.table_id,
+        covered_by=host.run_id,
+        cancel_requested=run.cancel_requested,
+        request_attempt=run.request_attempt,
+    )
 
 
 def _held(tx: Transaction, claimed: Claimed) -> RefreshRun | None:
@@ -306,15 +273,6 @@ def _held(tx: Transaction, claimed: Claimed) -> RefreshRun | None:
 def _host_of(tx: Transaction, run: RefreshRun) -> RefreshRun:
     """Return the run that does the work of *run*: the one that covers it, else itself."""
     return tx.runs.get(run.covered_by or run.run_id) or run
-
-
-def _attached(tx: Transaction, run: RefreshRun, attempt: int | None) -> RefreshRun:
-    """Let one more attempt of its requester have *run*; the highest is remembered, so that late words of others are known."""
-    if attempt is None or attempt <= (run.request_attempt or 0):
-        return run
-    known = replace(run, request_attempt=attempt)
-    tx.runs.replace(known, expected=run)
-    return known
 
 
 def _is_outdated(tx: Transaction, run: RefreshRun, attempt: int | None) -> bool:

@@ -15,7 +15,7 @@ from mt_core.gateway.http.openapi import document, openapi_router
 from mt_core.gateway.http.routing import VersionRoutes
 from mt_core.gateway.http.security import guard
 from mt_core.gateway.http.versions import DEFAULT, VERSIONS, ApiVersion
-from mt_core.gateway.info import info_router, versions_router
+from mt_core.gateway.info import info_router
 from mt_core.gateway.refresh import refresh_router
 from mt_core.gateway.refusals import scripts_router, workflows_router
 from mt_core.gateway.results import results_router
@@ -62,7 +62,6 @@ def _api(routers: Iterable[APIRouter], version: ApiVersion) -> APIRouter:
 
 
 def _routers(services: GatewayServices, version: ApiVersion) -> Iterator[APIRouter]:
-    yield versions_router(services)
     yield info_router(services, version)
     # The draft's endpoints that open a session and begin a statement answer the released fields as well.
     yield draft_router(services) if version.draft else statements_router(services)

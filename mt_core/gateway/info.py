@@ -1,4 +1,4 @@
-"""GET /info and GET /api_versions."""
+"""GET /api_versions and GET /info."""
 
 from __future__ import annotations
 
@@ -15,11 +15,18 @@ READY = "READY"
 
 
 def info_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
-    """Return the endpoint that names the product; a header says whether Spark takes work, or why it does not."""
+    """Return the endpoint by which clients negotiate the API version, and the one that names the product.
+
+    A header of the second says whether Spark takes work, or why it does not.
+    """
     router = direct_router()
     info = {"productName": services.info.product_name, "version": services.info.version}
     if version.draft:
         info["product_name"] = services.info.product_name
+
+    @router.get("/api_versions", **described("API versions", VERSIONS))
+    async def get_api_versions() -> JsonAnswer:
+        return JsonAnswer({"versions": list(services.versions)})
 
     @router.get("/info", **described("Product and version", DRAFT_INFO if version.draft else INFO))
     async def get_info() -> JsonAnswer:
@@ -27,16 +34,5 @@ def info_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
         # A header holds one line of Latin-1.
         text = " ".join(trouble.split()).encode("ascii", "replace").decode("ascii")
         return JsonAnswer(info, headers={ENGINE_HEADER: text or READY})
-
-    return router
-
-
-def versions_router(services: GatewayServices) -> APIRouter:
-    """Return the endpoint by which clients negotiate the API version."""
-    router = direct_router()
-
-    @router.get("/api_versions", **described("API versions", VERSIONS))
-    async def get_api_versions() -> JsonAnswer:
-        return JsonAnswer({"versions": list(services.versions)})
 
     return router

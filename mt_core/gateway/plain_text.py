@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -11,7 +12,6 @@ from typing import Any
 from mt_core.rowset import Column
 
 NULL = "NULL"
-_MS_PER = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000}
 
 TypeJson = Mapping[str, Any]
 
@@ -26,38 +26,20 @@ def plain(value: Any, type_: TypeJson) -> str | None:
     """Return one value as text; null stays None."""
     if value is None:
         return None
-    return _WRITERS.get(type_["type"], _verbatim)(value, type_)
-
-
-def _inner(value: Any, type_: TypeJson) -> str:
-    text = plain(value, type_)
-    return NULL if text is None else text
-
-
-def _verbatim(value: Any, type_: TypeJson) -> str:
-    return str(value)
-
-
-def _boolean(value: Any, type_: TypeJson) -> str:
-    return "TRUE" if value else "FALSE"
+    writer = _WRITERS.get(type_["type"])
+    return str(value) if writer is None else writer(value, type_)
 
 
 def _float(value: Any, type_: TypeJson) -> str:
-    return _java(value, _shortest_float)
-
-
-def _double(value: Any, type_: TypeJson) -> str:
-    return _java(value, repr)
-
-
-def _java(value: Any, shortest: Callable[[float], str]) -> str:
-    """Return a number as Java prints it: 1.0, 1.0E20, 1.0E-4."""
+    """Return a FLOAT or DOUBLE as Java prints it: 1.0, 1.0E20, 1.0E-4."""
     if isinstance(value, str):
         return value
     number = float(value)
-    if number != number or number in (float("inf"), float("-inf")):
-        return "NaN" if number != number else ("Infinity" if number > 0 else "-Infinity")
-    digits = Decimal(shortest(number))
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    digits = Decimal(_shortest_float(number) if type_["type"] == "FLOAT" else repr(number))
     if number == 0 or 1e-3 <= abs(number) < 1e7:
         text = format(digits, "f")
         return text if "." in text else f"{text}.0"
@@ -67,17 +49,10 @@ def _java(value: Any, shortest: Callable[[float], str]) -> str:
 
 
 def _shortest_float(number: float) -> str:
+    """Return the shortest decimal text that means the same 32-bit number."""
     packed = struct.pack("f", number)
     texts = (f"{number:.{precision}g}" for precision in range(1, 10))
     return next((text for text in texts if struct.pack("f", float(text)) == packed), repr(number))
-
-
-def _decimal(value: Any, type_: TypeJson) -> str:
-    return f"{Decimal(str(value)):.{type_.get('scale', 0)}f}"
-
-
-def _binary(value: Any, type_: TypeJson) -> str:
-    return f"x'{base64.b64decode(value).hex()}'"
 
 
 def _timestamp(value: Any, type_: TypeJson) -> str:
@@ -86,50 +61,50 @@ def _timestamp(value: Any, type_: TypeJson) -> str:
     return f"{moment}.{fraction.ljust(precision, '0')[:precision]}" if precision else moment
 
 
-def _day_time(value: Any, type_: TypeJson) -> str:
-    left = abs(int(value))
-    days, left = divmod(left, _MS_PER["day"])
-    hours, left = divmod(left, _MS_PER["hour"])
-    minutes, left = divmod(left, _MS_PER["minute"])
-    seconds, ms = divmod(left, _MS_PER["second"])
-    return f"{'-' if value < 0 else '+'}{days} {hours:02}:{minutes:02}:{seconds:02}.{ms:03}"
+def _interval(value: Any, type_: TypeJson) -> str:
+    """Return a number of months as `+1-06`, one of milliseconds as `+1 02:03:04.005`."""
+    sign, amount = "-" if value < 0 else "+", abs(int(value))
+    if type_["type"] == "INTERVAL_YEAR_MONTH":
+        years, months = divmod(amount, 12)
+        return f"{sign}{years}-{months:02}"
+    seconds, ms = divmod(amount, 1000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"{sign}{days} {hours:02}:{minutes:02}:{seconds:02}.{ms:03}"
 
 
-def _year_month(value: Any, type_: TypeJson) -> str:
-    years, months = divmod(abs(int(value)), 12)
-    return f"{'-' if value < 0 else '+'}{years}-{months:02}"
+def _nested(value: Any, type_: TypeJson) -> str:
+    def text(item: Any, item_type: TypeJson) -> str:
+        shown = plain(item, item_type)
+        return NULL if shown is None else shown
+
+    match type_["type"]:
+        case "ARRAY":
+            return "[" + ", ".join(text(item, type_["elementType"]) for item in value) + "]"
+        case "MAP":
+            return "{" + ", ".join(f"{key}={text(item, type_['valueType'])}" for key, item in value.items()) + "}"
+        case "MULTISET":
+            return "{" + ", ".join(f"{key}={count}" for key, count in value.items()) + "}"
+        case _:
+            fields = [text(value.get(field["name"]), field["fieldType"]) for field in type_["fields"]]
+            return "(" + ", ".join(fields) + ")"
 
 
-def _array(value: Any, type_: TypeJson) -> str:
-    return "[" + ", ".join(_inner(item, type_["elementType"]) for item in value) + "]"
-
-
-def _map(value: Any, type_: TypeJson) -> str:
-    return "{" + ", ".join(f"{key}={_inner(item, type_['valueType'])}" for key, item in value.items()) + "}"
-
-
-def _multiset(value: Any, type_: TypeJson) -> str:
-    return "{" + ", ".join(f"{key}={count}" for key, count in value.items()) + "}"
-
-
-def _row(value: Any, type_: TypeJson) -> str:
-    fields = [_inner(value.get(field["name"]), field["fieldType"]) for field in type_["fields"]]
-    return "(" + ", ".join(fields) + ")"
-
-
+# A value of any other type is its own text.
 _WRITERS: Mapping[str, Callable[[Any, TypeJson], str]] = {
-    "BOOLEAN": _boolean,
+    "BOOLEAN": lambda value, _type: "TRUE" if value else "FALSE",
     "FLOAT": _float,
-    "DOUBLE": _double,
-    "DECIMAL": _decimal,
-    "BINARY": _binary,
-    "VARBINARY": _binary,
+    "DOUBLE": _float,
+    "DECIMAL": lambda value, type_: f"{Decimal(str(value)):.{type_.get('scale', 0)}f}",
+    "BINARY": lambda value, _type: f"x'{base64.b64decode(value).hex()}'",
+    "VARBINARY": lambda value, _type: f"x'{base64.b64decode(value).hex()}'",
     "TIMESTAMP_WITHOUT_TIME_ZONE": _timestamp,
     "TIMESTAMP_WITH_LOCAL_TIME_ZONE": _timestamp,
-    "INTERVAL_DAY_TIME": _day_time,
-    "INTERVAL_YEAR_MONTH": _year_month,
-    "ARRAY": _array,
-    "MAP": _map,
-    "MULTISET": _multiset,
-    "ROW": _row,
+    "INTERVAL_DAY_TIME": _interval,
+    "INTERVAL_YEAR_MONTH": _interval,
+    "ARRAY": _nested,
+    "MAP": _nested,
+    "MULTISET": _nested,
+    "ROW": _nested,
 }

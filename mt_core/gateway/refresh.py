@@ -27,7 +27,7 @@ from mt_core.protocol import (
 )
 from mt_core.tables.table_commands import RefreshRequest
 
-_WAY_OUT = (
+_MEANING = (
     "false is a manual refresh, of the whole table or of staticPartitions; true is one at a schedule time, which "
     "scheduleTime names"
 )
@@ -80,10 +80,13 @@ def refresh_router(services: GatewayServices) -> APIRouter:
 
 
 def _request(identifier: str, body: Body, headers: RefreshHeaders, caller: str) -> RefreshRequest:
-    """Raises RequestInvalid naming the field that does not fit."""
+    """Return what a call requests; raises RequestInvalid naming the field that does not fit."""
+    force = headers.force or "false"
+    if force not in ("true", "false"):
+        raise RequestInvalid(f"{FORCE_HEADER} must be true or false, not '{force[:40]}'.")
     return RefreshRequest(
         identifier_text=identifier,
-        is_periodic=body.required_flag(IS_PERIODIC, _WAY_OUT),
+        is_periodic=body.flag(IS_PERIODIC, _MEANING),
         schedule_time=body.text(SCHEDULE_TIME) or None,
         dynamic_options=body.texts(DYNAMIC_OPTIONS),
         static_partitions=body.texts(STATIC_PARTITIONS),
@@ -91,16 +94,9 @@ def _request(identifier: str, body: Body, headers: RefreshHeaders, caller: str) 
         request_key=headers.request_key or None,
         table_id=headers.table_id or None,
         attempt=attempt_of(headers.attempt),
-        force=_is_forced(headers.force),
+        force=force == "true",
         requested_by=caller or None,
     )
-
-
-def _is_forced(text: str | None) -> bool:
-    """Return whether a Freshtable-Force header is true; raises RequestInvalid."""
-    if text not in (None, "", "true", "false"):
-        raise RequestInvalid(f"{FORCE_HEADER} must be true or false, not '{(text or '')[:40]}'.")
-    return text == "true"
 
 
 def attempt_of(text: str | None) -> int | None:

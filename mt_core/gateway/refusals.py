@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from fastapi import APIRouter
 
 from mt_core.errors import RequestInvalid, Unsupported
 from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.errors import error_answer
-from mt_core.gateway.http.requests import JsonBody, SessionHandle
+from mt_core.gateway.http.requests import Body, JsonBody, SessionHandle
 from mt_core.gateway.http.schemas import (
     CREATE_WORKFLOW,
     DEPLOYED,
@@ -17,43 +20,84 @@ from mt_core.gateway.http.schemas import (
     SCRIPT,
     WORKFLOW,
     WORKFLOW_CREATED,
+    Schema,
     described,
 )
 from mt_core.gateway.services import GatewayServices
 
-_WAYS_OUT = {
-    "create": "CREATE MATERIALIZED TABLE creates it",
-    "suspend": "ALTER MATERIALIZED TABLE … SUSPEND suspends it",
-    "resume": "ALTER MATERIALIZED TABLE … RESUME resumes it",
-    "delete": "DROP MATERIALIZED TABLE deletes it",
-}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Refusal:
+    """An endpoint of Flink's embedded scheduler: the field that its body has, and the statement to use instead."""
+
+    action: str
+    method: str
+    field: str
+    way_out: str
+    body: Schema
+    answer: Schema
+
+
+_REFUSALS = (
+    _Refusal(
+        action="create",
+        method="POST",
+        field="materializedTableIdentifier",
+        way_out="CREATE MATERIALIZED TABLE creates it",
+        body=CREATE_WORKFLOW,
+        answer=WORKFLOW_CREATED,
+    ),
+    _Refusal(
+        action="suspend",
+        method="POST",
+        field="workflowName",
+        way_out="ALTER MATERIALIZED TABLE … SUSPEND suspends it",
+        body=WORKFLOW,
+        answer=NOTHING,
+    ),
+    _Refusal(
+        action="resume",
+        method="POST",
+        field="workflowName",
+        way_out="ALTER MATERIALIZED TABLE … RESUME resumes it",
+        body=RESUME_WORKFLOW,
+        answer=NOTHING,
+    ),
+    _Refusal(
+        action="delete",
+        method="DELETE",
+        field="workflowName",
+        way_out="DROP MATERIALIZED TABLE deletes it",
+        body=WORKFLOW,
+        answer=NOTHING,
+    ),
+)
 
 
 def workflows_router() -> APIRouter:
     """Return the endpoints of Flink's embedded scheduler: a workflow changed through them would not fit its table."""
     router = APIRouter(prefix="/workflow/embedded-scheduler")
-
-    @router.post("/create", **described("Create a workflow", WORKFLOW_CREATED, body=CREATE_WORKFLOW))
-    def create_workflow(body: JsonBody) -> JsonAnswer:
-        body.text("materializedTableIdentifier")
-        return _refusal("create")
-
-    @router.post("/suspend", **described("Suspend a workflow", NOTHING, body=WORKFLOW))
-    def suspend_workflow(body: JsonBody) -> JsonAnswer:
-        body.text("workflowName")
-        return _refusal("suspend")
-
-    @router.post("/resume", **described("Resume a workflow", NOTHING, body=RESUME_WORKFLOW))
-    def resume_workflow(body: JsonBody) -> JsonAnswer:
-        body.text("workflowName")
-        return _refusal("resume")
-
-    @router.delete("/delete", **described("Delete a workflow", NOTHING, body=WORKFLOW))
-    def delete_workflow(body: JsonBody) -> JsonAnswer:
-        body.text("workflowName")
-        return _refusal("delete")
-
+    for refusal in _REFUSALS:
+        router.add_api_route(
+            f"/{refusal.action}",
+            _refusing(refusal),
+            methods=[refusal.method],
+            name=f"{refusal.action}_workflow",
+            **described(f"{refusal.action.capitalize()} a workflow", refusal.answer, body=refusal.body),
+        )
     return router
+
+
+def _refusing(refusal: _Refusal) -> Callable[[Body], JsonAnswer]:
+    def refuse(body: JsonBody) -> JsonAnswer:
+        body.text(refusal.field)
+        error = Unsupported(
+            f"embedded-scheduler/{refusal.action}: the workflow of a materialized table is managed by the gateway, with the "
+            f"scheduler that workflow-scheduler.type names; {refusal.way_out}."
+        )
+        return error_answer(error, doing=f"Failed to {refusal.action} the workflow.")
+
+    return refuse
 
 
 def scripts_router(services: GatewayServices) -> APIRouter:
@@ -74,11 +118,3 @@ def scripts_router(services: GatewayServices) -> APIRouter:
         )
 
     return router
-
-
-def _refusal(action: str) -> JsonAnswer:
-    error = Unsupported(
-        f"embedded-scheduler/{action}: the workflow of a materialized table is managed by the gateway, with the scheduler "
-        f"that workflow-scheduler.type names; {_WAYS_OUT[action]}."
-    )
-    return error_answer(error, doing=f"Failed to {action} the workflow.")

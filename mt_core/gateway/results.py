@@ -16,7 +16,7 @@ from mt_core.gateway.http.blocking import at_hand, long_wait, short
 from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.errors import error_answer
 from mt_core.gateway.http.requests import OperationHandle, SessionHandle
-from mt_core.gateway.http.schemas import Schema, described, or_arrow
+from mt_core.gateway.http.schemas import ROW_FORMATS, described, or_arrow
 from mt_core.gateway.http.schemas import result as result_schema
 from mt_core.gateway.http.versions import ApiVersion
 from mt_core.gateway.plain_text import plain_rows
@@ -27,9 +27,9 @@ from mt_core.protocol import AFFECTED_ROWS_HEADER
 from mt_core.rowset import PageForm
 from mt_core.sessions.operations.operation import TERMINAL, OperationResult, OperationStatus, OperationView
 
+RESULT_PATH = f"{OPERATION_PATH}/result/{{token}}"
 # A client gets at most two answers a second that have nothing new.
 HOLD_S = 0.5
-FORMATS = ("JSON", "PLAIN_TEXT")
 MOST_ROWS = 1_000_000
 Answer = JsonAnswer | ArrowAnswer
 RowFormat = Annotated[str, Query(alias="rowFormat")]
@@ -40,7 +40,7 @@ PageSize = Annotated[int | None, Query(alias="pageSize", ge=1, le=MOST_ROWS)]
 class PageRequest:
     """How a page is requested: its row format or Arrow, and the number of rows if the page is a new one."""
 
-    row_format: str = FORMATS[0]
+    row_format: str = "JSON"
     page_size: int | None = None
     arrow: bool = False
 
@@ -63,11 +63,11 @@ class Fetch:
 
 def results_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
     """Return the endpoint of results; with extras there are Arrow, page sizes, progress, warnings and the refresh run."""
-    router, pages = direct_router(), _Pages(services, version)
-    path, route = f"{OPERATION_PATH}/result/{{token}}", described("A page of a result", _schema(version))
+    router, pages = direct_router(), _Pages(services=services, version=version)
+    route = described("A page of a result", result_schema(version))
     if version.extras:
 
-        @router.get(path, **or_arrow(route))
+        @router.get(RESULT_PATH, **or_arrow(route))
         async def fetch_result(
             request: Request,
             session: SessionHandle,
@@ -81,7 +81,7 @@ def results_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
 
     elif version.row_formats:
 
-        @router.get(path, **route)
+        @router.get(RESULT_PATH, **route)
         async def fetch_formatted(
             request: Request,
             session: SessionHandle,
@@ -94,7 +94,7 @@ def results_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
 
     else:
 
-        @router.get(path, **route)
+        @router.get(RESULT_PATH, **route)
         async def fetch_json_result(
             request: Request, session: SessionHandle, operation: OperationHandle, token: str
         ) -> Response:
@@ -103,23 +103,22 @@ def results_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
     return router
 
 
-def _schema(version: ApiVersion) -> Schema:
-    formats = FORMATS if version.row_formats else FORMATS[:1]
-    return result_schema(last_uri=("string", "null") if version.null_uri else ("string",), formats=formats)
-
-
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Pages:
     """Answers with pages; a request for one that is not there yet waits a while."""
 
-    def __init__(self, services: GatewayServices, version: ApiVersion) -> None:
-        self._services, self._version = services, version
+    services: GatewayServices
+    version: ApiVersion
 
     async def answer(self, request: Request, handles: tuple[str, str], token: str, form: PageRequest) -> Answer:
-        number, base = _token(token), request.scope["path"].rpartition("/")[0]
-        operations = self._services.operations
+        try:
+            number = int(token)
+        except ValueError as cause:
+            raise RequestInvalid(f'Cannot resolve path parameter (token) from value "{token}".') from cause
+        base, operations = request.scope["path"].rpartition("/")[0], self.services.operations
         statement = operations.statement(*handles)
         operation = await short(lambda: operations.find(*handles)) if statement is None else statement
-        fetch = Fetch(operation=operation, token=number, form=form, base=base, version=self._version)
+        fetch = Fetch(operation=operation, token=number, form=form, base=base, version=self.version)
         if statement is None or not statement.wait_page(number, 0):
             await long_wait(lambda: operation.wait_page(number, HOLD_S))
         if at_hand(operation):
@@ -128,19 +127,16 @@ class _Pages:
 
 
 def _answer(fetch: Fetch) -> Answer:
-    if fetch.token == 0 and fetch.operation.status not in TERMINAL:
-        return _not_ready(fetch)
+    operation, arrow = fetch.operation, fetch.form.arrow
+    if fetch.token == 0 and operation.status not in TERMINAL:
+        if arrow:
+            return ArrowAnswer(b"", "NOT_READY", fetch.uri(0))
+        body: dict[str, Any] = {"resultType": "NOT_READY", "nextResultUri": fetch.uri(0)}
+        return JsonAnswer(body | progress_of(operation, fetch.version.extras))
     try:
-        return _arrow_page(fetch) if fetch.form.arrow else _page(fetch)
+        return _arrow_page(fetch) if arrow else _page(fetch)
     except MtError as error:
-        return error_answer(error, doing=f"Failed to fetch the result of operation {fetch.operation.handle}.")
-
-
-def _not_ready(fetch: Fetch) -> Answer:
-    if fetch.form.arrow:
-        return ArrowAnswer(b"", "NOT_READY", fetch.uri(0))
-    body: dict[str, Any] = {"resultType": "NOT_READY", "nextResultUri": fetch.uri(0)}
-    return JsonAnswer(body | progress_of(fetch.operation, fetch.version.extras))
+        return error_answer(error, doing=f"Failed to fetch the result of operation {operation.handle}.")
 
 
 def _arrow_page(fetch: Fetch) -> Answer:
@@ -227,14 +223,7 @@ def _run_json(run: RefreshRun) -> dict[str, Any]:
     }
 
 
-def _token(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError as cause:
-        raise RequestInvalid(f'Cannot resolve path parameter (token) from value "{text}".') from cause
-
-
 def _row_format(text: str) -> str:
-    if text.upper() not in FORMATS:
+    if text.upper() not in ROW_FORMATS:
         raise RequestInvalid(f'Cannot resolve query parameter (rowFormat) from value "{text}"; use JSON or PLAIN_TEXT.')
     return text.upper()

@@ -25,52 +25,39 @@ def shards_router(services: GatewayServices) -> APIRouter:
     def get_shard(
         scheduler: str, number: str, request: Request, if_none_match: Annotated[str | None, Header()] = None
     ) -> Response:
-        published = _published(services, scheduler)
-        if published is None:
-            return _unknown(services, scheduler)
-        shard = published.shard(_number(number), _details(request, scheduler))
+        published = services.published
+        if published is None or published.scheduler != scheduler:
+            return _unknown(published, scheduler)
+        if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS):
+            raise RequestInvalid(f'Cannot resolve path parameter (number) from value "{number[:40]}".')
+        shard = published.shard(int(number), _details_url(request, scheduler))
         etag = {"ETag": f'"{shard.etag}"'}
-        if _has(if_none_match, shard.etag):
+        # Proxies may make a strong tag a weak one.
+        present = {part.strip().removeprefix("W/").strip('"') for part in (if_none_match or "").split(",")}
+        if present & {shard.etag, "*"}:
             return Response(status_code=_NOT_MODIFIED, headers={**HEADERS, **etag})
         return JsonAnswer(shard.body, headers=etag)
 
     @router.get("/workflows/{scheduler}/{workflow_id}", **described("A workflow", PUBLISHED_WORKFLOW))
     def get_workflow(scheduler: str, workflow_id: str, request: Request) -> JsonAnswer:
-        published = _published(services, scheduler)
-        if published is None:
-            return _unknown(services, scheduler)
+        published = services.published
+        if published is None or published.scheduler != scheduler:
+            return _unknown(published, scheduler)
         try:
-            return JsonAnswer(published.workflow(workflow_id, _details(request, scheduler)))
+            return JsonAnswer(published.workflow(workflow_id, _details_url(request, scheduler)))
         except TableNotFound as error:
             return error_answer(error, error.http_status, doing=f"Workflow {workflow_id} cannot be shown.")
 
     return router
 
 
-def _published(services: GatewayServices, scheduler: str) -> PublishedWorkflows | None:
-    published = services.published
-    return published if published is not None and published.scheduler == scheduler else None
-
-
-def _unknown(services: GatewayServices, scheduler: str) -> JsonAnswer:
-    ours = services.published.scheduler if services.published is not None else "none"
+def _unknown(published: PublishedWorkflows | None, scheduler: str) -> JsonAnswer:
+    ours = published.scheduler if published is not None else "none"
     error = SchedulerNotUsed(
         f"This gateway publishes no workflows for the scheduler '{scheduler}': its workflow-scheduler.type is {ours}."
     )
     return error_answer(error, error.http_status, doing="There are no such workflows.")
 
 
-def _details(request: Request, scheduler: str) -> str:
+def _details_url(request: Request, scheduler: str) -> str:
     return str(request.base_url).rstrip("/") + f"/v3/workflows/{scheduler}"
-
-
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
-        raise RequestInvalid(f'Cannot resolve path parameter (number) from value "{text[:40]}".')
-    return int(text)
-
-
-def _has(header: str | None, etag: str) -> bool:
-    """Whether an If-None-Match header names *etag*; proxies may have made a weak one of it."""
-    tags = [part.strip().removeprefix("W/").strip('"') for part in (header or "").split(",")]
-    return etag in tags or "*" in tags

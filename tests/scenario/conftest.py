@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mt_core.access import parse_tokens
 from mt_core.gateway.application import build_app
-from mt_core.gateway.http.server import serve
+from mt_core.gateway.http.server import GatewayServer, listen
 from tests.support.gateway.shared_app import app_of
 from tests.support.gateway.statements import Gateway, statement_gateway
 
@@ -30,7 +30,8 @@ def switch() -> Switch:
 
 @pytest.fixture(scope="session")
 def http(switch: Switch) -> Iterator[httpx.Client]:
-    server = serve(switch, "127.0.0.1", 0)
+    server = GatewayServer(switch, listen("127.0.0.1", 0))
+    server.start()
     with httpx.Client(base_url=server.url) as client:
         yield client
     server.stop()

@@ -8,7 +8,7 @@ import pytest
 
 from mt_core.errors import PortInUse
 from mt_core.gateway.application import build_app
-from mt_core.gateway.http.server import listen, serve
+from mt_core.gateway.http.server import GatewayServer, listen
 from tests.support.gateway.statements import Gateway, root_cause
 
 
@@ -167,7 +167,8 @@ def test_a_port_in_use_is_named_with_the_setting_to_choose_another() -> None:
 
 
 def test_a_stopped_gateway_frees_its_port(gateway: Gateway) -> None:
-    server = serve(build_app(gateway.services), "127.0.0.1", 0)
+    server = GatewayServer(build_app(gateway.services), listen("127.0.0.1", 0))
+    server.start()
     host, port = server.address
     answer = httpx.get(f"{server.url}/info")
 

@@ -13,7 +13,7 @@ from mt_core.errors import RequestInvalid
 from mt_core.gateway.http import errors
 from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.gateway.http.endpoints import DirectRoute
-from mt_core.gateway.http.server import serve
+from mt_core.gateway.http.server import GatewayServer, listen
 
 
 async def upper(name: Annotated[str, Path()]) -> str:
@@ -69,7 +69,8 @@ def clients() -> Iterator[list[httpx.Client]]:
         app = FastAPI(openapi_url=None)
         errors.install(app)
         app.include_router(_router(route_class))
-        servers.append(serve(app, "127.0.0.1", 0))
+        servers.append(GatewayServer(app, listen("127.0.0.1", 0)))
+        servers[-1].start()
     clients = [httpx.Client(base_url=server.url) for server in servers]
     yield clients
     for client, server in zip(clients, servers, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -19,29 +20,31 @@ SHORT_BYTES = 65_536
 KEPT = "freshtable.body"
 
 
+@dataclass(slots=True, kw_only=True)
 class BodyLimits:
-    """What all requests of a gateway share: `one` and `together` are bytes, `pause_s` is how long no byte may come.
+    """What all requests of a gateway share; used from the event loop alone.
 
-    Used from the event loop alone.
+    `one` and `together` are bytes, as is `kept`, what counts at present; `pause_s` is how long a client may send nothing.
     """
 
-    def __init__(
-        self, *, one: int = MAX_BODY_BYTES, together: int = ALL_BODIES_BYTES, pause_s: float = PAUSE_S
-    ) -> None:
-        self.one, self.together, self.pause_s = one, together, pause_s
-        self.kept = 0
+    one: int = MAX_BODY_BYTES
+    together: int = ALL_BODIES_BYTES
+    pause_s: float = PAUSE_S
+    kept: int = 0
 
 
+@dataclass(slots=True, kw_only=True)
 class KeptBody:
     """The bytes of one request, which count against the limits until `release`."""
 
-    def __init__(self, limits: BodyLimits) -> None:
-        self._limits, self._own, self._counted = limits, 0, 0
+    limits: BodyLimits
+    received: int = 0
+    counted: int = 0
 
     def release(self) -> None:
         """Stop counting them; twice is harmless."""
-        self._limits.kept -= self._counted
-        self._own = self._counted = 0
+        self.limits.kept -= self.counted
+        self.received = self.counted = 0
 
     async def read(self, request: Request) -> bytes:
         """Return the whole body; raises RequestInvalid, GatewayBusy, or HTTPException 408 when it stops arriving.
@@ -50,42 +53,39 @@ class KeptBody:
         client sends all the same.
         """
         self._check(int(request.headers.get("content-length", 0)))
-        received, chunks = bytearray(), request.stream()
-        while True:
-            chunk = await self._next(chunks)
-            if chunk is None:
-                return bytes(received)
-            self._check(self._own + len(chunk))
-            self._take(len(chunk))
-            received += chunk
+        body, chunks = bytearray(), request.stream()
+        while (chunk := await self._next(chunks)) is not None:
+            self._count(len(chunk))
+            body += chunk
+        return bytes(body)
 
     async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
         try:
-            async with asyncio.timeout(self._limits.pause_s):
+            async with asyncio.timeout(self.limits.pause_s):
                 return await anext(chunks, None)
         except TimeoutError as cause:
             raise HTTPException(
                 408,
-                f"The body stopped arriving after {self._own} bytes; send it without pauses of {self._limits.pause_s:g} s.",
+                f"The body stopped arriving after {self.received} bytes; send it without pauses of {self.limits.pause_s:g} s.",
                 {"Connection": "close", ERROR_CODE_HEADER: "REQUEST_TIMEOUT"},
             ) from cause
         except ClientDisconnect as cause:
             raise RequestInvalid("The client disconnected before it had sent its request.") from cause
 
     def _check(self, length: int) -> None:
-        if length > self._limits.one:
-            raise RequestInvalid(
-                f"The request is longer than {self._limits.one} bytes; send the work in smaller parts."
-            )
+        if length > self.limits.one:
+            raise RequestInvalid(f"The request is longer than {self.limits.one} bytes; send the work in smaller parts.")
 
-    def _take(self, length: int) -> None:
-        limits = self._limits
+    def _count(self, length: int) -> None:
+        """Count *length* bytes more; raises RequestInvalid, GatewayBusy."""
+        limits, received = self.limits, self.received + length
+        self._check(received)
         # Short bodies are not counted, so that long ones cause no refusal of ordinary requests.
-        counted = max(0, self._own + length - SHORT_BYTES)
-        if limits.kept + counted - self._counted > limits.together:
+        counted = max(0, received - SHORT_BYTES)
+        if limits.kept + counted - self.counted > limits.together:
             raise GatewayBusy(
                 f"The requests of all clients together are longer than {limits.together} bytes at present; send this one "
                 "again in a while, or in smaller parts."
             )
-        limits.kept += counted - self._counted
-        self._own, self._counted = self._own + length, counted
+        limits.kept += counted - self.counted
+        self.received, self.counted = received, counted

@@ -5,9 +5,9 @@ FastAPI describes all of them, and reads headers, and query parameters other tha
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Coroutine
+from dataclasses import dataclass, replace
 from inspect import Parameter
 from typing import Any, get_args
 
@@ -16,26 +16,42 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
-Reader = Callable[[Request], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """An argument of an endpoint: what *read* returns, or what *dependency* makes of that.
+
+    FastAPI has to check the query parameter *checked*, if there is one, whenever a client sends it.
+    """
+
+    name: str
+    read: Callable[[Request], Any]
+    dependency: Callable[[Any], Awaitable[Any]] | None = None
+    checked: str | None = None
 
 
 class DirectRoute(APIRoute):
     """An endpoint that returns a Response; a coroutine function runs in the event loop, any other in a thread."""
 
     def get_route_handler(self) -> Handler:
-        general, parameters = super().get_route_handler(), _parameters(self.endpoint)
-        readers = {each.name: _reader(each, self.param_convertors) for each in parameters}
-        direct = {name: reader for name, reader in readers.items() if reader is not None}
-        if len(direct) < len(readers):
+        general, endpoint = super().get_route_handler(), self.endpoint
+        parameters = inspect.signature(endpoint, eval_str=True).parameters.values()
+        arguments = [each for each in (_argument(one, self.param_convertors) for one in parameters) if each is not None]
+        if len(arguments) < len(parameters):
             return general
-        checked = frozenset(query.alias or each.name for each in parameters if (query := _checked_query(each)))
-        call = _awaitable(self.endpoint)
+        checked = frozenset(each.checked for each in arguments if each.checked is not None)
+        in_event_loop = inspect.iscoroutinefunction(endpoint)
 
         async def answer(request: Request) -> Response:
             if request.scope["query_string"] and not checked.isdisjoint(request.query_params):
                 return await general(request)
-            arguments = {name: await read(request) for name, read in direct.items()}
-            response: Response = await call(**arguments)
+            values = {}
+            for argument in arguments:
+                value = argument.read(request)
+                values[argument.name] = value if argument.dependency is None else await argument.dependency(value)
+            response: Response
+            response = await (endpoint(**values) if in_event_loop else run_in_threadpool(endpoint, **values))
             return response
 
         return answer
@@ -46,75 +62,27 @@ def direct_router(prefix: str = "") -> APIRouter:
     return APIRouter(prefix=prefix, route_class=DirectRoute)
 
 
-def _parameters(function: Callable[..., Any]) -> list[Parameter]:
-    return list(inspect.signature(function, eval_str=True).parameters.values())
-
-
-def _reader(parameter: Parameter, path: Collection[str]) -> Reader | None:
-    """Return what reads an argument as FastAPI does, None for one that FastAPI has to read; *path* has the path's names."""
-    name, mark, default = parameter.name, _mark(parameter), parameter.default
+def _argument(parameter: Parameter, path: Collection[str]) -> Argument | None:
+    """Return how to read an argument as FastAPI does, None for one that FastAPI has to read; *path* has the path's names."""
+    name, default, kind = parameter.name, parameter.default, parameter.annotation
+    mark = next(iter(getattr(kind, "__metadata__", ())), None)
+    kind = kind if mark is None else get_args(kind)[0]
+    any_text = kind is str and not getattr(mark, "metadata", ())
     match mark:
         case params.Depends(dependency=dependency) if inspect.iscoroutinefunction(dependency):
-            return _dependency(dependency, path)
+            [of_dependency] = inspect.signature(dependency, eval_str=True).parameters.values()
+            argument = _argument(of_dependency, path)
+            if argument is None or argument.dependency is not None:
+                return None
+            return replace(argument, name=name, dependency=dependency)
         case params.Query() if default is not Parameter.empty:
-            text = _is_text(parameter)
-            return functools.partial(_query_text, mark.alias or name, default) if text else _constant(default)
-        case params.Path() | None if name in path and _is_text(parameter):
-            return functools.partial(_path_text, name)
-        case None if parameter.annotation is Request:
-            return _request
+            key = mark.alias or name
+            if any_text:
+                return Argument(name=name, read=lambda request: request.query_params.get(key, default))
+            return Argument(name=name, read=lambda _request: default, checked=key)
+        case params.Path() | None if name in path and any_text:
+            return Argument(name=name, read=lambda request: request.path_params[name])
+        case None if kind is Request:
+            return Argument(name=name, read=lambda request: request)
         case _:
             return None
-
-
-def _dependency(dependency: Callable[..., Awaitable[Any]], path: Collection[str]) -> Reader | None:
-    """Return what calls a dependency of one argument."""
-    [parameter] = _parameters(dependency)
-    reader = _reader(parameter, path)
-    if reader is None:
-        return None
-
-    async def read(request: Request) -> Any:
-        return await dependency(await reader(request))
-
-    return read
-
-
-def _checked_query(parameter: Parameter) -> params.Query | None:
-    """Return the mark of a parameter of the query that is no text: a value that is sent has to be checked."""
-    mark = _mark(parameter)
-    return mark if isinstance(mark, params.Query) and not _is_text(parameter) else None
-
-
-def _mark(parameter: Parameter) -> Any:
-    """Return what FastAPI says of a parameter; None where there is only a type."""
-    return next(iter(getattr(parameter.annotation, "__metadata__", ())), None)
-
-
-def _is_text(parameter: Parameter) -> bool:
-    """Return whether a parameter is a string of any length and kind."""
-    annotation, mark = parameter.annotation, _mark(parameter)
-    return (annotation if mark is None else get_args(annotation)[0]) is str and not getattr(mark, "metadata", ())
-
-
-def _awaitable(endpoint: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    return endpoint if inspect.iscoroutinefunction(endpoint) else functools.partial(run_in_threadpool, endpoint)
-
-
-async def _request(request: Request) -> Request:
-    return request
-
-
-async def _path_text(name: str, request: Request) -> Any:
-    return request.path_params[name]
-
-
-async def _query_text(name: str, default: Any, request: Request) -> Any:
-    return request.query_params.get(name, default)
-
-
-def _constant(value: Any) -> Reader:
-    async def read(request: Request) -> Any:
-        return value
-
-    return read

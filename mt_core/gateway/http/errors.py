@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from fastapi import FastAPI, Request
@@ -65,62 +66,53 @@ def error_answer(error: MtError, status: int = 500, *, doing: str = "The request
     return ErrorAnswer(server_errors(doing, _cause(error)), error, status)
 
 
-def bad_request(error: MtError) -> JsonAnswer:
-    """Return *error* in the one-element form, with 400."""
-    message = without_passwords(str(error))
-    text = f"RestHandlerException: Bad request, could not parse parameters: {message}\n{_cause(error)}"
-    return ErrorAnswer([text], error, 400)
-
-
 def install(app: FastAPI) -> None:
     """Answer every error that leaves an endpoint of *app* in Flink's shape."""
-    app.add_exception_handler(MtError, _answer_mt_error)
-    app.add_exception_handler(RequestValidationError, _answer_validation_error)
-    app.add_exception_handler(HTTPException, _answer_http_error)
+    for kind in (MtError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, _answer)
     app.add_middleware(ErrorBoundary)
 
 
+@dataclass(frozen=True, slots=True)
 class ErrorBoundary:
-    """Answers what no handler knows. A handler for Exception would not do: the server closes the connection after it,
-    and the client's next request on that connection fails."""
+    """Answers an error that has no handler. A handler for Exception would not do: the server closes the connection after
+    it, and the client's next request on that connection fails."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
         except Exception as error:
             # Answers are encoded before their first byte is sent, so nothing has been sent yet.
             log.exception("request failed", extra={"action": "request_failed", "path": scope["path"]})
-            await _answer_mt_error(Request(scope), error)(scope, receive, send)
+            await _answer(Request(scope), error)(scope, receive, send)
 
 
-def _answer_mt_error(request: Request, error: Exception) -> JsonAnswer:
-    if isinstance(error, RequestInvalid):
-        return bad_request(error)
-    if isinstance(error, GatewayBusy):
-        return error_answer(error, error.http_status)
-    if isinstance(error, MtError):
-        return error_answer(error)
-    wrapped = MtError(f"The gateway met an error of its own, {type(error).__name__}; its log has the details.")
-    return error_answer(wrapped.with_traceback(error.__traceback__))
-
-
-def _answer_validation_error(request: Request, error: Exception) -> JsonAnswer:
-    problems = error.errors() if isinstance(error, RequestValidationError) else []
-    text = "; ".join(f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" for problem in problems)
-    return bad_request(RequestInvalid(text))
-
-
-def _answer_http_error(request: Request, error: Exception) -> JsonAnswer:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    if status in {404, 405}:
-        missing = HttpError(f"Not found: {request.scope['path']}", "NOT_FOUND")
-        return ErrorAnswer([missing.message], missing, 404)
-    detail = str(error.detail) if isinstance(error, HTTPException) else str(error)
-    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    return ErrorAnswer([detail], HttpError(detail, headers.get(ERROR_CODE_HEADER, MtError.code)), status, headers)
+def _answer(request: Request, error: Exception) -> JsonAnswer:
+    """Return the answer to a request that *error* ended."""
+    match error:
+        case RequestInvalid():
+            message = without_passwords(str(error))
+            text = f"RestHandlerException: Bad request, could not parse parameters: {message}\n{_cause(error)}"
+            return ErrorAnswer([text], error, 400)
+        case RequestValidationError():
+            problems = (f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors())
+            return _answer(request, RequestInvalid("; ".join(problems)))
+        case GatewayBusy():
+            return error_answer(error, error.http_status)
+        case MtError():
+            return error_answer(error)
+        case HTTPException(status_code=404 | 405):
+            missing = HttpError(f"Not found: {request.scope['path']}", "NOT_FOUND")
+            return ErrorAnswer([missing.message], missing, 404)
+        case HTTPException():
+            headers = dict(error.headers or {})
+            refusal = HttpError(error.detail, headers.get(ERROR_CODE_HEADER, MtError.code))
+            return ErrorAnswer([refusal.message], refusal, error.status_code, headers)
+        case _:
+            fault = MtError(f"The gateway met an error of its own, {type(error).__name__}; its log has the details.")
+            return error_answer(fault.with_traceback(error.__traceback__))
 
 
 def _cause(error: MtError) -> str:

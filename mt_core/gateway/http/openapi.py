@@ -21,16 +21,17 @@ DESCRIPTION = (
     "body is an empty object, and null is the same as absent."
 )
 
-_USUAL = dict(sorted({**ERRORS, **BODY_ERRORS}.items()))
+# The name and the text of each answer that endpoints share.
+_SHARED = {
+    status: (HTTPStatus(status).phrase.replace(" ", ""), text)
+    for status, text in sorted({**ERRORS, **BODY_ERRORS}.items())
+}
 
 
 def openapi_router(routes: Sequence[BaseRoute], version: ApiVersion, *, product_version: str) -> APIRouter:
     """Return the endpoint that serves the document of *routes*."""
     router = APIRouter()
-
-    @functools.cache
-    def content() -> dict[str, Any]:
-        return document(routes, version, product_version=product_version)
+    content = functools.cache(functools.partial(document, routes, version, product_version=product_version))
 
     @router.get("/openapi.json", include_in_schema=False)
     def get_openapi_document() -> JsonAnswer:
@@ -52,7 +53,7 @@ def document(routes: Sequence[BaseRoute], version: ApiVersion, *, product_versio
             _clean(endpoint)
     body["components"] = {
         "schemas": {"Error": ERROR},
-        "responses": {_name(status): json_content(text, ERROR_REFERENCE) for status, text in _USUAL.items()},
+        "responses": {name: json_content(text, ERROR_REFERENCE) for name, text in _SHARED.values()},
         "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
     }
     body["security"] = [{}, {"token": []}]
@@ -63,13 +64,9 @@ def _clean(endpoint: dict[str, Any]) -> None:
     """Remove what the generator adds and the gateway never answers, 422, and refer to the errors that endpoints share."""
     responses = endpoint["responses"]
     responses.pop("422", None)
-    for status, text in _USUAL.items():
+    for status, (name, text) in _SHARED.items():
         if responses.get(str(status), {}).get("description") == text:
-            responses[str(status)] = {"$ref": f"#/components/responses/{_name(status)}"}
+            responses[str(status)] = {"$ref": f"#/components/responses/{name}"}
     for parameter in endpoint.get("parameters", []):
         if parameter["name"] in {"session_handle", "operation_handle"}:
             parameter["schema"]["format"] = "uuid"
-
-
-def _name(status: int) -> str:
-    return HTTPStatus(status).phrase.replace(" ", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import orjson
@@ -18,15 +19,15 @@ MAX_STATEMENT_LENGTH = 4_194_304
 MAX_TEXTS_LENGTH = 1_048_576
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
     """The fields of a JSON object; every reader raises RequestInvalid naming the field that does not fit."""
 
-    def __init__(self, fields: Mapping[str, Any]) -> None:
-        self._fields = fields
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
     def text(self, name: str) -> str | None:
         """Return a string, or None when it is absent."""
-        value = self._fields.get(name)
+        value = self.fields.get(name)
         if value is not None and not isinstance(value, str):
             raise RequestInvalid(f"{name} must be a string, not {_shown(value)}.")
         return value
@@ -41,29 +42,25 @@ class Body:
             )
         return statement
 
-    def flag(self, name: str) -> bool:
-        """Return a boolean; absent is false."""
-        value = self._fields.get(name)
-        if value is not None and not isinstance(value, bool):
+    def flag(self, name: str, meaning: str) -> bool:
+        """Return a boolean that must be there; *meaning* says what each value means."""
+        value = self.fields.get(name)
+        if value is None:
+            raise RequestInvalid(f"{name} is missing: {meaning}.")
+        if not isinstance(value, bool):
             raise RequestInvalid(f"{name} must be true or false, not {_shown(value)}.")
-        return bool(value)
-
-    def required_flag(self, name: str, way_out: str) -> bool:
-        """Return a boolean that must be there; null is absent, and *way_out* says which value means what."""
-        if self._fields.get(name) is None:
-            raise RequestInvalid(f"{name} is missing: {way_out}.")
-        return self.flag(name)
+        return value
 
     def integer(self, name: str) -> int:
         """Return an integer; absent is 0."""
-        value = self._fields.get(name)
+        value = self.fields.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise RequestInvalid(f"{name} must be an integer, not {_shown(value)}.")
         return value or 0
 
     def milliseconds(self, name: str) -> int:
         """Return a time in milliseconds; absent is 0, and a number may be written as a string."""
-        value = self._fields.get(name)
+        value = self.fields.get(name)
         if isinstance(value, str) and (not value or value.isdecimal()):
             value = int(value[:30] or 0)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or abs(value) > MAX_INTEGER):
@@ -77,18 +74,21 @@ class Body:
             raise RequestInvalid(f"{name} must be {' or '.join(allowed)}, not {_shown(text)}.")
         return text.lower() if text is not None else None
 
-    def has(self, *names: str) -> bool:
-        """Return whether any of the fields was sent."""
-        return any(name in self._fields for name in names)
-
     def texts(self, name: str) -> dict[str, str]:
-        """Return a map of strings; absent is empty, and numbers and booleans are taken by their JSON text."""
-        value = self._fields.get(name)
+        """Return a map of strings; absent is empty, and a number or boolean is its JSON text."""
+        value = self.fields.get(name)
         if value is None:
             return {}
         if not isinstance(value, dict):
             raise RequestInvalid(f"{name} must be an object of strings, not {_shown(value)}.")
-        texts = {key: _as_text(f"{name}.{key}", item) for key, item in value.items() if item is not None}
+        texts: dict[str, str] = {}
+        for key, item in value.items():
+            if isinstance(item, str):
+                texts[key] = item
+            elif isinstance(item, bool | int | float):
+                texts[key] = orjson.dumps(item).decode()
+            elif item is not None:
+                raise RequestInvalid(f"{name}.{key} must be a string, not {_shown(item)}.")
         length = sum(len(key) + len(text) for key, text in texts.items())
         if length > MAX_TEXTS_LENGTH:
             raise RequestInvalid(
@@ -99,17 +99,17 @@ class Body:
 
 async def read_body(request: Request) -> Body:
     """Return the request's body, which counts against the limits until the answer; raises RequestInvalid, GatewayBusy."""
-    kept = request.scope[KEPT] = KeptBody(request.app.state.bodies)
-    received = await kept.read(request)
-    if not received.strip():
-        return Body({})
+    kept = request.scope[KEPT] = KeptBody(limits=request.app.state.bodies)
+    text = await kept.read(request)
+    if not text.strip():
+        return Body()
     try:
-        fields = orjson.loads(received)
+        fields = orjson.loads(text)
     except orjson.JSONDecodeError as cause:
         raise RequestInvalid(f"The body is not JSON: {cause}") from cause
     if not isinstance(fields, dict):
         raise RequestInvalid(f"The body must be a JSON object, not {_shown(fields)}.")
-    return Body(fields)
+    return Body(fields=fields)
 
 
 # Asynchronous although they wait for nothing: FastAPI takes any other dependency to a thread and back, one after the other.
@@ -133,14 +133,6 @@ def _uuid(name: str, text: str) -> str:
         return str(uuid.UUID(text))
     except ValueError as cause:
         raise RequestInvalid(f'Cannot resolve path parameter ({name}) from value "{text}".') from cause
-
-
-def _as_text(name: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool | int | float):
-        return orjson.dumps(value).decode()
-    raise RequestInvalid(f"{name} must be a string, not {_shown(value)}.")
 
 
 def _shown(value: Any) -> str:

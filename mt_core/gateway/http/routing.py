@@ -66,13 +66,9 @@ _ANY = -1
 
 def _by_length(routes: Sequence[BaseRoute]) -> dict[int, list[BaseRoute]]:
     """Return the routes that paths of so many parts can have, in their order; under `_ANY` those for paths of any length."""
-    lengths = [_length(route) for route in routes]
+    paths = [getattr(route, "path", "{:path}") for route in routes]
+    lengths = [_ANY if ":path}" in path else path.count("/") for path in paths]
     return {
         length: [route for route, own in zip(routes, lengths, strict=True) if own in (length, _ANY)]
         for length in {*lengths, _ANY}
     }
-
-
-def _length(route: BaseRoute) -> int:
-    path: str = getattr(route, "path", "{:path}")
-    return _ANY if ":path}" in path else path.count("/")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from mt_core.gateway.http.versions import ApiVersion
 from mt_core.protocol import (
     AFFECTED_ROWS_HEADER,
     ARROW_TYPE,
@@ -20,6 +21,7 @@ from mt_core.protocol import (
 Schema = Mapping[str, Any]
 
 RESULT_TYPES = ("NOT_READY", "PAYLOAD", "EOS")
+ROW_FORMATS = ("JSON", "PLAIN_TEXT")
 
 ERRORS = {
     400: "A body, path or query parameter cannot be used.",
@@ -84,11 +86,8 @@ def fields(required: Schema, optional: Schema | None = None) -> Schema:
 
 def request(**members: Schema) -> Schema:
     """Return the body of a request: every member may be null or absent, and others are ignored."""
-    return {"type": "object", "properties": {name: _nullable(schema) for name, schema in members.items()}}
-
-
-def _nullable(schema: Schema) -> Schema:
-    return {**schema, "type": [schema["type"], "null"]}
+    nullable = {name: {**schema, "type": [schema["type"], "null"]} for name, schema in members.items()}
+    return {"type": "object", "properties": nullable}
 
 
 def items(schema: Schema) -> Schema:
@@ -142,10 +141,11 @@ COLUMN: Schema = {
 ROW = fields({"kind": one_of("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"), "fields": {"type": "array"}})
 
 
-def result(*, last_uri: Sequence[str], formats: Sequence[str]) -> Schema:
-    """Return a page of a result; *last_uri* are the JSON types that `nextResultUri` has, *formats* the row formats."""
+def result(version: ApiVersion) -> Schema:
+    """Return a page of a result as *version* has it."""
+    formats = ROW_FORMATS if version.row_formats else ROW_FORMATS[:1]
     rows = fields({"columns": items(COLUMN), "rowFormat": one_of(*formats), "data": items(ROW)})
-    uri = {"type": list(last_uri)}
+    uri = {"type": ["string", "null"] if version.null_uri else ["string"]}
     return fields(
         {"resultType": one_of(*RESULT_TYPES)},
         {

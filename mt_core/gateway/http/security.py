@@ -70,8 +70,17 @@ def guard(tokens: tuple[Token, ...], hosts: tuple[str, ...] = ()) -> Guard:
             raise _forbidden(STRANGE_HOST.format(host=host[:100]))
         if origin is not None and urlsplit(origin).netloc != host:
             raise _forbidden(FOREIGN.format(origin=origin))
-        if tokens:
-            scope[_CALLER] = _admitted(headers, tokens, roles_of(scope["method"], path)).name
+        if not tokens:
+            return
+        scheme, _, sent = headers.get("authorization", "").partition(" ")
+        token = find_token(tokens, sent.strip())
+        if token is None or scheme.lower() != "bearer":
+            raise HTTPException(401, MESSAGE, {"WWW-Authenticate": "Bearer", ERROR_CODE_HEADER: "UNAUTHORIZED"})
+        roles = roles_of(scope["method"], path)
+        if token.role not in roles:
+            needed = " or ".join(role for role in Role if role in roles and role is not Role.ADMIN)
+            raise _forbidden(WRONG_ROLE.format(name=token.name, role=token.role, needed=f"{needed} or admin"))
+        scope[_CALLER] = token.name
 
     return check
 
@@ -88,17 +97,6 @@ async def caller_of(request: Request) -> str:
 
 
 Caller = Annotated[str, Depends(caller_of)]
-
-
-def _admitted(headers: Headers, tokens: tuple[Token, ...], roles: frozenset[Role]) -> Token:
-    scheme, _, sent = headers.get("authorization", "").partition(" ")
-    token = find_token(tokens, sent.strip())
-    if token is None or scheme.lower() != "bearer":
-        raise HTTPException(401, MESSAGE, {"WWW-Authenticate": "Bearer", ERROR_CODE_HEADER: "UNAUTHORIZED"})
-    if token.role not in roles:
-        needed = " or ".join(role for role in Role if role in roles and role is not Role.ADMIN)
-        raise _forbidden(WRONG_ROLE.format(name=token.name, role=token.role, needed=f"{needed} or admin"))
-    return token
 
 
 def _is_ours(host: str, hosts: tuple[str, ...]) -> bool:

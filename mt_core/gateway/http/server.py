@@ -16,12 +16,12 @@ from mt_core.gateway.http.connections import Connection
 START_TIMEOUT_S = 30.0
 POLL_S = 0.01
 STOP_TIMEOUT_S = 10
-# Longer than clients keep idle connections, so that it is never the server who closes one that is just being used.
+# Longer than clients keep idle connections, so that the server never closes one that a client has just begun to use.
 KEEP_ALIVE_S = 75
 
 
 class GatewayServer:
-    """A running gateway endpoint; `stop()` lets requests under way finish."""
+    """The application on *sock*, at `address` with the real port; `stop()` lets requests under way finish."""
 
     def __init__(self, app: ASGIApp, sock: socket.socket, protocol: type[Connection] = Connection) -> None:
         # uvloop and httptools are used where they are installed.
@@ -36,21 +36,11 @@ class GatewayServer:
             timeout_graceful_shutdown=STOP_TIMEOUT_S,
         )
         self._sock, self._server = sock, uvicorn.Server(config)
-        # Read now: it is still asked for when the socket has been closed.
+        # A closed socket has no address any more.
         host, port = sock.getsockname()[:2]
-        self._address = str(host), int(port)
+        self.address: tuple[str, int] = (host, port)
+        self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         self._thread = threading.Thread(target=self._server.run, args=([sock],), name="gateway", daemon=True)
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """The host and the real port."""
-        return self._address
-
-    @property
-    def url(self) -> str:
-        """The address as a URL."""
-        host, port = self.address
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def start(self) -> None:
         """Begin to serve; returns when requests are answered."""
@@ -70,7 +60,7 @@ class GatewayServer:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket bound to *host* and *port* (0: any free one); raises PortInUse naming how to choose another."""
+    """Return a socket that listens on *host* and *port* (0: any free one); raises PortInUse, ConfigError with the way out."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio switches Nagle's algorithm off only where the protocol is named; with it each answer takes 40 ms longer.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -80,24 +70,13 @@ def listen(host: str, port: int) -> socket.socket:
         sock.listen(128)
     except OSError as cause:
         sock.close()
-        raise _bind_error(host, port, cause) from cause
+        if cause.errno == errno.EADDRINUSE:
+            raise PortInUse(
+                f"Address {host}:{port} is in use, perhaps by another gateway; stop it, or choose another port with "
+                f"-D sql-gateway.endpoint.rest.port={port + 1 if 0 < port < 65535 else 8084}."
+            ) from cause
+        raise ConfigError(
+            f"The gateway cannot listen on {host}:{port}: {cause.strerror or cause}; choose another address with "
+            "-D sql-gateway.endpoint.rest.address=127.0.0.1."
+        ) from cause
     return sock
-
-
-def serve(app: ASGIApp, host: str, port: int, sock: socket.socket | None = None) -> GatewayServer:
-    """Serve *app* on *sock*, or on a new socket for *host* and *port*, and return the running server."""
-    server = GatewayServer(app, sock if sock is not None else listen(host, port))
-    server.start()
-    return server
-
-
-def _bind_error(host: str, port: int, cause: OSError) -> ConfigError:
-    if cause.errno == errno.EADDRINUSE:
-        return PortInUse(
-            f"Address {host}:{port} is in use, perhaps by another gateway; stop it, or choose another port with "
-            f"-D sql-gateway.endpoint.rest.port={port + 1 if 0 < port < 65535 else 8084}."
-        )
-    return ConfigError(
-        f"The gateway cannot listen on {host}:{port}: {cause.strerror or cause}; choose another address with "
-        "-D sql-gateway.endpoint.rest.address=127.0.0.1."
-    )

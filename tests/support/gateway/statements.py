@@ -17,7 +17,7 @@ import httpx
 
 from mt_core.clock import Clock, SystemClock
 from mt_core.gateway.application import build_app
-from mt_core.gateway.http.server import serve
+from mt_core.gateway.http.server import GatewayServer, listen
 from mt_core.gateway.services import GatewayServices, ProductInfo
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
@@ -126,7 +126,8 @@ def main() -> None:
     clock, engine = SystemClock(), FakeStatementEngine()
     runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock)
     executor = StatementExecutor(_ports(engine, FakeTableCommands(), runs, clock), max_workers=ALL_THREADS)
-    server = serve(build_app(_services(sessions, executor, runs)), "127.0.0.1", 0)
+    server = GatewayServer(build_app(_services(sessions, executor, runs)), listen("127.0.0.1", 0))
+    server.start()
     sys.stdout.write(f"{server.url}\n")
     sys.stdout.flush()
     sys.stdin.read()

@@ -55,7 +55,7 @@ class ResultRows(Protocol):
 class StatementResult:
     """The result of a statement; `is_query` for SELECT and the like, `rows` None for a statement that only has an effect.
 
-    `affected_rows` are those that a change wrote, None where Spark does not count them.
+    `affected_rows` are those that a change inserted, updated and deleted, None where that is not known.
     """
 
     is_query: bool

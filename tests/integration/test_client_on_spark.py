@@ -115,13 +115,13 @@ def test_types_come_as_python_objects_and_in_arrow(cursor: dbapi.Cursor) -> None
     assert table.column("deep").to_pylist() == [[{"k": 0, "v": None}], [{"k": 1, "v": None}]]
 
 
-def test_rowcount_is_what_spark_has_counted(cursor: dbapi.Cursor) -> None:
+def test_rowcount_is_what_a_change_has_changed(cursor: dbapi.Cursor) -> None:
     cursor.execute("CREATE TABLE counted (a INT) USING iceberg")
 
     many = cursor.executemany("INSERT INTO counted VALUES (?)", [(1,), (2,), (3,)]).rowcount
     selected = cursor.execute("INSERT INTO counted SELECT a FROM counted WHERE a > 1").rowcount
 
-    assert (many, selected, cursor.execute("DELETE FROM counted WHERE a = 1").rowcount) == (3, 2, -1)
+    assert (many, selected, cursor.execute("DELETE FROM counted WHERE a = 1").rowcount) == (3, 2, 1)
 
 
 def test_errors_of_spark_are_of_their_kinds(cursor: dbapi.Cursor) -> None:

@@ -38,7 +38,7 @@ class JobStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One query, change or refresh; `affected_rows` are those that it wrote, None where that is not known."""
+    """One query, change or refresh; `affected_rows` are those that it changed, None where that is not known."""
 
     job_id: str
     name: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,10 +26,11 @@ from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.queries.views import Names
 from mt_core.spark.results.arrow import ResultForm
 from mt_core.spark.results.batches import QueryJob
-from mt_core.spark.results.local_rows import COMMAND_RESULT, command_rows, row_batches
+from mt_core.spark.results.local_rows import command_rows, row_batches
 from mt_core.spark.results.row_stream import fetch
 from mt_core.spark.results.spool import Spools
 from mt_core.spark.results.types import result_columns
+from mt_core.spark.statements.affected_rows import affected_rows
 from mt_core.spark.statements.protection import NoTables, TableDirectory, run_protected
 from mt_core.spark.statements.sessions import SparkSessions
 from mt_core.sql.flink.catalog_options import configured_catalogs
@@ -37,8 +39,6 @@ from mt_core.tables.engine import Progress
 
 DESCRIPTION_LENGTH = 200
 JSON_MODE = "json"
-# Writes that write the statement's own rows only; an UPDATE or DELETE also writes other rows again.
-_COUNTED = frozenset({"AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"})
 # Values of these types that a command returns need no encoding.
 _SIMPLE = (spark.StringType, spark.BooleanType, spark.IntegerType, spark.LongType)
 # This plug-in opens its connection at its first use only.
@@ -72,11 +72,12 @@ class SparkStatements(StatementEngine):
     def execute(self, context: SessionContext, sql: str, *, job_id: str) -> StatementResult:
         session = self._sessions.session(context)
         job = QueryJob(job_id=job_id, pool=INTERACTIVE_POOL, description=sql[:DESCRIPTION_LENGTH])
+        started_ms = time.time_ns() // 1_000_000
         with self._driver.run_tagged(job.job_id, job.pool, job.description):
             # A command has run when this returns; a query runs when its rows are fetched.
             frame = run_protected(session, sql, self._tables)
             if not frame.schema.fields:
-                return StatementResult(is_query=False, rows=None, affected_rows=_affected_rows(frame))
+                return StatementResult(is_query=False, rows=None, affected_rows=affected_rows(frame, started_ms))
             rows = command_rows(frame)
             if rows is not None and all(type(field.dataType) in _SIMPLE for field in frame.schema.fields):
                 return StatementResult(is_query=False, rows=_local_result(frame, rows))
@@ -191,16 +192,6 @@ class SparkStatements(StatementEngine):
         with self._driver.translating(), active_session(session):
             self._driver.added_jars.lend(session)
             yield session
-
-
-def _affected_rows(frame: DataFrame) -> int | None:
-    """Return how many rows an INSERT has written, as Spark counted them; None for any other statement."""
-    execution: Any = frame._jdf.queryExecution()
-    done = execution.commandExecuted()
-    if done.nodeName() != COMMAND_RESULT or done.commandPhysicalPlan().nodeName() not in _COUNTED:
-        return None
-    written = done.commandPhysicalPlan().commitProgress()
-    return int(written.get().numOutputRows()) if written.isDefined() else None
 
 
 def _local_result(frame: DataFrame, rows: Any) -> ResultRows:

@@ -164,7 +164,7 @@ class Gateway:
                 engine=self._statements,
                 clock=self._clock,
                 defaults=session_defaults(config),
-                idle_timeout_s=config.duration("sql-gateway.session.idle-timeout").total_seconds(),
+                idle_timeout=config.duration("sql-gateway.session.idle-timeout"),
                 max_sessions=config.integer("sql-gateway.session.max-num"),
             ),
             settings=manager_settings(config),

@@ -25,7 +25,8 @@ from mt_core.gateway.statements import OPERATION_PATH, progress_of
 from mt_core.model.run import RefreshRun
 from mt_core.protocol import AFFECTED_ROWS_HEADER
 from mt_core.rowset import PageForm
-from mt_core.sessions.operations.operation import TERMINAL, OperationResult, OperationStatus, OperationView
+from mt_core.sessions.operations.operation import TERMINAL, OperationResult, OperationStatus
+from mt_core.sessions.refreshes import AnyOperation
 
 RESULT_PATH = f"{OPERATION_PATH}/result/{{token}}"
 # A client gets at most two answers a second that have nothing new.
@@ -49,7 +50,7 @@ class PageRequest:
 class Fetch:
     """A page of an operation to answer, with the path from which the next page's is made."""
 
-    operation: OperationView
+    operation: AnyOperation
     token: int
     form: PageRequest
     base: str
@@ -116,7 +117,7 @@ class _Pages:
         except ValueError as cause:
             raise RequestInvalid(f'Cannot resolve path parameter (token) from value "{token}".') from cause
         base, operations = request.scope["path"].rpartition("/")[0], self.services.operations
-        statement = operations.statement(*handles)
+        statement = self.services.sessions.get(handles[0]).operation(handles[1])
         operation = await short(lambda: operations.find(*handles)) if statement is None else statement
         fetch = Fetch(operation=operation, token=number, form=form, base=base, version=self.version)
         if statement is None or not statement.wait_page(number, 0):
@@ -142,7 +143,7 @@ def _answer(fetch: Fetch) -> Answer:
 def _arrow_page(fetch: Fetch) -> Answer:
     """Return a page as Arrow; as JSON that of a query whose engine has no Arrow."""
     result = _result(fetch.operation)
-    page = fetch.operation.fetch_encoded(fetch.token, fetch.form.page_size or PAGE_ROWS, PageForm.ARROW)
+    page = fetch.operation.fetch(fetch.token, fetch.form.page_size or PAGE_ROWS, PageForm.ARROW)
     stream = page.body
     if stream is None and result.is_query:
         return _json_page(fetch, result, _objects(page.rows), last=page.last)
@@ -156,7 +157,7 @@ def _arrow_page(fetch: Fetch) -> Answer:
 def _page(fetch: Fetch) -> JsonAnswer:
     result = _result(fetch.operation)
     if fetch.form.row_format == "JSON":
-        encoded = fetch.operation.fetch_encoded(fetch.token, fetch.form.page_size, PageForm.JSON)
+        encoded = fetch.operation.fetch(fetch.token, fetch.form.page_size, PageForm.JSON)
         data = _objects(encoded.rows) if encoded.body is None else orjson.Fragment(bytes(encoded.body))
         return _json_page(fetch, result, data, last=encoded.last)
     page = fetch.operation.fetch(fetch.token, fetch.form.page_size)
@@ -193,7 +194,7 @@ def _json_page(fetch: Fetch, result: OperationResult, data: Any, *, last: bool) 
     return JsonAnswer(body, headers=_affected(result))
 
 
-def _result(operation: OperationView) -> OperationResult:
+def _result(operation: AnyOperation) -> OperationResult:
     """Return the result of a finished operation; raises the operation's error, Canceled, or IllegalStatus."""
     if operation.error is not None:
         raise operation.error

@@ -19,7 +19,7 @@ def sessions_router(services: GatewayServices, version: ApiVersion) -> APIRouter
 
     @router.get("/{session_handle}", **described("Properties of a session", SESSION))
     async def get_session(session: SessionHandle) -> JsonAnswer:
-        return JsonAnswer({"properties": masked(services.sessions.get(session).properties)})
+        return JsonAnswer({"properties": masked(services.sessions.get(session).view().properties)})
 
     @router.delete("/{session_handle}", **described("Close a session", SESSION_CLOSED))
     def close_session(session: SessionHandle) -> JsonAnswer:

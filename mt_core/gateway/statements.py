@@ -27,7 +27,9 @@ from mt_core.gateway.http.security import Caller
 from mt_core.gateway.http.versions import ApiVersion
 from mt_core.gateway.refresh import attempt_of
 from mt_core.gateway.services import GatewayServices
-from mt_core.sessions.operations.operation import TERMINAL, OperationView
+from mt_core.sessions.operations.operation import TERMINAL
+from mt_core.sessions.refreshes import AnyOperation
+from mt_core.sessions.statements.completion import complete
 
 OPERATION_PATH = "/sessions/{session_handle}/operations/{operation_handle}"
 
@@ -65,7 +67,7 @@ def configuring_router(services: GatewayServices) -> APIRouter:
     async def complete_statement(session: SessionHandle, body: JsonBody) -> JsonAnswer:
         statement, position = body.statement(), body.integer("position")
         target = services.sessions.get(session)
-        candidates = await long_wait(lambda: services.executor.complete(target, statement, position))
+        candidates = await long_wait(lambda: complete(statement, position, services.executor.names(target)))
         return JsonAnswer({"candidates": candidates})
 
     return router
@@ -77,7 +79,7 @@ def operations_router(services: GatewayServices, version: ApiVersion) -> APIRout
 
     @router.get(f"{OPERATION_PATH}/status", **described("Status of an operation", OPERATION_STATUS))
     async def get_status(session: SessionHandle, operation: OperationHandle) -> JsonAnswer:
-        statement = services.operations.statement(session, operation)
+        statement = services.sessions.get(session).operation(operation)
         if statement is not None and (statement.status in TERMINAL or not version.extras):
             return JsonAnswer({"status": statement.status})
         return await short(lambda: _status(services.operations.find(session, operation), version))
@@ -101,22 +103,23 @@ def operations_router(services: GatewayServices, version: ApiVersion) -> APIRout
 
     @router.delete(f"{OPERATION_PATH}/close", **described("Close an operation", OPERATION_CLOSED))
     async def close_operation(session: SessionHandle, operation: OperationHandle) -> JsonAnswer:
-        if at_hand(services.operations.statement(session, operation)):
-            services.operations.close(session, operation)
+        if at_hand(services.sessions.get(session).operation(operation)):
+            services.sessions.get(session).close_operation(operation)
         else:
-            await short(lambda: services.operations.close(session, operation))
+            await short(lambda: services.sessions.get(session).close_operation(operation))
         return JsonAnswer({"status": "CLOSED"})
 
     return router
 
 
-def _status(operation: OperationView, version: ApiVersion) -> JsonAnswer:
+def _status(operation: AnyOperation, version: ApiVersion) -> JsonAnswer:
     return JsonAnswer({"status": operation.status, **progress_of(operation, version.extras)})
 
 
-def progress_of(operation: OperationView, wanted: bool) -> dict[str, Any]:
+def progress_of(operation: AnyOperation, wanted: bool) -> dict[str, Any]:
     """Return `{"progress": {...}}` for an operation at work, else `{}`."""
     progress = operation.progress() if wanted else None
     if progress is None:
         return {}
-    return {"progress": {"tasksDone": progress.done, "tasksTotal": progress.total, "message": progress.message}}
+    tasks = progress.tasks
+    return {"progress": {"tasksDone": tasks.done, "tasksTotal": tasks.total, "message": progress.message}}

@@ -71,32 +71,24 @@ class SessionContext:
     properties: Mapping[str, str]
 
 
-Name = tuple[str, ...]
-
-
-class NameDirectory(Protocol):
-    """The names that a session can see, for completion. Nothing is raised: what cannot be read is empty."""
-
-    def catalogs(self) -> Sequence[str]: ...
-
-    def namespaces(self, catalog: str | None) -> Sequence[str]:
-        """Return the namespaces of *catalog*, None: of the current one."""
-
-    def tables(self, namespace: Name) -> Sequence[str]:
-        """Return tables and views of *namespace*, which may begin with a catalog; empty: of the current one."""
-
-    def views(self, namespace: Name) -> Sequence[str]: ...
-
-    def columns(self, table: Name) -> Sequence[str]: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionState:
-    """A session's own state in the engine: the time zone of its queries, and its temporary names, in lower case."""
+    """A session's own state in the engine: where its names are looked up, the time zone of its queries, and its temporary
+    names, in lower case."""
 
+    catalog: str
+    namespace: Namespace
     zone: str
     relations: frozenset[str] = frozenset()
     functions: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """A table or view: its columns, and the names of those of its primary key (none: it has no key)."""
+
+    columns: Sequence[Column]
+    keys: Sequence[str] = ()
 
 
 class StatementEngine(Protocol):
@@ -111,26 +103,19 @@ class StatementEngine(Protocol):
         Raises QueryFailed with line and position, Canceled after `cancel(job_id)`.
         """
 
-    def current_catalog(self, context: SessionContext) -> str: ...
-
-    def current_namespace(self, context: SessionContext) -> Namespace: ...
-
     def session_state(self, context: SessionContext) -> SessionState: ...
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
         """Return the catalogs that the session can see with their options; `type` is the kind or the class."""
 
-    def columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[Column]:
-        """Return the columns of a table or view, without running anything; raises QueryFailed if there is none."""
+    def relation(self, context: SessionContext, name: Sequence[str]) -> Relation:
+        """Return a table or view, without running anything; raises QueryFailed if there is none."""
 
     def views(self, context: SessionContext, namespace: Sequence[str]) -> Sequence[str]:
         """Return the views of *namespace*, empty: of the current one, and the temporary views, without running anything.
 
         A catalog whose SHOW TABLES includes them, or which has no views, gives none.
         """
-
-    def keys(self, context: SessionContext, name: Sequence[str]) -> Sequence[str]:
-        """Return the columns of a table's primary key, none for a table or view without one."""
 
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
         """Return the plan of a statement without running it, in a mode of EXPLAIN or as json; raises QueryFailed."""

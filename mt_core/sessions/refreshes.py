@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from mt_core.errors import IllegalStatus, MtError, OperationNotFound, QueryBroken, RefreshFailed
 from mt_core.model.run import DONE, RefreshRun, RunStatus
 from mt_core.rowset import BIGINT, STRING_MAP, Column, PageForm, RowSet
 from mt_core.sessions.operations.operation import (
+    NO_TASKS,
     TERMINAL,
     Operation,
     OperationProgress,
     OperationResult,
     OperationStatus,
-    OperationView,
     ResultKind,
 )
-from mt_core.sessions.operations.result_pages import EncodedPage, Page, ResultPages
+from mt_core.sessions.operations.result_pages import Page, ResultPages
 from mt_core.sessions.sessions import SessionManager
 from mt_core.tables.table_commands import Runs
 
@@ -51,20 +52,31 @@ def queue_message(run: RefreshRun) -> str:
     return "refreshing" if run.status is RunStatus.RUNNING else "waiting for its turn"
 
 
+@dataclass(frozen=True, slots=True)
 class RefreshOperation:
     """A run as an operation. It has no state: every call reads the ledger."""
 
-    def __init__(self, handle: str, runs: Runs, cluster_info: ClusterInfo) -> None:
-        self.handle = handle
-        self._runs, self._cluster_info = runs, cluster_info
+    handle: str
+    runs: Runs
+    cluster_info: ClusterInfo
+
+    def run(self) -> RefreshRun:
+        """Return the run as it is now; raises OperationNotFound."""
+        run = self.runs.run(self.handle)
+        if run is None:
+            raise OperationNotFound(
+                f"Operation {self.handle} is not known; it was closed or never existed.", operation=self.handle
+            )
+        return run
 
     @property
     def status(self) -> OperationStatus:
-        return STATUS_OF[self._run().status]
+        return STATUS_OF[self.run().status]
 
     @property
     def error(self) -> MtError | None:
-        run = self._run()
+        """The error of a run that failed, else None."""
+        run = self.run()
         if run.status is not RunStatus.FAILED:
             return None
         failure = QueryBroken if run.broken else RefreshFailed
@@ -72,85 +84,70 @@ class RefreshOperation:
 
     @property
     def result(self) -> OperationResult | None:
-        run = self._run()
-        return refresh_result(run, self._cluster_info()) if run.status in DONE else None
+        """The result of a run that succeeded or was skipped, else None."""
+        run = self.run()
+        return refresh_result(run, self.cluster_info()) if run.status in DONE else None
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until the run is terminal; returns whether it is."""
-        return STATUS_OF[self._runs.wait_run(self.handle, timeout_s).status] in TERMINAL
+        return STATUS_OF[self.runs.wait_run(self.handle, timeout_s).status] in TERMINAL
 
     def wait_page(self, token: int, timeout_s: float) -> bool:
         """Wait until the run is terminal; returns whether it is: then its one row is there."""
         return self.wait(timeout_s)
 
-    def fetch(self, token: int, size: int | None = None) -> Page:
-        """Return page *token*; raises IllegalStatus unless FINISHED, RequestInvalid for a token out of turn."""
-        return self._pages(token).fetch(token, size)
-
-    def fetch_encoded(self, token: int, size: int | None, form: PageForm) -> EncodedPage:
-        """Return page *token* like `fetch`."""
-        return self._pages(token).fetch_encoded(token, size, form)
-
-    def _pages(self, token: int) -> ResultPages:
-        result = self.result
-        if result is None:
-            raise IllegalStatus(f"Operation {self.handle} is {self.status}: it has no result to fetch.")
-        pages = ResultPages(result.rows)
+    def fetch(self, token: int, size: int | None = None, form: PageForm | None = None) -> Page:
+        """Return page *token* as `Operation.fetch` does."""
+        run = self.run()
+        if run.status not in DONE:
+            raise IllegalStatus(f"Operation {self.handle} is {STATUS_OF[run.status]}: it has no result to fetch.")
+        pages = ResultPages(refresh_result(run, self.cluster_info()).rows)
         if token > 0:
             pages.fetch(0)
-        return pages
+        return pages.fetch(token, size, form)
 
-    def cancel(self) -> None:
-        """Withdraw the requester from the run; raises IllegalStatus when the run has ended."""
-        self.cancel_attempt(None)
+    def progress(self) -> OperationProgress | None:
+        """Return the progress of the run; None when it has ended."""
+        run = self.run()
+        if STATUS_OF[run.status] in TERMINAL:
+            return None
+        return OperationProgress(tasks=self.runs.progress(self.handle) or NO_TASKS, message=queue_message(run))
 
-    def cancel_attempt(self, attempt: int | None) -> OperationStatus:
-        """Withdraw one attempt of the requester, and return the status; after the run's end this changes nothing.
+    def cancel(self, attempt: int | None = None) -> OperationStatus:
+        """Withdraw the requester, or one of its attempts, from the run, and return the operation's status.
 
-        Raises IllegalStatus when the run has ended, unless an attempt is given.
+        After the end of the run an attempt changes nothing; without one this raises IllegalStatus.
         """
         status = self.status
         if status in TERMINAL and attempt is None:
             raise IllegalStatus(f"Operation {self.handle} is {status} and cannot become {OperationStatus.CANCELED}.")
-        run = self._runs.cancel_run(self.handle, attempt)
-        left = STATUS_OF[run.status]
-        return OperationStatus.CANCELED if run.cancel_requested and left not in TERMINAL else left
-
-    def progress(self) -> OperationProgress | None:
-        """Return the progress of the run; None when it has ended."""
-        run = self._run()
-        if STATUS_OF[run.status] in TERMINAL:
-            return None
-        return OperationProgress.of(self._runs.progress(self.handle), queue_message(run))
-
-    def _run(self) -> RefreshRun:
-        run = self._runs.run(self.handle)
-        if run is None:
-            raise OperationNotFound(
-                f"Operation {self.handle} is not known; it was closed or never existed.", operation=self.handle
-            )
-        return run
+        run = self.runs.cancel_run(self.handle, attempt)
+        status = STATUS_OF[run.status]
+        return OperationStatus.CANCELED if run.cancel_requested and status not in TERMINAL else status
 
 
+AnyOperation = Operation | RefreshOperation
+
+
+@dataclass(frozen=True, slots=True)
 class OperationFinder:
     """Finds an operation by its handles, whether a statement of the session or a refresh run of any table."""
 
-    def __init__(self, sessions: SessionManager, runs: Runs, cluster_info: ClusterInfo) -> None:
-        self._sessions, self._runs, self._cluster_info = sessions, runs, cluster_info
+    sessions: SessionManager
+    runs: Runs
+    cluster_info: ClusterInfo
 
-    def find(self, session_handle: str, handle: str) -> OperationView:
+    def find(self, session_handle: str, handle: str) -> AnyOperation:
         """Return the operation; raises SessionNotFound, OperationNotFound."""
-        session = self._sessions.get(session_handle)
-        try:
-            return session.operation(handle)
-        except OperationNotFound:
-            if self._runs.run(handle) is None:
-                raise
-        return RefreshOperation(handle, self._runs, self._cluster_info)
-
-    def statement(self, session_handle: str, handle: str) -> Operation | None:
-        """Return the operation if it is a statement of the session, without reading the ledger; raises SessionNotFound."""
-        return self._sessions.get(session_handle).open_operation(handle)
+        statement = self.sessions.get(session_handle).operation(handle)
+        if statement is not None:
+            return statement
+        if self.runs.run(handle) is not None:
+            return RefreshOperation(handle, self.runs, self.cluster_info)
+        raise OperationNotFound(
+            f"Operation {handle} is not known in session {session_handle}; it was closed or never existed.",
+            operation=handle,
+        )
 
     def cancel(self, session_handle: str, handle: str, attempt: int | None) -> OperationStatus:
         """End an operation and return its status; *attempt* numbers the caller's attempts at a refresh (None: it has none).
@@ -159,10 +156,6 @@ class OperationFinder:
         """
         operation = self.find(session_handle, handle)
         if isinstance(operation, RefreshOperation):
-            return operation.cancel_attempt(attempt)
+            return operation.cancel(attempt)
         operation.cancel()
         return OperationStatus.CANCELED
-
-    def close(self, session_handle: str, handle: str) -> None:
-        """Close a statement; harmless for a refresh, which stays in the ledger, and for an operation that is closed already."""
-        self._sessions.get(session_handle).close_operation(handle)

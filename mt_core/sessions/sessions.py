@@ -6,23 +6,25 @@ import logging
 import threading
 import uuid
 from collections.abc import Mapping
-from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 
 from mt_core.background import attempt
 from mt_core.clock import Clock
 from mt_core.errors import SessionLimit, SessionNotFound
 from mt_core.sessions.ports import StatementEngine
-from mt_core.sessions.properties.property_values import check_properties
+from mt_core.sessions.properties.property_values import check_property
 from mt_core.sessions.session import Session
 
 log = logging.getLogger(__name__)
 
 DEFAULT_PROPERTIES: Mapping[str, str] = {"execution.runtime-mode": "batch"}
+IDLE_TIMEOUT = timedelta(minutes=10)
+_NEVER = timedelta(0)
 
 
 class SessionManager:
-    """The sessions of a gateway by their handles; safe from any thread. With an `idle_timeout_s` of 0 none expires."""
+    """The sessions of a gateway by their handles; safe from any thread. With an `idle_timeout` of zero none expires."""
 
     def __init__(
         self,
@@ -30,12 +32,12 @@ class SessionManager:
         engine: StatementEngine,
         clock: Clock,
         defaults: Mapping[str, str] | None = None,
-        idle_timeout_s: float = 600.0,
+        idle_timeout: timedelta = IDLE_TIMEOUT,
         max_sessions: int = 10_000,
     ) -> None:
         self._engine, self._clock = engine, clock
         self._defaults = {**DEFAULT_PROPERTIES, **(defaults or {})}
-        self._idle_timeout_s, self._max_sessions = idle_timeout_s, max_sessions
+        self._idle_timeout, self._max_sessions = idle_timeout, max_sessions
         self._lock = threading.Lock()
         self._sessions: dict[str, Session] = {}
 
@@ -43,10 +45,12 @@ class SessionManager:
         return len(self._sessions)
 
     def open(self, name: str | None = None, properties: Mapping[str, str] | None = None) -> Session:
-        """Open a session whose *properties* lie over the defaults; raises SessionLimit, RequestInvalid for a wrong value."""
-        check_properties(properties or {})
-        handle = str(uuid.uuid4())
-        session = Session(handle, name=name, defaults=self._defaults, properties=properties or {}, clock=self._clock)
+        """Open a session whose *properties* override the defaults; raises SessionLimit, RequestInvalid for a wrong value."""
+        properties = properties or {}
+        for key, value in properties.items():
+            check_property(key, value)
+        handle, now = str(uuid.uuid4()), self._clock.now()
+        session = Session(handle, name=name, defaults=self._defaults, properties=properties, opened_at=now)
         with self._lock:
             if len(self._sessions) >= self._max_sessions:
                 raise SessionLimit(
@@ -57,20 +61,22 @@ class SessionManager:
         return session
 
     def get(self, handle: str) -> Session:
-        """Return an open session, touched; raises SessionNotFound."""
+        """Return an open session, and count this as a request of its client; raises SessionNotFound."""
         with self._lock:
             session = self._sessions.get(handle)
         if session is None:
-            raise SessionNotFound(_missing(handle), session=handle)
-        session.touch()
+            raise _missing(handle)
+        session.last_access = self._clock.now()
         return session
 
-    def close(self, handle: str) -> None:
-        """Close a session with its operations; raises SessionNotFound."""
+    def close(self, handle: str, *, missing_ok: bool = False) -> None:
+        """Close a session with its operations; raises SessionNotFound unless *missing_ok*."""
         with self._lock:
             session = self._sessions.pop(handle, None)
         if session is None:
-            raise SessionNotFound(_missing(handle), session=handle)
+            if missing_ok:
+                return
+            raise _missing(handle)
         try:
             session.close()
         finally:
@@ -81,24 +87,29 @@ class SessionManager:
         with self._lock:
             handles = list(self._sessions)
         for handle in handles:
-            attempt("closing a session", partial(self._close_if_open, handle))
+            attempt("closing a session", partial(self.close, handle, missing_ok=True))
 
     def expire_idle(self) -> list[str]:
         """Close the sessions that were idle for too long, and return their handles."""
-        if self._idle_timeout_s <= 0:
+        if self._idle_timeout <= _NEVER:
             return []
-        now = self._clock.now()
+        now, idle = self._clock.now(), list[str]()
         with self._lock:
-            idle = [handle for handle, session in self._sessions.items() if session.idle_s(now) >= self._idle_timeout_s]
+            sessions = list(self._sessions.values())
+        for session in sessions:
+            if session.busy:
+                # A statement at work counts as a request.
+                session.last_access = now
+            elif now - session.last_access >= self._idle_timeout:
+                idle.append(session.handle)
         for handle in idle:
-            if attempt("closing a session", partial(self._close_if_open, handle)):
+            if attempt("closing a session", partial(self.close, handle, missing_ok=True)):
                 log.info("session expired", extra={"action": "session_expired", "session": handle})
         return idle
 
-    def _close_if_open(self, handle: str) -> None:
-        with suppress(SessionNotFound):
-            self.close(handle)
 
-
-def _missing(handle: str) -> str:
-    return f"Session '{handle}' does not exist; it was closed, or expired because no client used it. Open a new one."
+def _missing(handle: str) -> SessionNotFound:
+    return SessionNotFound(
+        f"Session '{handle}' does not exist; it was closed, or expired because no client used it. Open a new one.",
+        session=handle,
+    )

@@ -11,10 +11,11 @@ import pytest
 
 from mt_core.errors import DefinitionInvalid, QueryFailed
 from mt_core.rowset import RowSet
-from mt_core.sessions.operations.jobs import JobLedger, Jobs
+from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.catalog_statements import CatalogStatements
 from mt_core.sessions.statements.listings import CatalogRequest
+from mt_core.sessions.statements.translation import in_spark
 from mt_core.spark.driver.conf import catalog_names
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
@@ -42,16 +43,16 @@ class Client:
         self.catalogs = CreatedCatalogs(MemoryRegistry(clock), reserved=catalog_names(driver.settings))
         self.engine = SparkStatements(driver, catalogs=self.catalogs.settings)
         self.refreshes = SparkEngine(driver, self.catalogs.settings)
-        jobs = Jobs(JobLedger(clock), FakeRuns(clock))
+        jobs = Jobs(clock, FakeRuns(clock))
         self.statements = CatalogStatements(self.engine, jobs, self.catalogs)
         handle = f"catalogs-{next(_numbers)}"
-        self.session = Session(handle, name=None, defaults={}, properties={}, clock=clock)
+        self.session = Session(handle, name=None, defaults={}, properties={}, opened_at=NOW)
 
     def other(self) -> Client:
         """Return another session of the same gateway."""
         twin = copy(self)
         handle = f"catalogs-{next(_numbers)}"
-        twin.session = Session(handle, name=None, defaults={}, properties={}, clock=FakeClock(NOW))
+        twin.session = Session(handle, name=None, defaults={}, properties={}, opened_at=NOW)
         return twin
 
     @property
@@ -66,7 +67,7 @@ class Client:
             return self.statements.describe(statement, asking).rows.page(0, 1000)
         if isinstance(statement, CatalogStatement) and not isinstance(statement, SparkStatement):
             return self.statements.execute(statement, asking).rows.page(0, 1000)
-        first, *others = self.statements.in_spark(ReadStatement(sql), asking.context)
+        first, *others = in_spark(ReadStatement(sql), self.engine, asking.context)
         rows = self.engine.execute(asking.context, first, job_id=asking.job_id).rows or RowSet(columns=(), rows=[])
         for text in others:
             self.engine.execute(asking.context, text, job_id=asking.job_id)

@@ -44,7 +44,9 @@ class Scripts:
                 catalogs=catalogs,
             )
         )
-        self.session = Session(f"scripts-{folder.name}", name=None, defaults={}, properties={}, clock=SystemClock())
+        self.session = Session(
+            f"scripts-{folder.name}", name=None, defaults={}, properties={}, opened_at=SystemClock().now()
+        )
 
     def run(self, text: str) -> Operation:
         operation = self.executor.submit(self.session, text)

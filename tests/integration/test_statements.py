@@ -228,8 +228,8 @@ def test_sessions_do_not_see_each_others_views_namespace_and_settings(engine: Sp
     with pytest.raises(QueryFailed, match="TABLE_OR_VIEW_NOT_FOUND"):
         other.run("SELECT * FROM mine")
 
-    assert (engine.current_catalog(one.context), engine.current_namespace(one.context)) == ("lake", ("elsewhere",))
-    assert (engine.current_catalog(other.context), engine.current_namespace(other.context)) == ("lake", ("default",))
+    states = [engine.session_state(each.context) for each in (one, other)]
+    assert [(state.catalog, state.namespace) for state in states] == [("lake", ("elsewhere",)), ("lake", ("default",))]
     assert other.rows("SET spark.sql.ansi.enabled")[0][1] == "true"
 
 

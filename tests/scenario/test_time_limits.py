@@ -21,7 +21,9 @@ def begin(gateway: Gateway, session: str, statement: str, timeout_ms: int) -> st
 def pass_time(gateway: Gateway, session: str, operation: str, **length: float) -> None:
     gateway.clock.advance(timedelta(**length))
     handle = operation.rpartition("/")[2]
-    assert gateway.sessions.get(session.rpartition("/")[2]).operation(handle).wait(5)
+    statement = gateway.sessions.get(session.rpartition("/")[2]).operation(handle)
+    assert statement is not None
+    assert statement.wait(5)
 
 
 def test_a_late_query_is_stopped_and_its_result_says_why(gateway: Gateway) -> None:

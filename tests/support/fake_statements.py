@@ -6,9 +6,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from mt_core.errors import Canceled, DefinitionInvalid, EngineUnavailable, MtError, QueryFailed
-from mt_core.identifiers import Namespace
 from mt_core.rowset import INT, Column, RowSet
-from mt_core.sessions.ports import SessionContext, SessionState, StatementResult
+from mt_core.sessions.ports import Relation, SessionContext, SessionState, StatementResult
 from mt_core.sql.flink.catalog_options import configured_catalogs
 from mt_core.tables.engine import Progress
 
@@ -81,14 +80,10 @@ class FakeStatementEngine:
             raise answer
         return answer
 
-    def current_catalog(self, context: SessionContext) -> str:
-        return "lake"
-
-    def current_namespace(self, context: SessionContext) -> Namespace:
-        return ("default",)
-
     def session_state(self, context: SessionContext) -> SessionState:
-        return SessionState(zone=context.properties.get("table.local-time-zone", "UTC"))
+        return SessionState(
+            catalog="lake", namespace=("default",), zone=context.properties.get("table.local-time-zone", "UTC")
+        )
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
         shared = {key: value for settings in self.shared_catalogs().values() for key, value in settings.items()}
@@ -101,13 +96,10 @@ class FakeStatementEngine:
     def views(self, context: SessionContext, namespace: Sequence[str]) -> Sequence[str]:
         return self.views_of.get(tuple(namespace), ())
 
-    def keys(self, context: SessionContext, name: Sequence[str]) -> Sequence[str]:
-        return ()
-
-    def columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[Column]:
+    def relation(self, context: SessionContext, name: Sequence[str]) -> Relation:
         if ".".join(name) not in self.tables:
             raise QueryFailed(f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {'.'.join(name)} cannot be found.")
-        return self.tables[".".join(name)]
+        return Relation(columns=self.tables[".".join(name)])
 
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
         return f"{mode} plan of {sql}"

@@ -95,10 +95,9 @@ class StatementEngineContract:
         assert engine.progress("no-such-job") is None
 
     def test_a_new_session_looks_names_up_in_lake_default(self, engine: StatementEngine) -> None:
-        context = session()
+        state = engine.session_state(session())
 
-        assert engine.current_catalog(context) == "lake"
-        assert engine.current_namespace(context) == ("default",)
+        assert (state.catalog, state.namespace) == ("lake", ("default",))
 
     def test_a_session_has_a_zone_of_its_own(self, engine: StatementEngine) -> None:
         zones = [
@@ -121,14 +120,14 @@ class StatementEngineContract:
         assert all(options["type"] for options in configured.values())
 
     def test_the_columns_of_a_table(self, engine: StatementEngine, table: Sequence[str]) -> None:
-        assert [column.name for column in engine.columns(session(), table)] == ["id", "city"]
+        assert [column.name for column in engine.relation(session(), table).columns] == ["id", "city"]
 
     def test_the_columns_of_what_is_not_there_are_refused(self, engine: StatementEngine) -> None:
         with pytest.raises(QueryFailed, match="nowhere"):
-            engine.columns(session(), ("lake", "default", "nowhere"))
+            engine.relation(session(), ("lake", "default", "nowhere"))
 
     def test_a_table_without_a_primary_key_has_no_keys(self, engine: StatementEngine, table: Sequence[str]) -> None:
-        assert list(engine.keys(session(), table)) == []
+        assert list(engine.relation(session(), table).keys) == []
 
     def test_the_plan_of_a_statement(self, engine: StatementEngine) -> None:
         assert engine.explain(session(), ONE, "simple")

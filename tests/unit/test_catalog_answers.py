@@ -7,12 +7,13 @@ import pytest
 
 from mt_core.errors import Canceled, DefinitionInvalid, EngineError, IllegalStatus, OperationNotFound, QueryFailed
 from mt_core.rowset import INT, Column, LogicalType, RowSet
-from mt_core.sessions.operations.jobs import JobLedger, Jobs, JobStatus, job_name
+from mt_core.sessions.operations.jobs import Jobs, JobStatus, job_name
 from mt_core.sessions.operations.operation import Operation, OperationResult, OperationStatus, ResultKind
 from mt_core.sessions.ports import StatementResult
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.catalog_statements import CatalogStatements
 from mt_core.sessions.statements.listings import CatalogRequest
+from mt_core.sessions.statements.translation import in_spark
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
@@ -31,13 +32,14 @@ class World:
 
     def __init__(self) -> None:
         self.clock, self.engine = FakeClock(NOW), FakeStatementEngine()
-        self.jobs, self.runs = JobLedger(self.clock, remembered=3), FakeRuns(self.clock)
+        self.runs = FakeRuns(self.clock)
+        self.jobs = Jobs(self.clock, self.runs, remembered=3)
         self.registry = MemoryRegistry(self.clock)
         self.catalogs = CreatedCatalogs(self.registry, reserved=("lake", "spark_catalog"))
         self.engine.shared_catalogs = self.catalogs.settings
         defaults = {"table.local-time-zone": "Europe/Berlin"}
-        self.session = Session("s", name=None, defaults=defaults, properties={}, clock=self.clock)
-        self.statements = CatalogStatements(self.engine, Jobs(self.jobs, self.runs), self.catalogs)
+        self.session = Session("s", name=None, defaults=defaults, properties={}, opened_at=NOW)
+        self.statements = CatalogStatements(self.engine, self.jobs, self.catalogs)
 
     @property
     def asking(self) -> CatalogRequest:
@@ -231,7 +233,7 @@ def test_a_database_is_described_by_name_and_value(world: World) -> None:
 
 def test_a_created_catalog_is_kept_and_shown_without_its_secrets(world: World) -> None:
     result = world.run(CREATE)
-    world.session.reset_property(None)
+    world.session.overrides = {}
 
     assert (result.result_kind, result.rows.page(0, 2)) == (ResultKind.SUCCESS, [["OK"]])
     assert world.answer("SHOW CATALOGS") == (["catalog name"], [["c"], ["lake"], ["spark_catalog"]])
@@ -310,7 +312,7 @@ def test_a_configured_catalog_cannot_be_changed(world: World, name: str, sql: st
 
 
 def test_a_catalog_which_the_session_set_is_not_the_statements_to_change(world: World) -> None:
-    world.session.set_property("spark.sql.catalog.mine", "org.example.Catalog")
+    world.session.overrides = {"spark.sql.catalog.mine": "org.example.Catalog"}
 
     with pytest.raises(DefinitionInvalid, match="Catalog mine is a setting of the gateway or of this session"):
         world.run("DROP CATALOG mine")
@@ -363,11 +365,11 @@ def test_a_connector_is_refused_where_the_catalog_would_make_an_iceberg_table_of
     context = world.session.context()
 
     with pytest.raises(DefinitionInvalid, match=r"catalog lake holds Iceberg tables only.*spark_catalog\.default\.t"):
-        world.statements.in_spark(ReadStatement(f"CREATE TABLE t {options}"), context)
+        in_spark(ReadStatement(f"CREATE TABLE t {options}"), world.engine, context)
 
     passed = [f"CREATE TABLE spark_catalog.default.t {options}", f"CREATE TEMPORARY TABLE t {options}"]
-    assert all("USING csv" in world.statements.in_spark(ReadStatement(text), context)[0] for text in passed)
-    assert world.statements.in_spark(ReadStatement("SELECT 1"), context) == ("SELECT 1",)
+    assert all("USING csv" in in_spark(ReadStatement(text), world.engine, context)[0] for text in passed)
+    assert in_spark(ReadStatement("SELECT 1"), world.engine, context) == ("SELECT 1",)
 
 
 def test_jars_are_shown_in_the_order_in_which_they_were_added(world: World) -> None:

@@ -5,11 +5,12 @@ from typing import ClassVar
 
 import pytest
 
-from mt_core.sessions.ports import Name, NameDirectory
 from mt_core.sessions.statements.completion import complete
+from mt_core.sessions.statements.names import Named, SessionNames
+from mt_core.sql.statements import Name
 
 
-class Names(NameDirectory):
+class Names(SessionNames):
     """A catalog `lake` with namespaces `shop` and `default`, which is the current one."""
 
     TABLES: ClassVar[dict[Name, list[str]]] = {
@@ -19,17 +20,20 @@ class Names(NameDirectory):
     }
     COLUMNS: ClassVar[dict[Name, list[str]]] = {("orders",): ["id", "amount"], ("shop", "sales"): ["ds", "total"]}
 
+    def __init__(self) -> None:
+        pass
+
     def catalogs(self) -> Sequence[str]:
         return ["lake"]
 
-    def namespaces(self, catalog: str | None) -> Sequence[str]:
-        return ["default", "shop"] if catalog in {None, "lake"} else []
-
-    def tables(self, namespace: Name) -> Sequence[str]:
-        return self.TABLES.get(namespace, [])
-
-    def views(self, namespace: Name) -> Sequence[str]:
-        return []
+    def within(self, kind: Named, namespace: Name = ()) -> Sequence[str]:
+        match kind:
+            case Named.NAMESPACES:
+                return ["default", "shop"] if namespace in {(), ("lake",)} else []
+            case Named.TABLES:
+                return self.TABLES.get(namespace, [])
+            case _:
+                return []
 
     def columns(self, table: Name) -> Sequence[str]:
         return self.COLUMNS.get(table, [])

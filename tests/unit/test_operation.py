@@ -102,7 +102,7 @@ def test_work_does_not_begin_on_an_operation_that_was_cancelled() -> None:
     with pytest.raises(Canceled, match="Operation o is CANCELED"):
         operation.begin(Work(kind=OperationKind.SPARK, message="running"))
 
-    assert operation.kind is OperationKind.SESSION
+    assert operation.work.kind is OperationKind.SESSION
 
 
 def test_cancel_stops_the_work_and_a_second_cancel_is_refused() -> None:

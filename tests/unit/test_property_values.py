@@ -9,7 +9,6 @@ from mt_core.errors import RequestInvalid, Unsupported
 from mt_core.sessions.properties.flink_properties import WITHOUT_EFFECT
 from mt_core.sessions.properties.property_values import (
     ACTING,
-    check_properties,
     check_property,
     check_set,
     session_zone,
@@ -56,7 +55,7 @@ def test_a_value_that_cannot_be_right_is_refused_with_what_is_expected(key: str,
     ],
 )
 def test_a_right_value_and_any_value_of_another_key_is_accepted(key: str, value: str) -> None:
-    check_properties({key: value})
+    check_property(key, value)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ from mt_core.sessions.operations.jobs import Job, JobStatus
 from mt_core.sessions.operations.operation import Operation, OperationStatus
 from mt_core.sessions.properties.property_values import RUNTIME_MODE_KEY, refuse_streaming
 from mt_core.sessions.session import Session
+from mt_core.sessions.statements.names import Named
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statement_types import SELECT
@@ -181,7 +182,7 @@ def _finished(
     if Trait.CHANGE in operation.statement.traits:
         draft = affected(result.affected_rows, first=result.job_id is None)
     else:
-        views = services.executor.names(session).views(()) if kind == "SHOW_TABLES" else ()
+        views = services.executor.names(session).within(Named.VIEWS) if kind == "SHOW_TABLES" else ()
         if rows is None:
             rows = []
             while page := result.rows.page(len(rows), PAGE_ROWS):

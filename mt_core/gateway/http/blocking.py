@@ -11,7 +11,8 @@ from anyio.lowlevel import RunVar
 from starlette.requests import Request
 
 from mt_core.rowset import RowSet
-from mt_core.sessions.operations.operation import TERMINAL, Operation, OperationView
+from mt_core.sessions.operations.operation import TERMINAL, Operation
+from mt_core.sessions.refreshes import AnyOperation
 
 T = TypeVar("T")
 MOST_HELD = 512
@@ -46,7 +47,7 @@ async def wait_while_connected(wait: Callable[[float], bool], request: Request) 
     return True
 
 
-def at_hand(operation: OperationView | None) -> bool:
+def at_hand(operation: AnyOperation | None) -> bool:
     """Return whether an operation has ended with so few rows that a thread would cost more than the work."""
     if not isinstance(operation, Operation) or operation.status not in TERMINAL:
         return False

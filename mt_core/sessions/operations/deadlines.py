@@ -31,19 +31,18 @@ def limit_of(properties: Mapping[str, str], requested_ms: int) -> timedelta:
 
     Raises RequestInvalid when the session's `execution.timeout` is no duration.
     """
-    limits = [timedelta(milliseconds=min(requested_ms, _LONGEST_MS)), session_limit(properties.get(TIMEOUT_KEY, ""))]
-    return min((limit for limit in limits if limit > _NEVER), default=_NEVER)
-
-
-def session_limit(text: str) -> timedelta:
-    """Return the duration that `execution.timeout` = *text* means; raises RequestInvalid."""
-    if not text.strip():
-        return _NEVER
-    try:
-        value = value_of(BY_KEY[TIMEOUT_KEY], text, "the session")
-    except ConfigError as cause:
-        raise RequestInvalid(str(cause)) from cause
-    return value if isinstance(value, timedelta) else _NEVER
+    requested, limit, text = (
+        timedelta(milliseconds=min(requested_ms, _LONGEST_MS)),
+        _NEVER,
+        properties.get(TIMEOUT_KEY, ""),
+    )
+    if text.strip():
+        try:
+            value = value_of(BY_KEY[TIMEOUT_KEY], text, "the session")
+        except ConfigError as cause:
+            raise RequestInvalid(str(cause)) from cause
+        limit = value if isinstance(value, timedelta) else _NEVER
+    return min((each for each in (requested, limit) if each > _NEVER), default=_NEVER)
 
 
 # Weak, so that a deadline keeps no ended operation in memory.
@@ -88,22 +87,25 @@ class Deadlines:
         """From time to time, remove operations that ended before their deadlines."""
         if len(self._waiting) <= self._sweep_above:
             return
-        self._waiting = [each for each in self._waiting if _is_open(each[3]())]
+        self._waiting = [
+            each
+            for each in self._waiting
+            if (operation := each[3]()) and (operation.status not in TERMINAL or operation.querying)
+        ]
         heapq.heapify(self._waiting)
         self._sweep_above = max(_SWEEP_ABOVE, 2 * len(self._waiting))
 
     def _end_late(self) -> None:
-        self._clock.wait_until(self._next(), self._changed)
+        """Wait for the next deadline, and end the operations that are late."""
+        with self._lock:
+            next_deadline = self._waiting[0][0] if self._waiting else None
+        self._clock.wait_until(next_deadline, self._changed)
         self._changed.clear()
         # One at a time: if one raises, the others still follow.
-        while (late := self._late()) is not None:
+        while (late := self._take_late()) is not None:
             _time_out(*late)
 
-    def _next(self) -> datetime | None:
-        with self._lock:
-            return self._waiting[0][0] if self._waiting else None
-
-    def _late(self) -> tuple[Operation, timedelta] | None:
+    def _take_late(self) -> tuple[Operation, timedelta] | None:
         """Remove and return an operation whose deadline has passed; None if there is none."""
         now = self._clock.now()
         with self._lock:
@@ -113,10 +115,6 @@ class Deadlines:
                 if operation is not None:
                     return operation, limit
         return None
-
-
-def _is_open(operation: Operation | None) -> bool:
-    return operation is not None and (operation.status not in TERMINAL or operation.querying)
 
 
 def _time_out(operation: Operation, limit: timedelta) -> None:

@@ -60,14 +60,42 @@ _OF_RUN: Mapping[RunStatus, JobStatus] = {
 }
 
 
-class JobLedger:
-    """The last jobs of statements, in memory; safe from any thread."""
+class Jobs:
+    """The last jobs of statements, which are in memory, and those of refreshes, which the run ledger has; safe from any thread."""
 
-    def __init__(self, clock: Clock, *, remembered: int = REMEMBERED) -> None:
-        self._clock, self._remembered = clock, remembered
+    def __init__(self, clock: Clock, runs: Runs, *, remembered: int = REMEMBERED) -> None:
+        self._clock, self._runs, self._remembered = clock, runs, remembered
         self._lock = threading.Lock()
-        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._statements: OrderedDict[str, Job] = OrderedDict()
+        # How to stop each job that runs.
         self._stops: dict[str, Callable[[], None]] = {}
+
+    def jobs(self) -> Sequence[Job]:
+        """Return the jobs of statements and of the refreshes at work, oldest first."""
+        with self._lock:
+            statements = list(self._statements.values())
+        refreshes = [_job_of(refresh) for refresh in self._runs.running_jobs()]
+        return sorted([*statements, *refreshes], key=lambda job: job.started_at)
+
+    def job(self, job_id: str) -> Job:
+        """Return a job; raises OperationNotFound."""
+        with self._lock:
+            statement = self._statements.get(job_id)
+        return statement or _job_of(self._refresh(job_id))
+
+    def stop(self, job_id: str) -> None:
+        """Cancel a job; raises OperationNotFound, or IllegalStatus for one that has ended."""
+        with self._lock:
+            job, stop = self._statements.get(job_id), self._stops.get(job_id)
+        if job is None:
+            refresh = self._refresh(job_id)
+            job = _job_of(refresh)
+            if refresh.run.status not in TERMINAL:
+                self._runs.cancel_run(refresh.run.run_id)
+                return
+        if stop is None:
+            raise IllegalStatus(f"Job {job.job_id} is {job.status} and cannot be stopped any more.")
+        stop()
 
     @contextmanager
     def running(
@@ -88,14 +116,7 @@ class JobLedger:
                 operation.cancel()
             cancel(job_id)
 
-        job = Job(
-            job_id=job_id,
-            name=job_name(statement),
-            status=JobStatus.RUNNING,
-            started_at=self._clock.now(),
-            is_query=Trait.CHANGE not in statement.traits,
-        )
-        self._put(job, stop)
+        self._begin(job_id, statement, stop)
         status, results = JobStatus.FAILED, list[StatementResult]()
         try:
             yield results.append
@@ -110,76 +131,31 @@ class JobLedger:
             else:
                 self._end(job_id, status, results[0].affected_rows if results else None)
 
-    def jobs(self) -> Sequence[Job]:
-        """Return the jobs, oldest first."""
+    def _begin(self, job_id: str, statement: ReadStatement, stop: Callable[[], None]) -> None:
+        job = Job(
+            job_id=job_id,
+            name=job_name(statement),
+            status=JobStatus.RUNNING,
+            started_at=self._clock.now(),
+            is_query=Trait.CHANGE not in statement.traits,
+        )
         with self._lock:
-            return list(self._jobs.values())
-
-    def job(self, job_id: str) -> Job | None:
-        """Return the job, None for one that is not among the last."""
-        with self._lock:
-            return self._jobs.get(job_id)
-
-    def stop(self, job: Job) -> None:
-        """Cancel a running job; raises IllegalStatus for one that has ended."""
-        with self._lock:
-            stop = self._stops.get(job.job_id)
-        if stop is None:
-            raise ended(job)
-        stop()
+            self._statements[job_id], self._stops[job_id] = job, stop
+            ended = [each for each in self._statements if each not in self._stops]
+            for each in ended[: max(0, len(self._statements) - self._remembered)]:
+                del self._statements[each]
 
     def _end(self, job_id: str, status: JobStatus, affected_rows: int | None = None) -> None:
         with self._lock:
             self._stops.pop(job_id, None)
-            if job_id in self._jobs:
-                self._jobs[job_id] = replace(self._jobs[job_id], status=status, affected_rows=affected_rows)
-
-    def _put(self, job: Job, stop: Callable[[], None]) -> None:
-        with self._lock:
-            self._jobs[job.job_id] = job
-            self._stops[job.job_id] = stop
-            ended = [each for each in self._jobs if each not in self._stops]
-            for each in ended[: max(0, len(self._jobs) - self._remembered)]:
-                del self._jobs[each]
-
-
-class Jobs:
-    """The jobs of statements, and those of refreshes as the registry's ledger has them."""
-
-    def __init__(self, statements: JobLedger, runs: Runs) -> None:
-        self._statements, self._runs = statements, runs
-
-    def jobs(self) -> Sequence[Job]:
-        """Return the jobs of statements and of the refreshes at work, oldest first."""
-        refreshes = [_job_of(refresh) for refresh in self._runs.running_jobs()]
-        return sorted([*self._statements.jobs(), *refreshes], key=lambda job: job.started_at)
-
-    def job(self, job_id: str) -> Job:
-        """Return a job; raises OperationNotFound."""
-        statement = self._statements.job(job_id)
-        return statement if statement is not None else _job_of(self._refresh(job_id))
-
-    def stop(self, job_id: str) -> None:
-        """Cancel a job; raises OperationNotFound, or IllegalStatus for one that has ended."""
-        statement = self._statements.job(job_id)
-        if statement is not None:
-            self._statements.stop(statement)
-            return
-        refresh = self._refresh(job_id)
-        if refresh.run.status in TERMINAL:
-            raise ended(_job_of(refresh))
-        self._runs.cancel_run(refresh.run.run_id)
+            if job := self._statements.get(job_id):
+                self._statements[job_id] = replace(job, status=status, affected_rows=affected_rows)
 
     def _refresh(self, job_id: str) -> RefreshJob:
         refresh = self._runs.job(job_id)
         if refresh is None:
             raise OperationNotFound(f"Job {job_id} is not known; SHOW JOBS lists those there are.", job=job_id)
         return refresh
-
-
-def ended(job: Job) -> IllegalStatus:
-    """Return the error of stopping a job that has ended."""
-    return IllegalStatus(f"Job {job.job_id} is {job.status} and cannot be stopped any more.")
 
 
 def _job_of(refresh: RefreshJob) -> Job:

@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
 
 from mt_core.errors import Canceled, IllegalStatus, MtError
 from mt_core.model.run import RefreshRun
 from mt_core.rowset import OK, PageForm, RowSet
-from mt_core.sessions.operations.result_pages import EncodedPage, Page, ResultPages
+from mt_core.sessions.operations.result_pages import Page, ResultPages
 from mt_core.sessions.ports import ResultRows
 from mt_core.sql.parser import ReadStatement
 from mt_core.tables.engine import Progress
@@ -98,56 +97,13 @@ def content(rows: RowSet, warnings: tuple[str, ...] = ()) -> OperationResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationProgress:
-    """How far the work is; `total` is 0 where only the message is known."""
+    """How far the work is: its tasks as the engine counts them, and what it does now."""
 
-    done: int
-    total: int
+    tasks: Progress
     message: str
 
-    @classmethod
-    def of(cls, measured: Progress | None, message: str) -> OperationProgress:
-        """Return what the engine has *measured*, if anything, with *message*."""
-        done, total = (0, 0) if measured is None else (measured.done, measured.total)
-        return cls(done=done, total=total, message=message)
 
-
-class OperationView(Protocol):
-    """An operation as clients use it, whether a statement or a refresh run."""
-
-    @property
-    def handle(self) -> str: ...
-
-    @property
-    def status(self) -> OperationStatus: ...
-
-    @property
-    def error(self) -> MtError | None:
-        """The error of an operation in ERROR or TIMEOUT, else None."""
-
-    @property
-    def result(self) -> OperationResult | None:
-        """The result of a FINISHED operation, else None."""
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait until the operation is terminal; returns whether it is."""
-
-    def wait_page(self, token: int, timeout_s: float) -> bool:
-        """Wait until page *token* has rows, the end, or an error to answer; returns whether it has."""
-
-    def fetch(self, token: int, size: int | None = None) -> Page:
-        """Return page *token*; a new one with *size* rows at most, or without any if none is there yet.
-
-        Raises IllegalStatus unless FINISHED, RequestInvalid for a token out of turn, and the error of a query whose
-        rows end there.
-        """
-
-    def fetch_encoded(self, token: int, size: int | None, form: PageForm) -> EncodedPage:
-        """Return page *token* like `fetch`, encoded where the rows can be."""
-
-    def cancel(self) -> None:
-        """End the work, also that of a query whose first rows can be read; raises IllegalStatus when it has ended."""
-
-    def progress(self) -> OperationProgress | None: ...
+NO_TASKS = Progress(done=0, total=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,82 +118,68 @@ class Work:
 
 
 class Operation:
-    """One statement at work; safe from any thread. `planned_job_id` is the id of its Spark job, should there be one, and
-    `caller` the name of the token it was sent with ("" where none is asked for)."""
+    """One statement at work; safe from any thread.
+
+    `planned_job_id` is the id of its Spark job, should there be one; `caller` is the name of the token it was sent with (""
+    where no token is required). Others only read `status`, `work`, `result` (None unless FINISHED) and `error` (that of
+    ERROR or TIMEOUT, else None).
+    """
 
     def __init__(
         self, handle: str, statement: ReadStatement, created_at: datetime, *, planned_job_id: str = "", caller: str = ""
     ) -> None:
         self.handle, self.statement, self.created_at = handle, statement, created_at
         self.planned_job_id, self.caller = planned_job_id, caller
-        self._changed = threading.Condition()
-        self._status = OperationStatus.INITIALIZED
-        self._work = Work(kind=OperationKind.SESSION, message="waiting for its turn")
-        self._result: OperationResult | None = None
-        self._error: MtError | None = None
+        self.status = OperationStatus.INITIALIZED
+        self.work = Work(kind=OperationKind.SESSION, message="waiting for its turn")
+        self.result: OperationResult | None = None
+        self.error: MtError | None = None
         self._pages: ResultPages | None = None
-
-    @property
-    def status(self) -> OperationStatus:
-        return self._status
-
-    @property
-    def kind(self) -> OperationKind:
-        return self._work.kind
-
-    @property
-    def job_id(self) -> str | None:
-        return self._work.job_id
-
-    @property
-    def error(self) -> MtError | None:
-        return self._error
-
-    @property
-    def result(self) -> OperationResult | None:
-        return self._result
+        self._changed = threading.Condition()
 
     @property
     def querying(self) -> bool:
         """Whether the operation is FINISHED, for rows can be read, and its query still brings more."""
-        result = self._result
-        return self._status is OperationStatus.FINISHED and result is not None and result.rows.running
+        result = self.result
+        return self.status is OperationStatus.FINISHED and result is not None and result.rows.running
 
     @property
     def busy(self) -> bool:
         """Whether the operation is at work; a query that waits for its reader is not."""
-        if self._status not in TERMINAL:
+        if self.status not in TERMINAL:
             return True
-        return self.querying and self._result is not None and not self._result.rows.stalled
+        return self.querying and self.result is not None and not self.result.rows.stalled
+
+    # ----------------------------------------------------------------------------------------------- for the executor
 
     def advance(self, target: OperationStatus) -> OperationStatus:
         """Move to *target* and return the status before; raises IllegalStatus for a move not in `TRANSITIONS`."""
         with self._changed:
-            before = self._status
+            before = self.status
             if target not in TRANSITIONS[before]:
                 raise _illegal(self.handle, before, target)
-            self._status = target
+            self.status = target
             self._changed.notify_all()
             return before
 
     def begin(self, work: Work) -> None:
         """Set the present work; raises Canceled when the operation has ended meanwhile."""
         with self._changed:
-            if self._status in TERMINAL:
-                raise Canceled(f"Operation {self.handle} is {self._status}.")
-            self._work = work
+            if self.status in TERMINAL:
+                raise Canceled(f"Operation {self.handle} is {self.status}.")
+            self.work = work
 
     def report(self, message: str) -> None:
         """Set the message of the progress."""
         with self._changed:
-            self._work = replace(self._work, message=message)
+            self.work = replace(self.work, message=message)
 
     def finish(self, result: OperationResult) -> None:
         """Become FINISHED with *result*, or release the result when the operation has ended meanwhile."""
         with self._changed:
-            late = self._status in TERMINAL
+            late = self.status in TERMINAL
             if not late:
-                self._result, self._pages = result, ResultPages(result.rows)
+                self.result, self._pages = result, ResultPages(result.rows)
                 self.advance(OperationStatus.FINISHED)
         if late:
             result.rows.close()
@@ -245,79 +187,81 @@ class Operation:
     def fail(self, error: MtError) -> None:
         """Become ERROR with *error*, unless the operation has ended meanwhile."""
         with self._changed:
-            if self._status not in TERMINAL:
-                self._error = error
+            if self.status not in TERMINAL:
+                self.error = error
                 self.advance(OperationStatus.ERROR)
 
     def time_out(self, error: MtError) -> None:
         """Become TIMEOUT with *error* and stop the work, unless it has ended meanwhile."""
         with self._changed:
-            if self._status in TERMINAL and not self.querying:
+            if self.status in TERMINAL and not self.querying:
                 return
-            self._error = error
+            self.error = error
             self.advance(OperationStatus.TIMEOUT)
         self._stop(error)
+
+    # ---------------------------------------------------------------------------------------------------- for clients
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until the operation is terminal; returns whether it is."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._status in TERMINAL, timeout_s)
+            return self._changed.wait_for(lambda: self.status in TERMINAL, timeout_s)
 
     def wait_page(self, token: int, timeout_s: float) -> bool:
         """Wait until page *token* has rows, the end, or an error to answer; returns whether it has."""
         if not self.wait(timeout_s):
             return False
         pages = self._pages
-        return pages is None or self._status is not OperationStatus.FINISHED or pages.wait(token, timeout_s)
+        return pages is None or self.status is not OperationStatus.FINISHED or pages.wait(token, timeout_s)
 
-    def fetch(self, token: int, size: int | None = None) -> Page:
-        """Return page *token*; raises IllegalStatus unless FINISHED, RequestInvalid for a token out of turn."""
-        return self._fetchable().fetch(token, size)
+    def fetch(self, token: int, size: int | None = None, form: PageForm | None = None) -> Page:
+        """Return page *token*; a new one with *size* rows at most, or without any if none is there yet.
 
-    def fetch_encoded(self, token: int, size: int | None, form: PageForm) -> EncodedPage:
-        """Return page *token* like `fetch`, encoded where the rows can be."""
-        return self._fetchable().fetch_encoded(token, size, form)
+        With a *form* the rows are encoded, if they can be. Raises IllegalStatus unless FINISHED, RequestInvalid for a token
+        out of turn, and the error of a query whose rows end there.
+        """
+        pages, status = self._pages, self.status
+        if pages is None or status is not OperationStatus.FINISHED:
+            raise IllegalStatus(f"Operation {self.handle} is {status}: it has no result to fetch.")
+        return pages.fetch(token, size, form)
+
+    def progress(self) -> OperationProgress | None:
+        """Return the progress of the work; None when it has ended."""
+        work = self.work
+        if self.status in TERMINAL:
+            return None
+        tasks = work.measure() if work.measure is not None else None
+        return OperationProgress(tasks=tasks or NO_TASKS, message=work.message)
 
     def cancel(self) -> None:
-        """Become CANCELED and stop the work; raises IllegalStatus when it has ended."""
+        """Become CANCELED and stop the work, also that of a query whose first rows can be read.
+
+        Raises IllegalStatus when it has ended.
+        """
         with self._changed:
-            if self._status is OperationStatus.FINISHED and not self.querying:
-                raise _illegal(self.handle, self._status, OperationStatus.CANCELED)
+            if self.status is OperationStatus.FINISHED and not self.querying:
+                raise _illegal(self.handle, self.status, OperationStatus.CANCELED)
             self.advance(OperationStatus.CANCELED)
         self._stop(Canceled(f"Operation {self.handle} was cancelled."))
 
     def close(self) -> None:
         """Become CLOSED and release the result; stops a query, but neither a refresh nor a job. Twice is harmless."""
         with self._changed:
-            if self._status is OperationStatus.CLOSED:
+            if self.status is OperationStatus.CLOSED:
                 return
             before = self.advance(OperationStatus.CLOSED)
-        if before not in TERMINAL and self.kind is OperationKind.SPARK and self._work.stop is not None:
-            self._work.stop()
-        if self._result is not None:
-            self._result.rows.close()
-
-    def progress(self) -> OperationProgress | None:
-        """Return the progress of the work; None when it has ended."""
-        work = self._work
-        if self._status in TERMINAL:
-            return None
-        measured = work.measure() if work.measure is not None else None
-        return OperationProgress.of(measured, work.message)
-
-    def _fetchable(self) -> ResultPages:
-        pages, status = self._pages, self._status
-        if pages is None or status is not OperationStatus.FINISHED:
-            raise IllegalStatus(f"Operation {self.handle} is {status}: it has no result to fetch.")
-        return pages
+        if before not in TERMINAL and self.work.kind is OperationKind.SPARK and self.work.stop is not None:
+            self.work.stop()
+        if self.result is not None:
+            self.result.rows.close()
 
     def _stop(self, error: MtError) -> None:
         """Stop the work; that of a query whose rows are read already ends with its rows."""
-        if self._result is not None:
-            self._result.rows.abort(error)
-            self._result.rows.close()
-        elif self._work.stop is not None:
-            self._work.stop()
+        if self.result is not None:
+            self.result.rows.abort(error)
+            self.result.rows.close()
+        elif self.work.stop is not None:
+            self.work.stop()
 
 
 def _illegal(handle: str, before: OperationStatus, target: OperationStatus) -> IllegalStatus:

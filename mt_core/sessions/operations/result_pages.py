@@ -15,19 +15,11 @@ PAGE_SIZE = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Some rows; `last` means that there are none and that none will follow."""
+    """Some rows, either in `rows` or encoded in `body`; `last` means that there are none and that none will follow."""
 
     rows: list[list[Any]]
     last: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EncodedPage:
-    """Some rows encoded in `body`; without one the rows are values only, which are in `rows`."""
-
-    rows: list[list[Any]]
-    body: bytes | memoryview | None
-    last: bool
+    body: bytes | memoryview | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,50 +51,34 @@ class ResultPages:
             return True
         return self._rows.available(start, 1, timeout_s) > 0 or not self._rows.running
 
-    def fetch(self, token: int, size: int | None = None) -> Page:
-        """Return page *token*, with *size* rows at most if it is a new one.
+    def fetch(self, token: int, size: int | None = None, form: PageForm | None = None) -> Page:
+        """Return page *token*, with *size* rows at most if it is a new one; encoded in *form*, if the rows can be.
 
         Raises RequestInvalid naming the tokens that can be fetched, or the error of a query whose rows end before.
         """
         with self._lock:
-            span = self._span(token, size)
-            return Page(rows=self._rows.page(span.start, span.count), last=span.last)
-
-    def fetch_encoded(self, token: int, size: int | None, form: PageForm) -> EncodedPage:
-        """Return page *token* like `fetch`, encoded where the rows can be."""
-        with self._lock:
-            span = self._span(token, size)
-            body = self._rows.encoded(span.start, span.count, form)
+            span = self._span(token, size or self._page_size)
+            body = self._rows.encoded(span.start, span.count, form) if form is not None else None
             rows = self._rows.page(span.start, span.count) if body is None else []
-            return EncodedPage(rows=rows, body=body, last=span.last)
+            return Page(rows=rows, body=body, last=span.last)
 
-    def _span(self, token: int, size: int | None) -> _Span:
+    def _span(self, token: int, size: int) -> _Span:
+        start = self._previous.start + self._previous.count
         if self._ended_at is not None and token in (self._ended_at, self._ended_at + 1):
-            return _Span(start=self._end, count=0, last=True)
+            return _Span(start=start, count=0, last=True)
         if token < 0 or token not in (self._current, self._current - 1):
-            raise RequestInvalid(f"Expecting token to be {self._expected()}, but found {token}.")
+            expected = f"{self._current} or {self._current - 1}" if self._current else "0"
+            raise RequestInvalid(f"Expecting token to be {expected}, but found {token}.")
         if token == self._current - 1:
             return self._previous
-        span = self._next_span(size or self._page_size)
-        if span.last:
-            self._ended_at = token
-            return span
-        self._rows.release(span.start)
-        self._previous = span
-        self._current += 1
-        return span
-
-    def _next_span(self, size: int) -> _Span:
-        running, start = self._rows.running, self._end
+        running = self._rows.running
         count = self._rows.available(start, size, 0)
         if not count and not running:
             # Raises the error, if it was an error that ended the rows.
             self._rows.page(start, 1)
-        return _Span(start=start, count=count, last=not count and not running)
-
-    @property
-    def _end(self) -> int:
-        return self._previous.start + self._previous.count
-
-    def _expected(self) -> str:
-        return f"{self._current} or {self._current - 1}" if self._current else "0"
+            self._ended_at = token
+            return _Span(start=start, count=0, last=True)
+        self._rows.release(start)
+        self._previous = _Span(start=start, count=count, last=False)
+        self._current += 1
+        return self._previous

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import UTC, timedelta, timezone, tzinfo
 
 from mt_core.config.settings import SETTINGS, Kind, Setting
@@ -31,12 +30,6 @@ _KNOWN = {*ACTING, *_GATEWAYS, *WITHOUT_EFFECT}
 _MISSPELT, _SOMEWHAT_LIKE = 0.92, 0.75
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>[0-9]{1,2})(?::?(?P<minutes>[0-9]{2}))?")
 _MOST_HOURS, _MOST_MINUTES = 18, 59
-
-
-def check_properties(properties: Mapping[str, str]) -> None:
-    """Raise RequestInvalid for the first property whose value cannot be right."""
-    for key, value in properties.items():
-        check_property(key, value)
 
 
 def check_property(key: str, value: str) -> None:

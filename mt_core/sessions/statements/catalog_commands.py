@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mt_core.errors import DefinitionInvalid, EngineUnavailable, MtError
@@ -21,11 +21,12 @@ from mt_core.tables.created_catalogs import CreatedCatalogs, already_there
 _INFO = (Column(name="info name"), Column(name="info value"))
 
 
+@dataclass(frozen=True, slots=True)
 class CatalogCommands:
-    """Performs commands on catalogs; those that statements create are shared with all sessions and kept."""
+    """Performs commands on catalogs; all sessions share those that statements create, and the registry keeps them."""
 
-    def __init__(self, engine: StatementEngine, shared: CreatedCatalogs) -> None:
-        self._engine, self._shared = engine, shared
+    engine: StatementEngine
+    shared: CreatedCatalogs
 
     def execute(self, statement: sql.CatalogCommand, request: CatalogRequest) -> OperationResult:
         """Perform *statement*; raises DefinitionInvalid or IllegalStatus."""
@@ -35,7 +36,8 @@ class CatalogCommands:
             case sql.ShowCreateCatalog(name=name):
                 return self._show_create(name, request)
             case sql.UseCatalog(name=name):
-                self._use(name, request)
+                self._options_of(name, request)
+                self.engine.execute(request.context, f"SET CATALOG {sql_name((name,))}", job_id=request.job_id)
             case sql.CreateCatalog():
                 self._create(statement, request)
             case sql.AlterCatalog():
@@ -48,22 +50,17 @@ class CatalogCommands:
 
     # -------------------------------------------------------------------------------------------------------- commands
 
-    def _use(self, name: str, request: CatalogRequest) -> None:
-        """USE CATALOG; raises DefinitionInvalid if there is none of that name."""
-        self._options_of(name, request)
-        self._engine.execute(request.context, f"SET CATALOG {sql_name((name,))}", job_id=request.job_id)
-
     def _create(self, statement: sql.CreateCatalog, request: CatalogRequest) -> None:
         """Keep a catalog, once Spark has opened it; raises DefinitionInvalid with the reason if that is not possible."""
         name = statement.name
-        if name in self._engine.catalogs(request.context):
+        if name in self.engine.catalogs(request.context):
             if statement.if_not_exists:
                 return
-            self._shared.check_changeable(name, "created")
+            self.shared.check_changeable(name, "created")
             raise already_there(name)
         catalog = CreatedCatalog(name=name, options=dict(statement.options), comment=statement.comment)
         self._open(catalog, "was not created")
-        self._shared.create(catalog)
+        self.shared.create(catalog)
 
     def _alter(self, statement: sql.AlterCatalog, request: CatalogRequest) -> None:
         """Change options or comment of a catalog, once Spark has opened it so; raises DefinitionInvalid."""
@@ -80,24 +77,24 @@ class CatalogCommands:
         )
         if altered.options != catalog.options:
             self._open(altered, "was not altered")
-        self._shared.alter(altered, expected=catalog)
+        self.shared.alter(altered, expected=catalog)
 
     def _drop(self, statement: sql.DropCatalog, request: CatalogRequest) -> None:
         """Remove a catalog; raises DefinitionInvalid, or IllegalStatus naming the materialized tables that need it."""
         name = statement.name
-        if statement.if_exists and name not in self._engine.catalogs(request.context):
+        if statement.if_exists and name not in self.engine.catalogs(request.context):
             return
         self._created(name, request, "dropped")
-        if self._engine.current_catalog(request.context) == name:
+        if self.engine.session_state(request.context).catalog == name:
             raise DefinitionInvalid(
                 f"Catalog {name} is the current catalog and cannot be dropped; USE CATALOG another first."
             )
-        self._shared.drop(name)
+        self.shared.drop(name)
 
     def _describe(self, statement: sql.DescribeCatalog, request: CatalogRequest) -> OperationResult:
         """DESCRIBE CATALOG, with the options if it is EXTENDED."""
         name = statement.name
-        options, created = self._options_of(name, request), self._shared.get(name)
+        options, created = self._options_of(name, request), self.shared.get(name)
         rows: list[list[Any]] = [
             ["name", name],
             ["type", options.get("type", "")],
@@ -109,7 +106,7 @@ class CatalogCommands:
 
     def _show_create(self, name: str, request: CatalogRequest) -> OperationResult:
         """SHOW CREATE CATALOG, with secrets masked."""
-        options, created = self._options_of(name, request), self._shared.get(name)
+        options, created = self._options_of(name, request), self.shared.get(name)
         comment = (
             f"\nCOMMENT {string_literal(created.comment)}"
             if created is not None and created.comment is not None
@@ -125,7 +122,7 @@ class CatalogCommands:
         """Open the catalog in Spark, so that a wrong option fails the statement and not the first query."""
         settings = catalog_settings(catalog.name, catalog.options)
         try:
-            self._engine.open_catalog(catalog.name, settings)
+            self.engine.open_catalog(catalog.name, settings)
         except EngineUnavailable:
             raise
         except MtError as cause:
@@ -134,18 +131,18 @@ class CatalogCommands:
 
     def _options_of(self, name: str, request: CatalogRequest) -> Mapping[str, str]:
         """Return the options of a catalog; raises DefinitionInvalid if there is none of that name."""
-        catalogs = self._engine.catalogs(request.context)
+        catalogs = self.engine.catalogs(request.context)
         if name not in catalogs:
             raise DefinitionInvalid(
                 f"Catalog {name} does not exist; there are {', '.join(sorted(catalogs))}. CREATE CATALOG adds one."
             )
-        created = self._shared.get(name)
+        created = self.shared.get(name)
         return created.options if created is not None else catalogs[name]
 
     def _created(self, name: str, request: CatalogRequest, verb: str) -> CreatedCatalog:
         """Return a catalog that a statement created; raises DefinitionInvalid for any other."""
-        self._shared.check_changeable(name, verb)
-        created = self._shared.get(name)
+        self.shared.check_changeable(name, verb)
+        created = self.shared.get(name)
         if created is None:
             self._options_of(name, request)
             raise DefinitionInvalid(

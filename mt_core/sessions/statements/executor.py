@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TypeVar
+from functools import partial
 
 from mt_core.clock import Clock
 from mt_core.errors import Canceled, EngineUnavailable, MtError, Unsupported
 from mt_core.rowset import Column, RowSet
 from mt_core.secrets import masked
 from mt_core.sessions.operations.deadlines import Deadlines, limit_of
-from mt_core.sessions.operations.jobs import JobLedger, Jobs
+from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.operations.operation import (
     DONE,
     POLL_S,
@@ -28,17 +27,16 @@ from mt_core.sessions.operations.operation import (
     Work,
     content,
 )
-from mt_core.sessions.ports import NameDirectory, StatementEngine
+from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.properties.property_values import check_set
 from mt_core.sessions.refreshes import ClusterInfo
-from mt_core.sessions.session import Session, Turn
+from mt_core.sessions.session import Session
 from mt_core.sessions.statements.catalog_statements import CatalogStatements
-from mt_core.sessions.statements.completion import complete
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sessions.statements.names import SessionNames
 from mt_core.sessions.statements.refresh_wait import PendingRefresh, RefreshWait, outcome_result
 from mt_core.sessions.statements.spark_work import SparkWork, Task
-from mt_core.sessions.statements.statement_sets import Batch, Collected, collect
+from mt_core.sessions.statements.statement_sets import collect
 from mt_core.sql.catalog import CatalogStatement, SparkStatement
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
@@ -47,7 +45,6 @@ from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.table_commands import CommandContext, Runs, TableCommands
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 _JOB_STATEMENTS = 4
 _LONGEST_QUICK = 1000
 _PROPERTIES = (Column(name="key"), Column(name="value"))
@@ -76,15 +73,16 @@ class StatementExecutor:
     def __init__(self, ports: StatementPorts, *, max_workers: int = 64, engine_timeout_s: float = 600.0) -> None:
         self._ports = ports
         self._deadlines = Deadlines(ports.clock)
-        jobs = JobLedger(ports.clock)
-        self.jobs = Jobs(jobs, ports.runs)
+        self.jobs = Jobs(ports.clock, ports.runs)
         self._catalogs = CatalogStatements(ports.engine, self.jobs, ports.catalogs)
-        self._spark = SparkWork(ports.engine, jobs, self._catalogs, engine_timeout_s=engine_timeout_s)
-        self._refreshes = RefreshWait(ports.runs, ports.cluster_info)
+        self._spark = SparkWork(engine=ports.engine, jobs=self.jobs, engine_timeout_s=engine_timeout_s)
+        self._refreshes = RefreshWait(runs=ports.runs, cluster_info=ports.cluster_info)
         self._pool = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="statement")
-        # Statements at work must not keep out those that stop them, nor waiting for a refresh those at work.
+        # Statements at work must not keep out those that stop them, nor waits for a refresh those at work.
         self._job_statements = ThreadPoolExecutor(max_workers=_JOB_STATEMENTS, thread_name_prefix="job-statement")
         self._waits = ThreadPoolExecutor(max_workers=_MOST_WAITS, thread_name_prefix="refresh-wait")
+
+    # ----------------------------------------------------------------------------------------------------- for clients
 
     def submit(
         self,
@@ -99,7 +97,7 @@ class StatementExecutor:
 
         After *timeout_ms*, or the session's `execution.timeout` if that is shorter, the operation is TIMEOUT; 0 is no limit.
         """
-        read = ReadStatement(statement)
+        read, config = ReadStatement(statement), execution_config or {}
         operation = Operation(
             str(uuid.uuid4()), read, self._ports.clock.now(), planned_job_id=uuid.uuid4().hex, caller=caller
         )
@@ -109,18 +107,20 @@ class StatementExecutor:
         if caller:
             # Its type alone: the text may have secrets in it.
             log.info("statement begun", extra={"action": "statement_begun", "by": caller, "statement": read.type})
-        properties = session.properties | dict(execution_config or {})
-        limit = _guarded(operation, lambda: _checked_limit(execution_config or {}, properties, timeout_ms))
-        if limit:
-            self._deadlines.watch(operation, limit)
-        task = Task(session=session, operation=operation, properties=execution_config or {})
+        with _failing(operation):
+            for key, value in config.items():
+                check_set(key, value)
+            limit = limit_of({**session.properties, **config}, timeout_ms)
+            if limit:
+                self._deadlines.watch(operation, limit)
+        task = Task(session=session, operation=operation, properties=config)
         if Trait.OUT_OF_TURN in read.traits:
-            # Out of turn: what it stops may have the turn.
-            _submit(self._job_statements, lambda: _guarded(operation, lambda: self._begin(task)))
+            # Out of turn: the statement that it stops may have the turn.
+            _start(self._job_statements, partial(self._perform, task))
         elif is_quick(read, self._ports.engine) and session.take_turn_now(operation):
             self._perform(task)
         else:
-            session.take_turn(operation, lambda: self._perform(task), self._submit)
+            session.take_turn(operation, partial(_start, self._pool, partial(self._perform, task)))
         return operation
 
     def configure(self, session: Session, statement: str, *, timeout_ms: int = 0, caller: str = "") -> None:
@@ -142,11 +142,7 @@ class StatementExecutor:
         finally:
             session.close_operation(operation.handle)
 
-    def complete(self, session: Session, text: str, position: int) -> list[str]:
-        """Return the keywords, and while Spark runs the names, that can complete *text* at *position*."""
-        return complete(text, position, self.names(session))
-
-    def names(self, session: Session) -> NameDirectory:
+    def names(self, session: Session) -> SessionNames:
         """Return the names that *session* can see."""
         return SessionNames(self._ports.engine, session)
 
@@ -156,72 +152,67 @@ class StatementExecutor:
         for pool in (self._pool, self._job_statements, self._waits):
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _submit(self, turn: Turn) -> None:
-        _submit(self._pool, turn)
+    # -------------------------------------------------------------------------------------------------- in its turn
 
     def _perform(self, task: Task) -> None:
+        """Perform a statement and end its turn; then its operation waits for the refresh that it began, if any."""
+        operation = task.operation
+        pending: PendingRefresh | None = None
         try:
-            pending = _guarded(task.operation, lambda: self._begin(task))
+            with _failing(operation):
+                pending = self._begin(task)
         finally:
-            task.session.give_back(task.operation, self._submit)
-        if pending is not None:
-            _guarded(task.operation, lambda: self._wait(task.operation, pending))
+            task.session.end_turn(operation)
+        if pending is None:
+            return
+        with _failing(operation):
+            if self._refreshes.begin(operation, pending):
+                _start(self._waits, partial(self._wait, operation, pending))
 
     def _wait(self, operation: Operation, pending: PendingRefresh) -> None:
-        if self._refreshes.begin(operation, pending):
-            _submit(self._waits, lambda: _guarded(operation, lambda: self._refreshes.wait(operation, pending)))
+        with _failing(operation):
+            self._refreshes.wait(operation, pending)
 
     def _begin(self, task: Task) -> PendingRefresh | None:
         """Perform a statement; returns the run that its operation has to wait for, if any."""
-        if task.operation.status in TERMINAL:
+        operation, session, read = task.operation, task.session, task.operation.statement
+        if operation.status in TERMINAL:
             return None
-        statement = task.operation.statement
-        match collect(task.session, statement):
-            case Collected() | Batch(statements=()):
-                task.operation.finish(DONE)
-            case Batch(statements=members):
-                self._spark.run(task, members, changing=True)
-            case None:
-                return self._begin_single(task, statement)
-        return None
-
-    def _begin_single(self, task: Task, read: ReadStatement) -> PendingRefresh | None:
+        members = collect(session, read)
+        if members:
+            self._spark.run(task, members, changing=True)
+            return None
+        if members is not None:
+            operation.finish(DONE)
+            return None
         match read.fact:
             case None | SparkStatement():
                 self._spark.run(task, (read,), changing=Trait.CHANGE in read.traits)
-            case SetProperty(key=str(key), value=str(value)):
-                check_set(key, value)
-                task.session.set_property(key, value)
-                task.operation.finish(DONE)
-            case SetProperty(key=key):
-                shown = [[each, text] for each, text in masked(task.session.properties).items() if key in (None, each)]
-                task.operation.finish(content(RowSet(columns=_PROPERTIES, rows=shown)))
-            case ResetProperty(key=key):
-                task.session.reset_property(key)
-                task.operation.finish(DONE)
+            case SetProperty() | ResetProperty() as change:
+                operation.finish(_set_up(session, change))
             case CatalogStatement() as statement:
-                self._ask_catalogs(task, lambda request: self._catalogs.execute(statement, request))
+                self._ask_catalogs(task, partial(self._catalogs.execute, statement))
             case command:
-                return self._run_command(task, command, read)
+                return self._run_command(task, command)
         return None
 
     def _ask_catalogs(self, task: Task, answer: Callable[[CatalogRequest], OperationResult]) -> None:
         operation, job_id = task.operation, task.operation.planned_job_id
-        stop = functools.partial(self._ports.engine.cancel, job_id)
+        stop = partial(self._ports.engine.cancel, job_id)
         operation.begin(Work(kind=OperationKind.SPARK, message="asking the catalogs", job_id=job_id, stop=stop))
         if Trait.WITHOUT_ENGINE not in operation.statement.traits:
             self._spark.await_engine(operation)
         operation.finish(answer(CatalogRequest(session=task.session, context=task.context(), job_id=job_id)))
 
-    def _run_command(self, task: Task, statement: Statement, read: ReadStatement) -> PendingRefresh | None:
-        operation, engine = task.operation, self._ports.engine
+    def _run_command(self, task: Task, statement: Statement) -> PendingRefresh | None:
+        operation = task.operation
         operation.begin(Work(kind=OperationKind.TABLE, message="working on the table"))
         self._spark.await_engine(operation)
         session = task.context()
-        state = engine.session_state(session)
+        state = self._ports.engine.session_state(session)
         context = CommandContext(
-            catalog=engine.current_catalog(session),
-            namespace=engine.current_namespace(session),
+            catalog=state.catalog,
+            namespace=state.namespace,
             properties=session.properties,
             caller=operation.caller,
             zone=state.zone,
@@ -230,9 +221,9 @@ class StatementExecutor:
         )
         outcome = self._ports.commands.execute(statement, context)
         if outcome.passthrough and isinstance(statement, DescribeTable):
-            self._ask_catalogs(task, lambda request: self._catalogs.describe(statement, request))
+            self._ask_catalogs(task, partial(self._catalogs.describe, statement))
         elif outcome.passthrough:
-            self._spark.run(task, (read,), changing=False)
+            self._spark.run(task, (operation.statement,), changing=False)
         elif outcome.wait_for is not None:
             name = getattr(statement, "name", None)
             table = outcome.created or (qualify(name, context.catalog, context.namespace) if name else None)
@@ -244,10 +235,20 @@ class StatementExecutor:
         return None
 
 
-def _checked_limit(config: Mapping[str, str], properties: Mapping[str, str], timeout_ms: int) -> timedelta:
-    for key, value in config.items():
-        check_set(key, value)
-    return limit_of(properties, timeout_ms)
+def _set_up(session: Session, change: SetProperty | ResetProperty) -> OperationResult:
+    """Set, show or reset properties of *session*; raises what `check_set` raises."""
+    match change:
+        case SetProperty(key=str(key), value=str(value)):
+            check_set(key, value)
+            session.overrides = {**session.overrides, key: value}
+        case SetProperty(key=key):
+            properties = masked(session.view().properties).items()
+            shown = [[each, text] for each, text in properties if key in (None, each)]
+            return content(RowSet(columns=_PROPERTIES, rows=shown))
+        case ResetProperty(key=key):
+            kept = {each: text for each, text in session.overrides.items() if key not in (None, each)}
+            session.overrides = kept
+    return DONE
 
 
 def is_quick(statement: ReadStatement, engine: StatementEngine) -> bool:
@@ -260,17 +261,19 @@ def is_quick(statement: ReadStatement, engine: StatementEngine) -> bool:
         return False
 
 
-def _submit(pool: ThreadPoolExecutor, turn: Callable[[], object]) -> None:
+def _start(pool: ThreadPoolExecutor, step: Callable[[], object]) -> None:
+    """Run *step* in a thread of *pool*; raises EngineUnavailable when the gateway shuts down."""
     try:
-        pool.submit(turn)
+        pool.submit(step)
     except RuntimeError as cause:
         raise EngineUnavailable("The gateway is shutting down and takes no more statements.") from cause
 
 
-def _guarded(operation: Operation, step: Callable[[], T]) -> T | None:
-    """Return the result of *step*; None after an error, which becomes the operation's."""
+@contextmanager
+def _failing(operation: Operation) -> Iterator[None]:
+    """End the block at an error, of any kind, which becomes the operation's."""
     try:
-        return step()
+        yield
     except MtError as error:
         operation.fail(error)
     except Exception as error:
@@ -281,4 +284,3 @@ def _guarded(operation: Operation, step: Callable[[], T]) -> T | None:
         )
         wrapped.__cause__ = error
         operation.fail(wrapped)
-    return None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from mt_core.errors import DefinitionInvalid, EngineError, QueryFailed
@@ -23,12 +22,13 @@ MOST = 1_000_000
 _NO_PARTITIONS = "PARTITION_MANAGEMENT_IS_UNSUPPORTED"
 _NO_NAMESPACE = re.compile(r"NoSuchNamespaceException: Namespace does not exist: ?(.*)")
 _STARTED_AT = LogicalType(root="TIMESTAMP_WITH_LOCAL_TIME_ZONE", extras={"precision": 6})
-_AFFECTED = Column(name="affected rows", type=BIGINT)
 _JOB_COLUMNS = (
     Column(name="job id"),
     Column(name="job name"),
     Column(name="status"),
     Column(name="start time", type=_STARTED_AT),
+    # Only DESCRIBE JOB shows it.
+    Column(name="affected rows", type=BIGINT),
 )
 _COLUMN_NAMES: Mapping[Shown, str] = {
     Shown.CATALOGS: "catalog name",
@@ -55,28 +55,31 @@ class CatalogRequest:
     job_id: str
 
 
+@dataclass(frozen=True, slots=True)
 class Listings:
     """Answers SHOW."""
 
-    def __init__(self, engine: StatementEngine, jobs: Jobs) -> None:
-        self._engine, self._jobs = engine, jobs
+    engine: StatementEngine
+    jobs: Jobs
 
     def show(self, statement: ShowObjects, request: CatalogRequest) -> RowSet:
         """Return the names that match the pattern, in order."""
         if statement.kind is Shown.JOBS:
-            return job_rows(self._jobs.jobs(), request)
+            return job_rows(self.jobs.jobs(), request)
         if statement.kind is Shown.FULL_MODULES:
             return RowSet(
                 columns=(Column(name="module name"), Column(name="used", type=BOOLEAN)), rows=[["core", True]]
             )
-        names = self._names(statement, request)
-        return names_only(_COLUMN_NAMES[statement.kind], [name for name in names if _shown(statement, name)])
+        names, pattern = self._names(statement, request), statement.pattern
+        matching = [name for name in names if pattern is None or pattern.matches(name)]
+        return names_only(_COLUMN_NAMES[statement.kind], matching)
 
     def partitions(self, statement: ShowPartitions, request: CatalogRequest) -> RowSet:
         """Return one row `column=value/…` for each partition that agrees with the spec."""
-        table = sql_name(statement.name)
+        pairs = [f"{quote(key)} = {string_literal(value)}" for key, value in statement.partition.items()]
+        spec = f" PARTITION ({', '.join(pairs)})" if pairs else ""
         try:
-            names = self._first_column(f"SHOW PARTITIONS {table}{_spec(statement.partition)}", request)
+            names = texts_of(self._run(f"SHOW PARTITIONS {sql_name(statement.name)}{spec}", request))
         except QueryFailed as error:
             if _NO_PARTITIONS not in (error.error_class or ""):
                 raise
@@ -86,42 +89,42 @@ class Listings:
     # ------------------------------------------------------------------------------------------------------- internal
 
     def _names(self, statement: ShowObjects, request: CatalogRequest) -> Sequence[str]:
+        context = request.context
         match statement.kind:
-            case Shown.CATALOGS:
-                return sorted(self._engine.catalogs(request.context))
             case Shown.CURRENT_CATALOG:
-                return [self._engine.current_catalog(request.context)]
+                return [self.engine.session_state(context).catalog]
             case Shown.CURRENT_DATABASE:
-                return [display_name(self._engine.current_namespace(request.context))]
+                return [display_name(self.engine.session_state(context).namespace)]
             case Shown.JARS:
-                return request.session.jars
+                return request.session.view().jars
             case Shown.MODULES:
                 return ["core"]
             case Shown.MODELS:
                 return []
+            case Shown.CATALOGS:
+                return sorted(self.engine.catalogs(context))
             case _:
-                return self._in_namespace(statement, request)
+                return sorted(set(self._names_in_spark(statement, request)))
 
-    def _in_namespace(self, statement: ShowObjects, request: CatalogRequest) -> Sequence[str]:
-        name, within = statement.name, f" IN {sql_name(statement.name)}" if statement.name else ""
+    def _names_in_spark(self, statement: ShowObjects, request: CatalogRequest) -> Sequence[str]:
+        """Return the names that a statement of Spark's lists, in any order."""
+        within = f" IN {sql_name(statement.name)}" if statement.name else ""
         match statement.kind:
             case Shown.DATABASES:
-                catalog = name or (self._engine.current_catalog(request.context),)
-                return sorted(self._first_column(f"SHOW NAMESPACES IN {sql_name(catalog)}", request))
+                catalog = statement.name or (self.engine.session_state(request.context).catalog,)
+                return texts_of(self._run(f"SHOW NAMESPACES IN {sql_name(catalog)}", request))
             case Shown.TABLES:
                 tables = self._run(f"SHOW TABLES{within}", request)
-                if tables is None:
-                    return []
-                return sorted({*_column("tableName", tables), *self._engine.views(request.context, name or ())})
+                views = () if tables is None else self.engine.views(request.context, statement.name or ())
+                return [*texts_of(tables, "tableName"), *views]
             case Shown.VIEWS:
-                return sorted(set(self._views(within, request)))
+                return self._views(within, request)
             case _:
-                return sorted(set(self._last_column(f"SHOW {statement.kind}{within}", request)))
+                return texts_of(self._run(f"SHOW {statement.kind}{within}", request), last=True)
 
-    def _views(self, within: str, request: CatalogRequest) -> Sequence[str]:
+    def _views(self, within: str, request: CatalogRequest) -> list[str]:
         try:
-            views = self._run(f"SHOW VIEWS{within}", request)
-            return [] if views is None else _column("viewName", views)
+            return texts_of(self._run(f"SHOW VIEWS{within}", request), "viewName")
         except QueryFailed as error:
             # A catalog without views has none.
             if "VIEWS" not in error.message and "views" not in error.message:
@@ -130,33 +133,22 @@ class Listings:
 
     def _iceberg_partitions(self, statement: ShowPartitions, request: CatalogRequest) -> list[str]:
         """Iceberg shows partitions in a table of metadata: one struct of the partition's values each."""
-        name = ".".join(statement.name)
-        engine, context = self._engine, request.context
-        table = qualify(statement.name, engine.current_catalog(context), engine.current_namespace(context))
+        name, state = ".".join(statement.name), self.engine.session_state(request.context)
+        table = qualify(statement.name, state.catalog, state.namespace)
         try:
-            rows = self._rows(f"SELECT DISTINCT partition FROM {sql_name((*table.parts, 'partitions'))}", request)
+            rows = self._run(f"SELECT DISTINCT partition FROM {sql_name((*table.parts, 'partitions'))}", request)
+            values = [row[0] or {} for row in rows.page(0, MOST)] if rows is not None else []
         except QueryFailed as cause:
             raise DefinitionInvalid(
                 f"Table {name} is not partitioned; SHOW CREATE TABLE {name} shows how it is made."
             ) from cause
-        values = [row[0] or {} for row in rows]
         wanted = statement.partition
         matching = [value for value in values if all(str(value.get(key)) == wanted[key] for key in wanted)]
         return ["/".join(f"{key}={text}" for key, text in value.items()) for value in matching]
 
-    def _first_column(self, sql: str, request: CatalogRequest) -> list[str]:
-        return [str(row[0]) for row in self._rows(sql, request)]
-
-    def _last_column(self, sql: str, request: CatalogRequest) -> list[str]:
-        return [str(row[-1]) for row in self._rows(sql, request)]
-
-    def _rows(self, sql: str, request: CatalogRequest) -> list[list[Any]]:
-        rows = self._run(sql, request)
-        return rows.page(0, MOST) if rows is not None else []
-
     def _run(self, sql: str, request: CatalogRequest) -> ResultRows | None:
         try:
-            return self._engine.execute(request.context, sql, job_id=request.job_id).rows
+            return self.engine.execute(request.context, sql, job_id=request.job_id).rows
         except EngineError as error:
             missing = _NO_NAMESPACE.search(error.message)
             if missing is None:
@@ -169,9 +161,15 @@ class Listings:
             ) from error
 
 
-def _column(name: str, rows: ResultRows) -> list[str]:
-    index = next((at for at, column in enumerate(rows.columns) if column.name == name), 0)
-    return [str(row[index]) for row in rows.page(0, MOST)]
+def texts_of(rows: ResultRows | None, *columns: str, last: bool = False, most: int = MOST) -> list[str]:
+    """Return the texts of one column: the one with a name of *columns*, else the first, or the *last*; closes the rows."""
+    if rows is None:
+        return []
+    index = next((at for at, column in enumerate(rows.columns) if column.name in columns), -1 if last else 0)
+    try:
+        return [str(row[index]) for row in rows.page(0, most)]
+    finally:
+        rows.close()
 
 
 def names_only(column: str, names: Sequence[str]) -> RowSet:
@@ -179,38 +177,14 @@ def names_only(column: str, names: Sequence[str]) -> RowSet:
     return RowSet(columns=(Column(name=column),), rows=[[name] for name in names])
 
 
-def job_rows(jobs: Sequence[Job], request: CatalogRequest) -> RowSet:
-    """Return jobs with their start as the session's wall clock shows it."""
-    shown = _clock_of(request.session)
-    return RowSet(
-        columns=_JOB_COLUMNS,
-        rows=[[job.job_id, job.name, job.status.value, shown(job.started_at)] for job in jobs],
-    )
-
-
-def described_job(job: Job, request: CatalogRequest) -> RowSet:
-    """Return one job as `job_rows` does, with the rows it has written."""
-    rows = job_rows([job], request)
-    return RowSet(columns=(*rows.columns, _AFFECTED), rows=[[*rows.rows[0], job.affected_rows]])
-
-
-def _clock_of(session: Session) -> Callable[[datetime], str]:
-    zone = session_zone(session.properties.get(ZONE_KEY, "UTC"))
-
-    def shown(instant: datetime) -> str:
-        local = instant.astimezone(zone)
+def job_rows(jobs: Sequence[Job], request: CatalogRequest, *, affected: bool = False) -> RowSet:
+    """Return jobs with their start as the session's wall clock shows it; *affected* adds the rows that each has written."""
+    zone = session_zone(request.session.properties.get(ZONE_KEY, "UTC"))
+    rows: list[list[Any]] = []
+    for job in jobs:
+        local = job.started_at.astimezone(zone)
         # The wall clock with a Z that does not mean UTC, as all such values of Flink's REST API.
-        return f"{local:%Y-%m-%dT%H:%M:%S}.{local.microsecond // 1000:03}Z"
-
-    return shown
-
-
-def _shown(statement: ShowObjects, name: str) -> bool:
-    return statement.pattern is None or statement.pattern.matches(name)
-
-
-def _spec(partition: Mapping[str, str]) -> str:
-    if not partition:
-        return ""
-    pairs = (f"{quote(key)} = {string_literal(value)}" for key, value in partition.items())
-    return f" PARTITION ({', '.join(pairs)})"
+        started = f"{local:%Y-%m-%dT%H:%M:%S}.{local.microsecond // 1000:03}Z"
+        rows.append([job.job_id, job.name, job.status.value, started, job.affected_rows])
+    columns = _JOB_COLUMNS if affected else _JOB_COLUMNS[:-1]
+    return RowSet(columns=columns, rows=[row[: len(columns)] for row in rows])

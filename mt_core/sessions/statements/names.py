@@ -3,63 +3,63 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
 from mt_core.errors import MtError
 from mt_core.identifiers import sql_name
-from mt_core.sessions.ports import Name, NameDirectory, ResultRows, StatementEngine
+from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.session import Session
+from mt_core.sessions.statements.listings import texts_of
+from mt_core.sql.statements import Name
 
 MOST = 5000
-_NAMESPACE_COLUMNS = ("database name", "namespace", "databaseName")
-_TABLE_COLUMNS = ("table name", "tableName")
-_VIEW_COLUMNS = ("view name", "viewName")
 
 
-class SessionNames(NameDirectory):
-    """The names of one session, empty while Spark does not run. They take no turn: completion works while a statement runs."""
+class Named(StrEnum):
+    """What a catalog has names of, as SHOW says it. TABLES includes views."""
 
-    def __init__(self, engine: StatementEngine, session: Session) -> None:
-        self._engine, self._session = engine, session
+    NAMESPACES = "NAMESPACES"
+    TABLES = "TABLES"
+    VIEWS = "VIEWS"
+
+
+# The columns of SHOW that can have the name.
+_COLUMNS: Mapping[Named, tuple[str, ...]] = {
+    Named.NAMESPACES: ("database name", "namespace", "databaseName"),
+    Named.TABLES: ("table name", "tableName"),
+    Named.VIEWS: ("view name", "viewName"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionNames:
+    """The names of one session, empty while Spark does not run. They take no turn: completion works while a statement runs.
+
+    Nothing is raised: what cannot be read is empty.
+    """
+
+    engine: StatementEngine
+    session: Session
 
     def catalogs(self) -> Sequence[str]:
-        return self._if_ready(lambda: sorted(self._engine.catalogs(self._session.context())))
+        return self._if_ready(lambda: sorted(self.engine.catalogs(self.session.context())))
 
-    def namespaces(self, catalog: str | None) -> Sequence[str]:
-        return self._ask(f"SHOW NAMESPACES{_within((catalog,) if catalog else ())}", _NAMESPACE_COLUMNS)
-
-    def tables(self, namespace: Name) -> Sequence[str]:
-        return self._ask(f"SHOW TABLES{_within(namespace)}", _TABLE_COLUMNS)
-
-    def views(self, namespace: Name) -> Sequence[str]:
-        return self._ask(f"SHOW VIEWS{_within(namespace)}", _VIEW_COLUMNS)
+    def within(self, kind: Named, namespace: Name = ()) -> Sequence[str]:
+        """Return the names of a *kind* in *namespace*, which may begin with a catalog; without one in the current one."""
+        sql = f"SHOW {kind} IN {sql_name(namespace)}" if namespace else f"SHOW {kind}"
+        context, job_id = self.session.context(), uuid.uuid4().hex
+        return self._if_ready(
+            lambda: texts_of(self.engine.execute(context, sql, job_id=job_id).rows, *_COLUMNS[kind], most=MOST)
+        )
 
     def columns(self, table: Name) -> Sequence[str]:
-        context = self._session.context()
-        return self._if_ready(lambda: [column.name for column in self._engine.columns(context, table)])
-
-    def _ask(self, sql: str, columns: Sequence[str]) -> list[str]:
-        context = self._session.context()
-        return self._if_ready(
-            lambda: _column(self._engine.execute(context, sql, job_id=uuid.uuid4().hex).rows, columns)
-        )
+        context = self.session.context()
+        return self._if_ready(lambda: [column.name for column in self.engine.relation(context, table).columns])
 
     def _if_ready(self, ask: Callable[[], list[str]]) -> list[str]:
         try:
-            return ask() if self._engine.wait_ready(0) else []
+            return ask() if self.engine.wait_ready(0) else []
         except MtError:
             return []
-
-
-def _column(rows: ResultRows | None, columns: Sequence[str]) -> list[str]:
-    if rows is None:
-        return []
-    try:
-        index = next((at for at, column in enumerate(rows.columns) if column.name in columns), 0)
-        return [str(row[index]) for row in rows.page(0, MOST)]
-    finally:
-        rows.close()
-
-
-def _within(namespace: Name) -> str:
-    return f" IN {sql_name(namespace)}" if namespace else ""

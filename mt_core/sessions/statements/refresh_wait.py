@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 from mt_core.errors import Canceled, RefreshFailed
 from mt_core.model.run import DONE, RefreshRun, RunStatus
 from mt_core.model.table import TableIdentifier
-from mt_core.sessions.operations.operation import (
-    DONE as NOTHING_TO_SHOW,
-)
+from mt_core.sessions.operations import operation as operations
 from mt_core.sessions.operations.operation import (
     POLL_S,
     TERMINAL,
@@ -35,15 +33,16 @@ class PendingRefresh:
     outcome: CommandOutcome
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshWait:
     """Waits for the runs of operations; to cancel the operation is to cancel its run."""
 
-    def __init__(self, runs: Runs, cluster_info: ClusterInfo) -> None:
-        self._runs, self._cluster_info = runs, cluster_info
+    runs: Runs
+    cluster_info: ClusterInfo
 
     def begin(self, operation: Operation, pending: PendingRefresh) -> bool:
         """Make the run the work of *operation*; returns False for an operation that has ended, and cancels the run with it."""
-        runs, run_id = self._runs, pending.run_id
+        runs, run_id = self.runs, pending.run_id
         work = Work(
             kind=OperationKind.REFRESH,
             message="waiting for the refresh",
@@ -61,24 +60,21 @@ class RefreshWait:
     def wait(self, operation: Operation, pending: PendingRefresh) -> None:
         """Finish *operation* with the result of its run; raises RefreshFailed."""
         while operation.status not in TERMINAL:
-            run = self._runs.wait_run(pending.run_id, POLL_S)
-            if STATUS_OF[run.status] in TERMINAL:
-                operation.finish(self._result(run, pending))
-                return
-            operation.report(queue_message(run))
-
-    def _result(self, run: RefreshRun, pending: PendingRefresh) -> OperationResult:
-        if run.status not in DONE:
-            raise RefreshFailed(_failure(run, pending))
-        if isinstance(pending.statement, RefreshTable):
-            return refresh_result(run, self._cluster_info())
-        return outcome_result(pending.outcome)
+            run = self.runs.wait_run(pending.run_id, POLL_S)
+            if STATUS_OF[run.status] not in TERMINAL:
+                operation.report(queue_message(run))
+            elif run.status not in DONE:
+                raise RefreshFailed(_failure(run, pending))
+            elif isinstance(pending.statement, RefreshTable):
+                operation.finish(refresh_result(run, self.cluster_info()))
+            else:
+                operation.finish(outcome_result(pending.outcome))
 
 
 def outcome_result(outcome: CommandOutcome) -> OperationResult:
     """Return the result of a statement about materialized tables."""
     if outcome.rows is None:
-        return replace(NOTHING_TO_SHOW, warnings=outcome.warnings)
+        return replace(operations.DONE, warnings=outcome.warnings)
     return content(outcome.rows, outcome.warnings)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mt_core.errors import Canceled, EngineUnavailable, QueryFailed
 from mt_core.rowset import Column, RowSet
-from mt_core.sessions.operations.jobs import JobLedger
+from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.operations.operation import (
     DONE,
     POLL_S,
@@ -21,7 +21,7 @@ from mt_core.sessions.operations.operation import (
 )
 from mt_core.sessions.ports import SessionContext, StatementEngine, StatementResult
 from mt_core.sessions.session import Session
-from mt_core.sessions.statements.catalog_statements import CatalogStatements
+from mt_core.sessions.statements.translation import in_spark
 from mt_core.sql.parser import ReadStatement
 
 _JOB = (Column(name="job id"),)
@@ -39,18 +39,17 @@ class Task:
         return self.session.context(self.properties)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SparkWork:
-    """Runs tasks in Spark, listed in the ledger of jobs; waits for Spark to start up to `engine_timeout_s`."""
+    """Runs tasks in Spark, each as one job; waits for Spark to start up to `engine_timeout_s`."""
 
-    def __init__(
-        self, engine: StatementEngine, jobs: JobLedger, catalogs: CatalogStatements, *, engine_timeout_s: float
-    ) -> None:
-        self._engine, self._jobs, self._catalogs = engine, jobs, catalogs
-        self._engine_timeout_s = engine_timeout_s
+    engine: StatementEngine
+    jobs: Jobs
+    engine_timeout_s: float
 
     def run(self, task: Task, statements: Sequence[ReadStatement], *, changing: bool) -> None:
         """Run statements one after the other as one job; what is *changing* data answers the job's id."""
-        operation, engine, job_id = task.operation, self._engine, task.operation.planned_job_id
+        operation, engine, job_id = task.operation, self.engine, task.operation.planned_job_id
         kind = OperationKind.JOB if changing else OperationKind.SPARK
         operation.begin(Work(kind=kind, message="waiting for Spark"))
         self.await_engine(operation)
@@ -62,8 +61,8 @@ class SparkWork:
             measure=lambda: engine.progress(job_id),
         )
         operation.begin(running)
-        texts = [self._catalogs.in_spark(statement, task.context()) for statement in statements]
-        with self._jobs.running(operation, statements[0], engine.cancel) as follow:
+        texts = [in_spark(statement, engine, task.context()) for statement in statements]
+        with self.jobs.running(operation, statements[0], engine.cancel) as follow:
             result = self._run_one(task, texts[0]) if len(texts) == 1 else self._run_set(task, texts)
             follow(result)
         operation.finish(_answer(result, job_id, changing=changing))
@@ -71,20 +70,20 @@ class SparkWork:
     def await_engine(self, operation: Operation) -> None:
         """Wait until Spark runs or the operation has ended; raises EngineUnavailable when that takes too long."""
         waited_s = 0.0
-        while operation.status not in TERMINAL and not self._engine.wait_ready(POLL_S):
+        while operation.status not in TERMINAL and not self.engine.wait_ready(POLL_S):
             operation.report("waiting for Spark to start")
             waited_s += POLL_S
-            if waited_s >= self._engine_timeout_s:
+            if waited_s >= self.engine_timeout_s:
                 raise EngineUnavailable(
-                    f"Spark did not start within {self._engine_timeout_s:.0f} s; see the gateway's log, then try again."
+                    f"Spark did not start within {self.engine_timeout_s:.0f} s; see the gateway's log, then try again."
                 )
 
     def _run_one(self, task: Task, texts: Sequence[str]) -> StatementResult:
         """Run a statement, which may be several of Spark's; returns the result of the first."""
         job_id, context = task.operation.planned_job_id, task.context()
-        first = self._engine.execute(context, texts[0], job_id=job_id)
+        first = self.engine.execute(context, texts[0], job_id=job_id)
         for text in texts[1:]:
-            self._engine.execute(context, text, job_id=job_id)
+            self.engine.execute(context, text, job_id=job_id)
         return first
 
     def _run_set(self, task: Task, statements: Sequence[Sequence[str]]) -> StatementResult:

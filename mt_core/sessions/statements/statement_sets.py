@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mt_core.errors import IllegalStatus, SqlSyntaxError, Unsupported
 from mt_core.sessions.session import Session
 from mt_core.sql.parser import ReadStatement
@@ -15,20 +13,10 @@ _EXPLAINED = ["STATEMENT", "SET", "BEGIN"]
 _BEGIN, _EXECUTE = ["BEGIN", "STATEMENT", "SET"], ["EXECUTE", "STATEMENT", "SET", "BEGIN"]
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """The statement began a set or joined it: nothing runs yet."""
+def collect(session: Session, statement: ReadStatement) -> tuple[ReadStatement, ...] | None:
+    """Return the statements of the set that *statement* completes, which run in order as one job.
 
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The set is complete: its statements run in order, as one job."""
-
-    statements: tuple[ReadStatement, ...]
-
-
-def collect(session: Session, statement: ReadStatement) -> Collected | Batch | None:
-    """Return the effect of *statement* on the session's statement set; None for a statement that concerns none.
+    There are none while a set is open, and in an empty one. Returns None for a statement that concerns no set.
 
     Raises IllegalStatus for BEGIN or END out of turn, Unsupported for a statement that no set can hold.
     """
@@ -38,17 +26,17 @@ def collect(session: Session, statement: ReadStatement) -> Collected | Batch | N
         if members is not None:
             raise IllegalStatus("BEGIN STATEMENT SET: a statement set is open already; END it first.")
         session.statement_set = ()
-        return Collected()
+        return ()
     if words == ["END"]:
         if members is None:
             raise IllegalStatus("END: no statement set is open; begin one with BEGIN STATEMENT SET.")
         session.statement_set = None
-        return Batch(members)
+        return members
     if members is not None:
         session.statement_set = (*members, _checked(statement))
-        return Collected()
+        return ()
     if words[: len(_EXECUTE)] == _EXECUTE:
-        return Batch(_inner(text, len(_EXECUTE)))
+        return _inner(text, len(_EXECUTE))
     return None
 
 

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark
 
 from mt_core.errors import DefinitionInvalid, Unsupported
-from mt_core.identifiers import Namespace, sql_name
-from mt_core.rowset import Column, RowSet
-from mt_core.sessions.ports import ResultRows, SessionContext, SessionState, StatementEngine, StatementResult
+from mt_core.identifiers import sql_name
+from mt_core.rowset import RowSet
+from mt_core.sessions.ports import Relation, ResultRows, SessionContext, SessionState, StatementEngine, StatementResult
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, Settings, no_catalogs
 from mt_core.spark.catalogs.lookup import ICEBERG_INTERNAL
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, SESSION_CATALOG
@@ -108,7 +108,10 @@ class SparkStatements(StatementEngine):
         with self._session(context) as session:
             catalog = state_of(session).catalog()
             functions = catalog.listTemporaryFunctions()
+            current_catalog, namespace = Names(session).current()
             return SessionState(
+                catalog=current_catalog,
+                namespace=namespace,
                 zone=str(session.conf.get(SPARK_ZONE_KEY)),
                 relations=frozenset(str(name).lower() for name in scala_items(catalog.getTempViewNames())),
                 functions=frozenset(str(name.funcName()).lower() for name in scala_items(functions)),
@@ -129,14 +132,6 @@ class SparkStatements(StatementEngine):
                 path = str(file)
             self._driver.added_jars.add(session, path)
             return path
-
-    def current_catalog(self, context: SessionContext) -> str:
-        with self._session(context) as session:
-            return Names(session).current()[0]
-
-    def current_namespace(self, context: SessionContext) -> Namespace:
-        with self._session(context) as session:
-            return Names(session).current()[1]
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
         generation, catalogs = self._driver_catalogs
@@ -163,28 +158,14 @@ class SparkStatements(StatementEngine):
             if str(plugin.getClass().getName()) == _JDBC_CATALOG:
                 plugin.listNamespaces()
 
-    def columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[Column]:
-        with self._session(context) as session:
-            return result_columns(session.table(sql_name(name)).schema)
-
     def views(self, context: SessionContext, namespace: Sequence[str]) -> Sequence[str]:
         with self._session(context) as session:
             return Names(session).views(namespace)
 
-    def keys(self, context: SessionContext, name: Sequence[str]) -> Sequence[str]:
-        """Return the identifier fields of an Iceberg table in the order of its columns; none of anything else."""
+    def relation(self, context: SessionContext, name: Sequence[str]) -> Relation:
         with self._session(context) as session:
             frame = session.table(sql_name(name))
-            plan = frame._jdf.queryExecution().analyzed()
-            if str(plan.productPrefix()) == "SubqueryAlias":
-                plan = plan.child()
-            if str(plan.productPrefix()) != "DataSourceV2Relation":
-                return ()
-            [relation] = base_relations(plan)
-            if relation.table is None:
-                return ()
-            keys = {str(key) for key in java_items(relation.table.schema().identifierFieldNames())}
-            return tuple(column for column in frame.columns if column in keys)
+            return Relation(columns=result_columns(frame.schema), keys=_keys(frame))
 
     @contextmanager
     def _session(self, context: SessionContext) -> Iterator[SparkSession]:
@@ -192,6 +173,21 @@ class SparkStatements(StatementEngine):
         with self._driver.translating(), active_session(session):
             self._driver.added_jars.lend(session)
             yield session
+
+
+def _keys(frame: DataFrame) -> tuple[str, ...]:
+    """Return the identifier fields of an Iceberg table in the order of its columns; none of anything else."""
+    execution: Any = frame._jdf.queryExecution()
+    plan = execution.analyzed()
+    if str(plan.productPrefix()) == "SubqueryAlias":
+        plan = plan.child()
+    if str(plan.productPrefix()) != "DataSourceV2Relation":
+        return ()
+    [relation] = base_relations(plan)
+    if relation.table is None:
+        return ()
+    keys = {str(key) for key in java_items(relation.table.schema().identifierFieldNames())}
+    return tuple(column for column in frame.columns if column in keys)
 
 
 def _local_result(frame: DataFrame, rows: Any) -> ResultRows:

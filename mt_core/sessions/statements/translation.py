@@ -1,0 +1,59 @@
+"""Translation: the texts that Spark runs for a statement, among them those of CREATE TABLE in Flink's words."""
+
+from __future__ import annotations
+
+from mt_core.errors import DefinitionInvalid, QueryFailed
+from mt_core.identifiers import quote, sql_name
+from mt_core.sessions.ports import SessionContext, StatementEngine
+from mt_core.sql.catalog import CreateConnectorTable, SparkStatement
+from mt_core.sql.parser import ReadStatement
+
+_ICEBERG = "org.apache.iceberg.spark.SparkCatalog"
+
+
+def in_spark(read: ReadStatement, engine: StatementEngine, context: SessionContext) -> tuple[str, ...]:
+    """Return the texts for Spark: the translation of a statement in Flink's words, the text itself of any other.
+
+    Raises DefinitionInvalid for a table that its catalog would store as something else.
+    """
+    match read.fact:
+        case CreateConnectorTable(is_temporary=False) as table:
+            _check_catalog(table, engine, context)
+            return _with_keys(table, engine, context)
+        case SparkStatement(spark_sql=text):
+            return (text,)
+        case _:
+            return (read.text,)
+
+
+def _with_keys(table: CreateConnectorTable, engine: StatementEngine, context: SessionContext) -> tuple[str, ...]:
+    """Add the primary key, which Iceberg calls identifier fields, and sets on existing tables only."""
+    if not table.keys:
+        return (table.spark_sql,)
+    if table.if_not_exists:
+        try:
+            engine.relation(context, table.name)
+        except QueryFailed:
+            pass
+        else:
+            return (table.spark_sql,)
+    keys = ", ".join(map(quote, table.keys))
+    return (table.spark_sql, f"ALTER TABLE {sql_name(table.name)} SET IDENTIFIER FIELDS {keys}")
+
+
+def _check_catalog(table: CreateConnectorTable, engine: StatementEngine, context: SessionContext) -> None:
+    if table.connector == "iceberg" or not (table.connector or table.keys):
+        return
+    catalogs, name = engine.catalogs(context), table.name
+    catalog = name[0] if len(name) > 1 and name[0] in catalogs else engine.session_state(context).catalog
+    holds_iceberg = catalogs.get(catalog, {}).get("type") == _ICEBERG
+    if table.connector is None and not holds_iceberg:
+        raise DefinitionInvalid(
+            f"Table {'.'.join(name)}: catalog {catalog} has no place for a PRIMARY KEY; leave it out, or create the table "
+            "in an Iceberg catalog such as lake."
+        )
+    if table.connector is not None and holds_iceberg:
+        raise DefinitionInvalid(
+            f"Table {'.'.join(name)}: catalog {catalog} holds Iceberg tables only, and connector '{table.connector}' is "
+            f"something else; use CREATE TEMPORARY TABLE, or name it spark_catalog.default.{name[-1]}."
+        )

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mt_core.access import Token
+from mt_core.sessions.ports import Runs
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
 from mt_core.sessions.statements.executor import StatementExecutor
-from mt_core.tables.table_commands import Runs
 from mt_core.tables.workflows.published import PublishedWorkflows
 
 DEFAULT_VERSIONS = ("V1", "V2", "V3", "V4")

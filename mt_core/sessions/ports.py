@@ -1,4 +1,4 @@
-"""What sessions need from outside: an engine that runs SQL text."""
+"""What sessions need from outside: an engine that runs SQL text, and the manager of materialized tables with its runs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from typing import Any, Protocol
 
 from mt_core.errors import MtError
 from mt_core.identifiers import Namespace
+from mt_core.model.run import RefreshRun
 from mt_core.rowset import Column, PageForm
+from mt_core.sql.statements import Statement
 from mt_core.tables.engine import Progress
+from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshRequest
+from mt_core.tables.views.run_view import RunView
 
 
 class ResultRows(Protocol):
@@ -131,3 +135,33 @@ class StatementEngine(Protocol):
     def cancel(self, job_id: str) -> None: ...
 
     def progress(self, job_id: str) -> Progress | None: ...
+
+
+class TableCommands(Protocol):
+    """Executes the statements of ours."""
+
+    def execute(self, statement: Statement, context: CommandContext) -> CommandOutcome:
+        """Raises MtError with nothing changed, or with everything undone."""
+
+
+class Runs(Protocol):
+    """Refresh runs as requesters see them: a COALESCED run shows the status and result of the run that covers it."""
+
+    def request_refresh(self, request: RefreshRequest) -> RefreshRun:
+        """Check *request*, queue or attach, commit; raises TableNotFound, TableGone, TableInitializing, RequestInvalid."""
+
+    def run(self, run_id: str) -> RefreshRun | None: ...
+
+    def wait_run(self, run_id: str, timeout_s: float) -> RefreshRun:
+        """Return the run as soon as it is terminal, or as it is after *timeout_s*; raises OperationNotFound."""
+
+    def cancel_run(self, run_id: str, attempt: int | None = None) -> RefreshRun:
+        """Take one requester away, unless its *attempt* is older than one seen since; return the run as it shows itself."""
+
+    def progress(self, run_id: str) -> Progress | None: ...
+
+    def running_jobs(self) -> Sequence[RunView]:
+        """Return the jobs of the runs at work, the one asked for first first."""
+
+    def job(self, job_id: str) -> RunView | None:
+        """Return the job of a run that is open or among the last thousand, None for any other id."""

@@ -18,8 +18,8 @@ from mt_core.sessions.operations.operation import (
     ResultKind,
 )
 from mt_core.sessions.operations.result_pages import Page, ResultPages
+from mt_core.sessions.ports import Runs
 from mt_core.sessions.sessions import SessionManager
-from mt_core.tables.table_commands import Runs
 
 STATUS_OF: Mapping[RunStatus, OperationStatus] = {
     RunStatus.QUEUED: OperationStatus.PENDING,

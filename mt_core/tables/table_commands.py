@@ -1,17 +1,13 @@
-"""What sessions ask of materialized tables: statements with their context, refresh requests, and runs to wait for."""
+"""What is asked of the manager, and what it answers: a statement's context and outcome, and a call of the refresh endpoint."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from mt_core.identifiers import Namespace
-from mt_core.model.run import RefreshRun
 from mt_core.model.table import TableIdentifier
 from mt_core.rowset import RowSet
-from mt_core.sql.statements import Statement
-from mt_core.tables.engine import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,13 +50,6 @@ class CommandOutcome:
     passthrough: bool = False
 
 
-class TableCommands(Protocol):
-    """Executes the statements of ours."""
-
-    def execute(self, statement: Statement, context: CommandContext) -> CommandOutcome:
-        """Raises MtError with nothing changed, or with everything undone."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshRequest:
     """A call of the refresh endpoint (FLIP-448): `schedule_time` is 'yyyy-MM-dd HH:mm:ss' in the table's zone.
@@ -81,34 +70,3 @@ class RefreshRequest:
     attempt: int | None = None
     force: bool = False
     requested_by: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefreshJob:
-    """Spark's work for a run, and the table it refreshes; None for one that was dropped since."""
-
-    run: RefreshRun
-    table: TableIdentifier | None
-
-
-class Runs(Protocol):
-    """Refresh runs as requesters see them: a COALESCED run shows the status and result of the run that covers it."""
-
-    def request_refresh(self, request: RefreshRequest) -> RefreshRun:
-        """Check *request*, queue or attach, commit; raises TableNotFound, TableGone, TableInitializing, RequestInvalid."""
-
-    def run(self, run_id: str) -> RefreshRun | None: ...
-
-    def wait_run(self, run_id: str, timeout_s: float) -> RefreshRun:
-        """Return the run as soon as it is terminal, or as it is after *timeout_s*; raises OperationNotFound."""
-
-    def cancel_run(self, run_id: str, attempt: int | None = None) -> RefreshRun:
-        """Take one requester away, unless its *attempt* is older than one seen since; return the run as it shows itself."""
-
-    def progress(self, run_id: str) -> Progress | None: ...
-
-    def running_jobs(self) -> Sequence[RefreshJob]:
-        """Return the jobs of the runs at work, the one asked for first first."""
-
-    def job(self, job_id: str) -> RefreshJob | None:
-        """Return the job of a run that is open or among the last thousand, None for any other id."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mt_core.model.run import RefreshRun, RunStatus
+from mt_core.sessions.ports import Runs
 from mt_core.tables.settings import InitialRefresh
-from mt_core.tables.table_commands import Runs
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_commands import FakeRuns
 from tests.support.manager_world import DAILY, START, ManagerWorld

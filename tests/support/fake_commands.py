@@ -15,7 +15,8 @@ from mt_core.model.run import TERMINAL, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.sql.statements import Statement
 from mt_core.tables.engine import Progress
-from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshJob, RefreshRequest
+from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshRequest
+from mt_core.tables.views.run_view import RunView
 
 # A request with the key of such a run begins a new one.
 _KEYS_END = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
@@ -99,10 +100,10 @@ class FakeRuns:
     def progress(self, run_id: str) -> Progress | None:
         return self.tasks
 
-    def running_jobs(self) -> Sequence[RefreshJob]:
+    def running_jobs(self) -> Sequence[RunView]:
         return [_job(run) for run in self._runs.values() if run.status is RunStatus.RUNNING and run.job_id]
 
-    def job(self, job_id: str) -> RefreshJob | None:
+    def job(self, job_id: str) -> RunView | None:
         return next((_job(run) for run in self._runs.values() if run.job_id == job_id), None)
 
     def _put(self, run: RefreshRun) -> RefreshRun:
@@ -112,5 +113,5 @@ class FakeRuns:
             return run
 
 
-def _job(run: RefreshRun) -> RefreshJob:
-    return RefreshJob(run=run, table=TableIdentifier("lake", ("default",), run.table_id))
+def _job(run: RefreshRun) -> RunView:
+    return RunView(run=run, table=TableIdentifier("lake", ("default",), run.table_id))

@@ -8,7 +8,8 @@ import pytest
 
 from mt_core.errors import OperationNotFound
 from mt_core.model.run import RefreshRun, RunStatus
-from mt_core.tables.table_commands import RefreshRequest, Runs
+from mt_core.sessions.ports import Runs
+from mt_core.tables.table_commands import RefreshRequest
 
 REQUEST = RefreshRequest(identifier_text="lake.default.daily", is_periodic=False)
 

@@ -15,11 +15,11 @@ from mt_core.clock import Clock
 from mt_core.errors import Canceled, IllegalStatus, MtError, OperationNotFound
 from mt_core.model.run import TERMINAL, RunStatus
 from mt_core.sessions.operations.operation import Operation
-from mt_core.sessions.ports import StatementResult
+from mt_core.sessions.ports import Runs, StatementResult
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statement_types import CREATE_TABLE_AS, REPLACE_TABLE_AS, SELECT
-from mt_core.tables.table_commands import RefreshJob, Runs
+from mt_core.tables.views.run_view import RunView
 from mt_core.tokens import Token, TokenKind, significant
 
 REMEMBERED = 1000
@@ -151,14 +151,14 @@ class Jobs:
             if job := self._statements.get(job_id):
                 self._statements[job_id] = replace(job, status=status, affected_rows=affected_rows)
 
-    def _refresh(self, job_id: str) -> RefreshJob:
+    def _refresh(self, job_id: str) -> RunView:
         refresh = self._runs.job(job_id)
         if refresh is None:
             raise OperationNotFound(f"Job {job_id} is not known; SHOW JOBS lists those there are.", job=job_id)
         return refresh
 
 
-def _job_of(refresh: RefreshJob) -> Job:
+def _job_of(refresh: RunView) -> Job:
     run = refresh.run
     return Job(
         job_id=run.job_id or "",

@@ -19,7 +19,7 @@ from mt_core.sql.flink.types import type_text
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statements import DescribeTable, Name
 from mt_core.tables.created_catalogs import CreatedCatalogs
-from mt_core.tables.views.reports import DESCRIBE_COLUMNS
+from mt_core.tables.views.table_rows import DESCRIBE_COLUMNS
 
 _INFO = (Column(name="info name"), Column(name="info value"))
 _MOST = 1_000_000

@@ -27,7 +27,7 @@ from mt_core.sessions.operations.operation import (
     Work,
     content,
 )
-from mt_core.sessions.ports import StatementEngine
+from mt_core.sessions.ports import Runs, StatementEngine, TableCommands
 from mt_core.sessions.properties.property_values import check_set
 from mt_core.sessions.refreshes import ClusterInfo
 from mt_core.sessions.session import Session
@@ -42,7 +42,7 @@ from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statements import DescribeTable, ResetProperty, SetProperty, Statement, qualify
 from mt_core.tables.created_catalogs import CreatedCatalogs
-from mt_core.tables.table_commands import CommandContext, Runs, TableCommands
+from mt_core.tables.table_commands import CommandContext
 
 log = logging.getLogger(__name__)
 _JOB_STATEMENTS = 4

@@ -18,9 +18,10 @@ from mt_core.sessions.operations.operation import (
     Work,
     content,
 )
+from mt_core.sessions.ports import Runs
 from mt_core.sessions.refreshes import STATUS_OF, ClusterInfo, queue_message, refresh_result
 from mt_core.sql.statements import RefreshTable, Statement
-from mt_core.tables.table_commands import CommandOutcome, Runs
+from mt_core.tables.table_commands import CommandOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,8 @@ from mt_core.tables.refresh.named_partitions import scope_named
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.runs.due import scope_of
 from mt_core.tables.services import TableServices
-from mt_core.tables.table_commands import RefreshJob, RefreshRequest
+from mt_core.tables.table_commands import RefreshRequest
+from mt_core.tables.views.run_view import RunView
 
 # How far a scheduler's clock may be ahead; a grid point later than that has not passed: its run covers nothing.
 CLOCK_SKEW = timedelta(minutes=1)
@@ -161,29 +162,23 @@ class RefreshRequests:
             return None
         return self._services.engine.progress(run.job_id)
 
-    def running_jobs(self) -> Sequence[RefreshJob]:
-        def work(tx: Transaction) -> list[RefreshJob]:
+    def running_jobs(self) -> Sequence[RunView]:
+        def work(tx: Transaction) -> list[RunView]:
             running = reversed(tx.runs.newest(statuses=(RunStatus.RUNNING,)))
-            return [_job_of(tx, run) for run in running if run.job_id is not None]
+            return [RunView.of(run, tx.tables.get(run.table_id)) for run in running if run.job_id is not None]
 
         return in_transaction(self._services.registry, work)
 
-    def job(self, job_id: str) -> RefreshJob | None:
-        def work(tx: Transaction) -> RefreshJob | None:
-            # Two looks: an open run can be older than a thousand others.
-            looks = (
-                tx.runs.newest(statuses=statuses, limit=limit)
-                for statuses, limit in ((OPEN, None), (None, REMEMBERED_JOBS))
-            )
-            found = (run for runs in looks for run in runs if run.job_id == job_id)
-            return next((_job_of(tx, run) for run in found), None)
+    def job(self, job_id: str) -> RunView | None:
+        def work(tx: Transaction) -> RunView | None:
+            # Read twice: an open run can be older than a thousand others.
+            for statuses, limit in ((OPEN, None), (None, REMEMBERED_JOBS)):
+                for run in tx.runs.newest(statuses=statuses, limit=limit):
+                    if run.job_id == job_id:
+                        return RunView.of(run, tx.tables.get(run.table_id))
+            return None
 
         return in_transaction(self._services.registry, work)
-
-
-def _job_of(tx: Transaction, run: RefreshRun) -> RefreshJob:
-    table = tx.tables.get(run.table_id)
-    return RefreshJob(run=run, table=table.identifier if table is not None else None)
 
 
 def identifier_of(text: str) -> TableIdentifier:

@@ -39,7 +39,7 @@ class WorkflowObserver:
 
     def observe(self, tables: Sequence[MaterializedTable], now: datetime) -> dict[str, ObservedWorkflow]:
         """Return the workflows of *tables*, which were read at *now*, by table id."""
-        error = self._ask(tables, now)
+        error = self._ask(tables, now) if tables else ""
         return {table.table_id: self._last(table, now, error) for table in tables}
 
     def _ask(self, tables: Sequence[MaterializedTable], now: datetime) -> str:

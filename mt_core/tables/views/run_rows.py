@@ -1,0 +1,60 @@
+"""How SHOW REFRESHES writes the views of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from mt_core.model.formatter import show_schedule_time
+from mt_core.rowset import BIGINT, INT, Column, RowSet
+from mt_core.tables.views.run_view import RunView
+
+_COLUMNS = (
+    Column(name="refresh"),
+    Column(name="materialized table"),
+    Column(name="kind"),
+    Column(name="schedule time"),
+    Column(name="partitions"),
+    Column(name="status"),
+    Column(name="decision"),
+    Column(name="reason"),
+    Column(name="attempt", type=INT),
+    Column(name="requested at"),
+    Column(name="started at"),
+    Column(name="finished at"),
+    Column(name="rows", type=BIGINT),
+    Column(name="snapshot"),
+    Column(name="error"),
+    Column(name="requested by"),
+)
+
+
+def run_rows(views: Iterable[RunView]) -> RowSet:
+    """Return the rows of SHOW REFRESHES."""
+    return RowSet(columns=_COLUMNS, rows=[_row(view) for view in views])
+
+
+def _row(view: RunView) -> list[object]:
+    run = view.run
+
+    def shown(instant: datetime | None) -> str | None:
+        return show_schedule_time(instant, view.zone) if instant else None
+
+    return [
+        run.run_id,
+        str(view.table) if view.table else f"dropped ({run.table_id})",
+        run.kind.value,
+        shown(run.schedule_time),
+        str(run.scope),
+        run.status.value,
+        run.decision,
+        f"covered by {run.covered_by}" if run.covered_by else run.reason,
+        run.attempt,
+        shown(run.requested_at),
+        shown(run.started_at),
+        shown(run.finished_at),
+        run.rows,
+        run.snapshot_id,
+        run.error,
+        run.requested_by,
+    ]

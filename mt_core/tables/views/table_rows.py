@@ -1,0 +1,173 @@
+"""How SHOW MATERIALIZED TABLES and DESCRIBE write the views of tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import timedelta
+
+from mt_core.errors import MtError, StorageMissing
+from mt_core.identifiers import display_name
+from mt_core.model.formatter import show_schedule_time
+from mt_core.model.table import MaterializedTable
+from mt_core.rowset import BOOLEAN, Column, RowSet
+from mt_core.secrets import masked
+from mt_core.sql.flink.spark_types import in_flink
+from mt_core.tables.engine import StorageMetadata
+from mt_core.tables.views.run_view import RunView
+from mt_core.tables.views.table_view import TableDetails, TableView
+from mt_core.tables.workflows.observer import ObservedWorkflow
+
+# As Flink's clients read them.
+DESCRIBE_COLUMNS = (
+    Column(name="name"),
+    Column(name="type"),
+    Column(name="null", type=BOOLEAN),
+    Column(name="key"),
+    Column(name="extras"),
+    Column(name="watermark"),
+)
+_TABLE_COLUMNS = (
+    "materialized table",
+    "namespace",
+    "refresh mode",
+    "freshness",
+    "status",
+    "last refresh",
+    "stale for",
+    "health",
+    "last result",
+    "last error",
+    "status by",
+    "status at",
+    "as of",
+)
+
+
+def table_rows(views: Iterable[TableView]) -> RowSet:
+    """Return the rows of SHOW MATERIALIZED TABLES."""
+    columns = tuple(Column(name=name) for name in _TABLE_COLUMNS)
+    return RowSet(columns=columns, rows=[_table_row(view) for view in views])
+
+
+def _table_row(view: TableView) -> list[object]:
+    table, done, ended, workflow = view.table, view.done, view.ended, view.workflow
+    zone = table.definition.zone
+    return [
+        table.identifier.name,
+        display_name(table.identifier.parts[:-1]),
+        table.definition.refresh_mode.value,
+        str(table.definition.freshness),
+        table.status.value,
+        show_schedule_time(done.finished_at, zone) if done and done.finished_at else None,
+        _staleness(view),
+        view.health.value if view.health else None,
+        ended.status.value if ended else None,
+        ended.error if ended else None,
+        table.status_by,
+        show_schedule_time(table.status_at, zone),
+        show_schedule_time(workflow.as_of, zone) if workflow and workflow.as_of else None,
+    ]
+
+
+def _staleness(view: TableView) -> str | None:
+    """Return how old the sources are that were read last, and which partitions the refresh left out."""
+    if view.done is None or view.stale_for is None:
+        return None
+    specs = view.done.scope.specs
+    if specs is None:
+        return age_text(view.stale_for)
+    return f"{age_text(view.stale_for)} (only {view.done.scope if len(specs) == 1 else f'{len(specs)} partitions'})"
+
+
+def age_text(age: timedelta) -> str:
+    """Return a length of time in the largest unit in which it is at least two."""
+    seconds = int(age.total_seconds())
+    if seconds < 120:
+        return f"{seconds} s"
+    if seconds < 7200:
+        return f"{seconds // 60} min"
+    return f"{seconds // 3600} h" if seconds < 172800 else f"{seconds // 86400} d"
+
+
+def column_rows(table: MaterializedTable, details: TableDetails | None) -> RowSet:
+    """Return the rows of DESCRIBE, with Flink's columns; *details* are the key/value rows that EXTENDED adds."""
+    keys = set(table.definition.partition_keys)
+    rows: list[list[object]] = [
+        [
+            column.name,
+            in_flink(column.type),
+            column.nullable,
+            None,
+            "PARTITION KEY" if column.name in keys else None,
+            None,
+        ]
+        for column in table.definition.columns
+    ]
+    comments = [column.comment for column in table.definition.columns]
+    columns = list(DESCRIBE_COLUMNS)
+    if any(comments):
+        columns.append(Column(name="comment"))
+        rows = [[*row, comment] for row, comment in zip(rows, comments, strict=True)]
+    if details is not None:
+        blank: list[object] = [None] * (len(columns) - 2)
+        rows.append(["", "", *blank])
+        rows.append(["# Materialized table", "", *blank])
+        rows.extend([key, value, *blank] for key, value in _facts(details).items())
+    return RowSet(columns=tuple(columns), rows=rows)
+
+
+def _facts(details: TableDetails) -> dict[str, str]:
+    table, definition, zone = details.table, details.table.definition, details.table.definition.zone
+    report = details.workflow.report if details.workflow else None
+    last = details.last
+    facts = {
+        "identifier": str(table.identifier),
+        "table id": table.table_id,
+        "status": f"{table.status}, by {table.status_by} at {show_schedule_time(table.status_at, zone)}",
+        "refresh mode": f"{definition.refresh_mode} ({definition.logical_refresh_mode})",
+        "freshness": str(definition.freshness),
+        "schedule": f"every {definition.freshness.words} in {zone}",
+        "next run": show_schedule_time(report.next_run, zone) if report and report.next_run else "none",
+        "workflow": _workflow_text(details.workflow, table) + (details.objection and f": {details.objection}"),
+        "last run": _run_text(last) if last else "none",
+        "decision": f"{last.run.decision}: {last.run.reason}" if last and last.run.decision else "none",
+        "sources": "none read yet" if details.sources is None else "; ".join(map(str, details.sources)),
+        "storage": _storage_text(details.storage, table),
+        "rebuild due": "yes" if table.rebuild_due else "no",
+        "options": json.dumps(masked(definition.options), sort_keys=True),
+        "dynamic options": json.dumps(masked(table.dynamic_options), sort_keys=True),
+        "query": definition.original_query,
+    }
+    if details.engine_trouble:
+        facts["engine"] = details.engine_trouble
+    if table.intent is not None:
+        facts["under way"] = f"{table.intent.command} ({table.intent.step}) since {table.intent.started_at:%H:%M:%S}"
+    return facts
+
+
+def _workflow_text(workflow: ObservedWorkflow | None, table: MaterializedTable) -> str:
+    if workflow is None or workflow.report is None:
+        return f"unknown: {workflow.error if workflow and workflow.error else 'it is being changed'}"
+    text = f"{workflow.report.state} in {table.scheduler}"
+    if workflow.as_of is None:
+        return text
+    why = f" ({workflow.error})" if workflow.error else ""
+    return f"{text} as of {show_schedule_time(workflow.as_of, table.definition.zone)}{why}"
+
+
+def _run_text(view: RunView) -> str:
+    run = view.run
+    when = show_schedule_time(run.started_at or run.requested_at, view.zone)
+    outcome = f": {run.error}" if run.error else ""
+    return f"{run.status} {run.kind} {run.scope} at {when} (attempt {run.attempt}){outcome}"
+
+
+def _storage_text(storage: StorageMetadata | MtError, table: MaterializedTable) -> str:
+    match storage:
+        case StorageMissing():
+            return f"missing; ALTER MATERIALIZED TABLE {table.identifier} RESUME makes it again"
+        case MtError():
+            return f"unknown: {storage}"
+        case _:
+            return f"{storage.location} (snapshot {storage.main})"

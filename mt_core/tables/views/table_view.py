@@ -1,0 +1,128 @@
+"""TableView: a materialized table as users see it, with what its runs, its workflow and its storage say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from mt_core.errors import MtError
+from mt_core.model.freshness import MICROSECOND, grid_of
+from mt_core.model.run import DONE, RefreshRun, RunStatus
+from mt_core.model.table import MaterializedTable, RefreshStatus
+from mt_core.tables.engine import StorageMetadata
+from mt_core.tables.keeper import KeeperState
+from mt_core.tables.registry import Transaction, in_transaction
+from mt_core.tables.runs.decide import SUSPENDED
+from mt_core.tables.services import TableServices
+from mt_core.tables.views.run_view import RunView, SourceView
+from mt_core.tables.workflows.observer import ObservedWorkflow
+
+ENDED = DONE | {RunStatus.FAILED}
+_PAGE = 10
+_RECENT = 50
+
+
+class Health(StrEnum):
+    """Whether a table is refreshed as often as it should be."""
+
+    OK = "OK"
+    LATE = "LATE"
+    FAILING = "FAILING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableView:
+    """A table at an instant.
+
+    `done` is its newest run that succeeded or was skipped, `ended` the newest that succeeded, was skipped or failed;
+    `stale_for` is the age of the sources that `done` read, None without one; `health` is None for a table that is not kept
+    fresh, `workflow` None for one that was not observed.
+    """
+
+    table: MaterializedTable
+    done: RefreshRun | None
+    ended: RefreshRun | None
+    stale_for: timedelta | None
+    health: Health | None
+    workflow: ObservedWorkflow | None
+
+    @classmethod
+    def read(cls, tx: Transaction, table: MaterializedTable, workflow: ObservedWorkflow | None) -> TableView:
+        """Return the view of *table* with its runs as the ledger has them."""
+        done, ended, now = _last_run(tx, table, DONE), _last_run(tx, table, ENDED), tx.now()
+        return cls(
+            table=table,
+            done=done,
+            ended=ended,
+            stale_for=max(timedelta(0), now - _read_at(done)) if done else None,
+            health=_health(table, done, ended, now),
+            workflow=workflow,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDetails:
+    """More of a table: its latest run that has left the queue, the sources of the latest run that read any (None: none
+    did), its storage or the error with which it could not be read, why its missing workflow cannot be recreated, and what
+    is wrong with the engine; the texts are empty when nothing is.
+    """
+
+    table: MaterializedTable
+    workflow: ObservedWorkflow | None
+    last: RunView | None
+    sources: tuple[SourceView, ...] | None
+    storage: StorageMetadata | MtError
+    objection: str
+    engine_trouble: str
+
+    @classmethod
+    def read(cls, services: TableServices, table: MaterializedTable, workflow: ObservedWorkflow | None) -> TableDetails:
+        """Return the details of *table* from the ledger, the storage and the keeper."""
+        runs = in_transaction(services.registry, lambda tx: tx.runs.newest(table_id=table.table_id, limit=_RECENT))
+        views = [RunView.of(run, table) for run in runs]
+        report = workflow.report if workflow is not None else None
+        missing = report is not None and report.state is KeeperState.MISSING
+        try:
+            storage: StorageMetadata | MtError = services.engine.load(table.identifier)
+        except MtError as error:
+            storage = error
+        return cls(
+            table=table,
+            workflow=workflow,
+            last=next((view for view in views if view.run.status is not RunStatus.QUEUED), None),
+            sources=next((view.sources for view in views if view.sources), None),
+            storage=storage,
+            objection=services.keeper.objection(table) if missing else "",
+            engine_trouble=services.engine.trouble(),
+        )
+
+
+def _last_run(tx: Transaction, table: MaterializedTable, statuses: Iterable[RunStatus]) -> RefreshRun | None:
+    """Return the newest run in one of *statuses*, leaving out those skipped as suspended, of which there may be many."""
+    wanted, before = frozenset(statuses), None
+    while runs := tx.runs.newest(table_id=table.table_id, statuses=wanted, before=before, limit=_PAGE):
+        for run in runs:
+            if run.decision != SUSPENDED:
+                return run
+        before = runs[-1].run_id
+    return None
+
+
+def _health(
+    table: MaterializedTable, done: RefreshRun | None, ended: RefreshRun | None, now: datetime
+) -> Health | None:
+    if table.failing or (ended is not None and ended.status is RunStatus.FAILED):
+        return Health.FAILING
+    if table.status is not RefreshStatus.ACTIVATED:
+        return None
+    grid = grid_of(table.definition.freshness, table.definition.zone)
+    previous = grid.at_or_before(grid.at_or_before(now) - MICROSECOND)
+    since = _read_at(done) if done is not None else table.created_at
+    return Health.LATE if max(since, table.status_at) < previous else Health.OK
+
+
+def _read_at(run: RefreshRun) -> datetime:
+    """Return the instant at which *run* read its sources: what it published was true then."""
+    return run.started_at or run.requested_at

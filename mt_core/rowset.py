@@ -10,6 +10,7 @@ from typing import Any
 from mt_core.errors import MtError
 
 STRING_LENGTH = 2147483647
+_PARTS = ("element", "key", "value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,19 @@ class LogicalType:
             # The only type without nullability.
             return {"type": self.root}
         return {"type": self.root, "nullable": self.nullable, **self.extras}
+
+    @property
+    def parts(self) -> tuple[tuple[str, LogicalType], ...]:
+        """The types inside, by name: `element` of an array or multiset, `key` and `value` of a map, and the fields of a row."""
+        if self.root == "ROW":
+            members = [(part["name"], part["fieldType"]) for part in self.extras["fields"]]
+        else:
+            members = [(name, self.extras[f"{name}Type"]) for name in _PARTS if f"{name}Type" in self.extras]
+        return tuple((name, LogicalType.from_json(body)) for name, body in members)
+
+    def contains(self, root: str) -> bool:
+        """Return whether this type, or one inside it, has the root *root*."""
+        return self.root == root or any(part.contains(root) for _, part in self.parts)
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> LogicalType:

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
-from mt_core.client.values import Rows, UnreadableValue, needs_zone, rows_converter, session_zone
+from mt_core.client.pages import ResultPage
+from mt_core.client.values import UnreadableValue, rows_converter, zone_for
 from mt_core.errors import GatewayError
 from mt_core.rowset import Column, LogicalType
-
-UTC = "UTC"
-
-
-class JsonPage(Protocol):
-    """A page that came as JSON."""
-
-    @property
-    def columns(self) -> Sequence[Column]: ...
-
-    @property
-    def rows(self) -> Sequence[Sequence[Any]]: ...
 
 
 def read_stream(content: bytes) -> pa.Table:
@@ -34,48 +23,31 @@ def read_stream(content: bytes) -> pa.Table:
     return table.replace_schema_metadata(None)
 
 
-def page_reader(properties: Callable[[], Mapping[str, str]]) -> Callable[[pa.Table | JsonPage], pa.Table]:
-    """Return what makes tables of pages, which may have come as JSON; *properties* are the session's, asked for if needed."""
-    converts: list[Callable[[Rows], Iterator[tuple[Any, ...]]]] = []
-
-    def table_of(page: pa.Table | JsonPage) -> pa.Table:
-        if isinstance(page, pa.Table):
-            return page
-        if not converts:
-            zone = session_zone(properties()) if needs_zone(page.columns) else None
-            converts.append(rows_converter(page.columns, zone))
-        return arrow_table(page.columns, list(converts[0](page.rows)))
-
-    return table_of
-
-
-def joined(tables: Iterable[pa.Table]) -> pa.Table:
-    """Return the rows of pages, of which there is at least one, as one table."""
-    return pa.concat_tables(tables)
+def as_tables(
+    pages: Iterable[pa.Table | ResultPage], properties: Callable[[], Mapping[str, str]]
+) -> Iterator[pa.Table]:
+    """Yield *pages*, some of which may have come as JSON, as tables; *properties* reads those of the session."""
+    convert = None
+    for page in pages:
+        if isinstance(page, ResultPage):
+            convert = convert or rows_converter(page.columns, zone_for(page.columns, properties))
+            yield arrow_table(page.columns, list(convert(page.rows)))
+        else:
+            yield page
 
 
 def arrow_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> pa.Table:
     """Return *rows*, whose values are the driver's Python objects, as a table; raises UnreadableValue."""
-    fields = [
-        pa.field(
-            column.name,
-            arrow_type(column.type),
-            nullable=column.type.nullable,
-            metadata={"comment": column.comment} if column.comment else None,
-        )
-        for column in columns
-    ]
-    values = zip(*rows, strict=True) if rows else ([] for _ in columns)
-    arrays = [_array(field, column) for field, column in zip(fields, values, strict=True)]
+    fields, arrays = list[pa.Field](), list[pa.Array]()
+    for column, values in zip(columns, zip(*rows, strict=True) if rows else ([] for _ in columns), strict=True):
+        kind, comment = arrow_type(column.type), {"comment": column.comment} if column.comment else None
+        fields.append(pa.field(column.name, kind, nullable=column.type.nullable, metadata=comment))
+        try:
+            prepared = [_prepared(value, kind) for value in values] if pa.types.is_nested(kind) else values
+            arrays.append(pa.array(prepared, kind))
+        except (pa.ArrowException, ValueError, OverflowError) as cause:
+            raise UnreadableValue(f"Column {column.name} cannot be written as {kind}: {cause}") from cause
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
-
-
-def _array(field: pa.Field, values: Sequence[Any]) -> pa.Array:
-    try:
-        prepared = [_prepared(value, field.type) for value in values] if pa.types.is_nested(field.type) else values
-        return pa.array(prepared, field.type)
-    except (pa.ArrowException, ValueError, OverflowError) as cause:
-        raise UnreadableValue(f"Column {field.name} cannot be written as {field.type}: {cause}") from cause
 
 
 def _prepared(value: Any, kind: pa.DataType) -> Any:
@@ -95,30 +67,22 @@ def _prepared(value: Any, kind: pa.DataType) -> Any:
 
 def arrow_type(kind: LogicalType) -> pa.DataType:
     """Return the Arrow type for values of *kind*; what Arrow lacks is text."""
-    extras = kind.extras
+    parts = [pa.field(name, arrow_type(part), nullable=part.nullable) for name, part in kind.parts]
     match kind.root:
         case "DECIMAL":
-            return pa.decimal128(extras["precision"], extras["scale"])
+            return pa.decimal128(kind.extras["precision"], kind.extras["scale"])
         case "TIMESTAMP_WITH_LOCAL_TIME_ZONE" | "TIMESTAMP_WITH_TIME_ZONE":
-            return pa.timestamp("us", tz=UTC)
+            return pa.timestamp("us", tz="UTC")
         case "ARRAY":
-            return pa.list_(_field("element", extras["elementType"]))
+            return pa.list_(parts[0])
         case "MAP":
-            return pa.map_(_part(extras["keyType"]), _field("value", extras["valueType"]))
+            return pa.map_(parts[0].type, parts[1])
         case "MULTISET":
-            return pa.map_(_part(extras["elementType"]), pa.int32())
+            return pa.map_(parts[0].type, pa.int32())
         case "ROW":
-            return pa.struct([_field(field["name"], field["fieldType"]) for field in extras["fields"]])
+            return pa.struct(parts)
         case _:
             return _SCALARS.get(kind.root, pa.string())
-
-
-def _part(body: Mapping[str, Any]) -> pa.DataType:
-    return arrow_type(LogicalType.from_json(body))
-
-
-def _field(name: str, body: Mapping[str, Any]) -> pa.Field:
-    return pa.field(name, _part(body), nullable=body.get("nullable", True))
 
 
 _SCALARS: dict[str, pa.DataType] = {

@@ -14,6 +14,7 @@ from mt_core.client.values import UnreadableValue
 from mt_core.rowset import Column
 
 Values = Callable[[pa.Array], list[Any]]
+_plain: Values = pa.Array.to_pylist
 # Few enough that the first rows of a page come soon and only some of them are Python objects at a time.
 CHUNK_ROWS = 16_384
 _EPOCH, _EPOCH_DAY = datetime(1970, 1, 1), date(1970, 1, 1).toordinal()  # noqa: DTZ001 - a wall clock
@@ -25,27 +26,19 @@ def arrow_rows(columns: Sequence[Column], zone: tzinfo | None) -> Callable[[pa.T
 
     def read(page: pa.Table) -> Iterator[list[tuple[Any, ...]]]:
         for start in range(0, page.num_rows, CHUNK_ROWS):
-            chunk = page.slice(start, CHUNK_ROWS).combine_chunks()
-            arrays = [column.chunk(0) for column in chunk.columns]
-            parts = zip(columns, readers, arrays, strict=True)
-            values = [_values(column, reader, array) for column, reader, array in parts]
+            chunk, values = page.slice(start, CHUNK_ROWS).combine_chunks(), list[list[Any]]()
+            for column, reader, array in zip(columns, readers, chunk.columns, strict=True):
+                try:
+                    values.append(reader(array.chunk(0)))
+                except (ValueError, OverflowError) as cause:
+                    least, greatest = (edge.cast(pa.string()) for edge in (pc.min(array), pc.max(array)))
+                    raise UnreadableValue(
+                        f"Column {column.name} has a value between {least} and {greatest}, which Python's "
+                        f"type has no room for ({cause}); CAST it to STRING in the query."
+                    ) from cause
             yield list(zip(*values, strict=True))
 
     return read
-
-
-def _values(column: Column, reader: Values, array: pa.Array) -> list[Any]:
-    try:
-        return reader(array)
-    except (ValueError, OverflowError) as cause:
-        raise UnreadableValue(
-            f"Column {column.name} has a value between {_shown(pc.min(array))} and {_shown(pc.max(array))}, which Python's "
-            f"type has no room for ({cause}); CAST it to STRING in the query."
-        ) from cause
-
-
-def _shown(value: pa.Scalar) -> str:
-    return str(value.cast(pa.string()))
 
 
 def _reader(root: str, zone: tzinfo | None) -> Values:
@@ -61,11 +54,6 @@ def _reader(root: str, zone: tzinfo | None) -> Values:
             return _local_timestamps(zone if zone is not None else UTC)
         case _:
             return _plain
-
-
-def _plain(array: pa.Array) -> list[Any]:
-    values: list[Any] = array.to_pylist()
-    return values
 
 
 def _dates(array: pa.Array) -> list[Any]:

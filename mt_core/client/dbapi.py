@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import tzinfo
 from itertools import islice
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import httpx
@@ -22,13 +21,14 @@ from mt_core.client.exceptions import (
     OperationalError,
     ProgrammingError,
     Warning,
-    translated,
     translating,
 )
-from mt_core.client.http import GatewayClient, ResultPage
+from mt_core.client.http import GatewayClient
 from mt_core.client.insert import insert_batches
 from mt_core.client.literals import fill_in
-from mt_core.client.reader import PageReader, Row, has_arrow_rows, json_chunks, pyarrow_for
+from mt_core.client.pages import ResultPage
+from mt_core.client.reader import ARROW_ROOTS, Page, PageReader, Row, needing
+from mt_core.client.session import Closing
 from mt_core.client.type_objects import (
     BINARY,
     DATETIME,
@@ -46,12 +46,11 @@ from mt_core.client.type_objects import (
     TypeObject,
     description_of,
 )
-from mt_core.client.values import needs_zone, rows_converter, session_zone
+from mt_core.client.values import rows_converter, zone_for
 from mt_core.errors import GatewayError
-from mt_core.extras import installation
 from mt_core.identifiers import sql_name
 from mt_core.rowset import Column
-from mt_core.tokens import TokenKind, tokenize
+from mt_core.tokens import significant
 
 if TYPE_CHECKING:
     import pandas
@@ -110,11 +109,13 @@ def connect(
     transport: httpx.BaseTransport | None = None,
 ) -> Connection:
     """Open a session on the gateway at *url*, in *catalog* and *schema* if given; raises OperationalError."""
+    path = sql_name(name for name in (catalog, schema) if name is not None)
+    place = f"USE {path}" if schema is not None else f"SET CATALOG {path}" if catalog is not None else None
     client = GatewayClient(url, token, exact=True, transport=transport)
     try:
         with translating():
             client.open_session(
-                properties={**SESSION_PROPERTIES, **(properties or {})}, setup=_use_statements(catalog, schema)
+                properties={**SESSION_PROPERTIES, **(properties or {})}, setup=() if place is None else (place,)
             )
     except Error:
         client.close()
@@ -122,7 +123,7 @@ def connect(
     return Connection(client)
 
 
-class Connection:
+class Connection(Closing):
     """A session on the gateway. Threads may share it; their statements run one after the other.
 
     Its `timeout_s` and `max_rows` are those that new cursors begin with.
@@ -141,12 +142,6 @@ class Connection:
         self._client: GatewayClient | None = client
         self.timeout_s: float | None = None
         self.max_rows: int | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     @property
     def client(self) -> GatewayClient:
@@ -178,21 +173,15 @@ class Connection:
             client.close()
 
 
-def _use_statements(catalog: str | None, schema: str | None) -> tuple[str, ...]:
-    path = sql_name(name for name in (catalog, schema) if name is not None)
-    if not path:
-        return ()
-    return (f"SET CATALOG {path}" if schema is None else f"USE {path}",)
-
-
 # ------------------------------------------------------------------------------------------------------------- cursors
 
 
-class Cursor:
+class Cursor(Closing):
     """One statement at a time, and its rows, which are fetched from the gateway as they are read.
 
     `timeout_s` is how long a statement may take, an OperationalError after that; `max_rows` is how many rows of a result can
-    be fetched, however many there are. None is no limit.
+    be fetched, however many there are. None is no limit. `columns` are the columns with their whole types, of which
+    `description` is a part; without rows to fetch there are none.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -205,27 +194,14 @@ class Cursor:
         self.lastrowid = None
         self.rowcount = -1
         self.rownumber: int | None = None
-        self._columns: tuple[Column, ...] = ()
+        self.columns: tuple[Column, ...] = ()
         self._operation: str | None = None
         self._reader: PageReader | None = None
         self._is_query = False
         self._closed, self._to_cancel = False, False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __iter__(self) -> Iterator[Row]:
         return iter(self.fetchone, None)
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """The columns with their whole types, of which `description` is a part; empty without rows to fetch."""
-        return self._columns
 
     def execute(self, operation: str, parameters: Sequence[Any] | None = None) -> Self:
         """Run a statement and wait for its first rows; parameters take the places of `?`."""
@@ -237,7 +213,20 @@ class Cursor:
             if self._to_cancel:
                 client.cancel(self._operation)
             pages = client.pages(self._operation)
-            self._show(self._first(pages), pages)
+            try:
+                first = next(pages)
+            except KeyboardInterrupt:
+                self.cancel()
+                raise
+            self.warnings, self.job_id = first.warnings, first.job_id
+            self.rowcount = -1 if first.affected_rows is None else first.affected_rows
+            # The rows of a statement that writes are just the id of its job.
+            is_of_a_write = not first.is_query and [column.name for column in first.columns] == ["job id"]
+            if first.has_content and not is_of_a_write:
+                zone = zone_for(first.columns, client.properties)
+                self.columns, self._is_query = first.columns, first.is_query
+                self._reader = self._paging(first, pages, zone)
+                self.description, self.rownumber = [description_of(column) for column in first.columns], 0
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Sequence[Sequence[Any]]) -> Self:
@@ -271,20 +260,21 @@ class Cursor:
 
     def fetch_arrow(self) -> pa.Table:
         """Return the rows that are left as an Arrow table; needs the package pyarrow."""
-        return pyarrow_for("fetch_arrow").concat_tables(self._tables())
+        with needing("pyarrow", "fetch_arrow"):
+            import pyarrow as pa
+        return pa.concat_tables(self._tables())
 
     def fetch_arrow_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that are left as Arrow batches, as the gateway sends them; needs the package pyarrow."""
-        pyarrow_for("fetch_arrow_batches")
+        with needing("pyarrow", "fetch_arrow_batches"):
+            import pyarrow as pa  # noqa: F401 - before a row is read
         for table in self._tables():
             yield from table.to_batches()
 
     def fetch_df(self) -> pandas.DataFrame:
         """Return the rows that are left as a DataFrame; needs the packages pyarrow and pandas."""
-        try:
-            import pandas  # noqa: F401 - asked for before the rows are read
-        except ModuleNotFoundError as cause:
-            raise NotSupportedError(f"fetch_df() needs the package pandas; {installation('client')}.") from cause
+        with needing("pandas", "fetch_df"):
+            import pandas  # noqa: F401 - before a row is read
         frame: pandas.DataFrame = self.fetch_arrow().to_pandas()
         return frame
 
@@ -308,46 +298,29 @@ class Cursor:
 
     def _release(self) -> None:
         operation, self._operation = self._operation, None
-        self._reader, self._columns, self.description, self.rownumber = None, (), None, None
+        self._reader, self.columns, self.description, self.rownumber = None, (), None, None
         if operation is not None:
             # A gateway or a session that is away has let them go already.
             with suppress(GatewayError, InterfaceError):
                 self.connection.client.close_operation(operation)
 
-    def _first(self, pages: Iterator[ResultPage]) -> ResultPage:
-        try:
-            return next(pages)
-        except KeyboardInterrupt:
-            self.cancel()
-            raise
-
-    def _show(self, first: ResultPage, others: Iterator[ResultPage]) -> None:
-        self.warnings, self.job_id = first.warnings, first.job_id
-        self.rowcount = -1 if first.affected_rows is None else first.affected_rows
-        if not first.has_content or _is_of_a_write(first):
-            return
-        zone = session_zone(self.connection.client.properties()) if needs_zone(first.columns) else None
-        self._columns, self._is_query = first.columns, first.is_query
-        self._reader = self._paging(first, others, zone)
-        self.description, self.rownumber = [description_of(column) for column in first.columns], 0
-
     def _paging(self, first: ResultPage, others: Iterator[ResultPage], zone: tzinfo | None) -> PageReader:
         """Return what reads the rows: pages after the first one as Arrow where pyarrow is there and gives the same objects."""
-        from_json = json_chunks(rows_converter(first.columns, zone))
-        if first.is_last or not first.is_query or self._operation is None or not has_arrow_rows(first.columns):
-            return PageReader(first, others, from_json, self.max_rows)
-        try:
-            from mt_core.client.arrow_rows import arrow_rows
-        except ModuleNotFoundError:
-            return PageReader(first, others, from_json, self.max_rows)
-        from_arrow = arrow_rows(first.columns, zone)
-        pages = self.connection.client.arrow_pages(self._operation, 1)
-        return PageReader(
-            first,
-            pages,
-            lambda page: from_json(page) if isinstance(page, ResultPage) else from_arrow(page),
-            self.max_rows,
-        )
+        from_json, from_arrow, pages = rows_converter(first.columns, zone), None, others
+        as_arrow = ARROW_ROOTS.issuperset(column.type.root for column in first.columns)
+        if as_arrow and first.is_query and not first.is_last and self._operation is not None:
+            with suppress(ModuleNotFoundError):
+                from mt_core.client.arrow_rows import arrow_rows
+
+                from_arrow = arrow_rows(first.columns, zone)
+                pages = self.connection.client.arrow_pages(self._operation, 1)
+
+        def convert(page: Page) -> Iterator[list[Row]]:
+            if from_arrow is None or isinstance(page, ResultPage):
+                return iter([list(from_json(page.rows))])
+            return from_arrow(page)
+
+        return PageReader(first, pages, convert, self.max_rows)
 
     def _take(self, size: int | None) -> list[Row]:
         reader = self._reading()
@@ -358,18 +331,18 @@ class Cursor:
 
     def _tables(self) -> Iterator[pa.Table]:
         """Yield the rows that are left, at least one table."""
-        from mt_core.client.arrow import arrow_table, page_reader
+        from mt_core.client.arrow import arrow_table, as_tables
 
         reader, operation, client = self._reading(), self._operation, self.connection.client
         if operation is None or not self._is_query:
             rows = self.fetchall()
             with translating():
-                yield arrow_table(self._columns, rows)
+                yield arrow_table(self.columns, rows)
             return
-        tables = reader.tables(client.arrow_pages(operation, reader.token), page_reader(client.properties))
-        for table in translated(tables):
-            self.rownumber = (self.rownumber or 0) + table.num_rows
-            yield table
+        with translating():
+            for table in reader.tables(as_tables(client.arrow_pages(operation, reader.token), client.properties)):
+                self.rownumber = (self.rownumber or 0) + table.num_rows
+                yield table
 
     def _reading(self) -> PageReader:
         if self._reader is None:
@@ -377,13 +350,8 @@ class Cursor:
         return self._reader
 
 
-def _is_of_a_write(page: ResultPage) -> bool:
-    """Whether the rows of a statement are just the id of the job that wrote."""
-    return not page.is_query and [column.name for column in page.columns] == ["job id"]
-
-
 def _refuse_hidden_zone(statement: str) -> None:
     """Raise NotSupportedError for a SET TIME ZONE: the gateway would not tell in which zone its timestamps are."""
-    words = (token.keyword for token in tokenize(statement) if token.kind is not TokenKind.COMMENT)
+    words = (token.keyword for token in significant(statement))
     if tuple(islice(words, 3)) == ("SET", "TIME", "ZONE"):
         raise NotSupportedError("Use SET 'table.local-time-zone' = '…' instead of SET TIME ZONE.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar
 
 from mt_core.client.literals import OutOfRange, ParameterCount, UnknownType
 from mt_core.client.values import UnreadableValue
@@ -61,7 +60,6 @@ _IN_TEXT = {
     "error_class": re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]"),
     "sqlstate": re.compile(r"SQLSTATE: (\w{5})"),
 }
-T = TypeVar("T")
 _BY_SQLSTATE: Mapping[str, type[DatabaseError]] = {
     "0A": NotSupportedError,
     "21": DataError,
@@ -115,14 +113,3 @@ def translating() -> Iterator[None]:
         raise ProgrammingError(str(cause)) from cause
     except (OutOfRange, UnreadableValue) as cause:
         raise DataError(str(cause)) from cause
-
-
-def translated(items: Iterator[T]) -> Iterator[T]:
-    """Yield *items*, and raise what goes wrong with the next one as an exception of the standard."""
-    while True:
-        with translating():
-            try:
-                item = next(items)
-            except StopIteration:
-                return
-        yield item

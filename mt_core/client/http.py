@@ -6,15 +6,16 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import httpx
 
-from mt_core.client.heartbeat import HEARTBEAT_S, Heartbeat
-from mt_core.client.session import Opening, session_change
+from mt_core.client.pages import Progress as Progress
+from mt_core.client.pages import ResultPage as ResultPage
+from mt_core.client.session import HEARTBEAT_S, Closing, Heartbeat, Opening, session_change
 from mt_core.errors import GatewayError, SessionLost, SessionNotFound
 from mt_core.protocol import (
     AFFECTED_ROWS_HEADER,
@@ -28,63 +29,16 @@ from mt_core.protocol import (
     read_error,
 )
 from mt_core.protocol import Refresh as Refresh
-from mt_core.rowset import Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-T = TypeVar("T")
 VERSION = "/v3"
 ACCEPT_ARROW = {"Accept": f"{ARROW_TYPE}, application/json;q=0.5"}
 TIMEOUT_S = 120.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far an operation is; `total` 0 means that nothing is known but the message."""
-
-    done: int
-    total: int
-    message: str
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> Progress:
-        return cls(done=body.get("tasksDone", 0), total=body.get("tasksTotal", 0), message=body.get("message", ""))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultPage:
-    """Some rows of a result. `run` is what a refresh run tells of itself, None for other statements.
-
-    `affected_rows` are those that a change wrote, None where that is not known.
-    """
-
-    columns: tuple[Column, ...]
-    rows: list[list[Any]]
-    is_query: bool
-    has_content: bool
-    job_id: str | None = None
-    warnings: tuple[str, ...] = ()
-    run: Mapping[str, Any] | None = None
-    affected_rows: int | None = None
-    is_last: bool = field(default=True, compare=False)
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any], affected_rows: str | None = None) -> ResultPage:
-        return cls(
-            columns=tuple(Column.from_json(column) for column in body["results"]["columns"]),
-            rows=[row["fields"] for row in body["results"]["data"]],
-            is_query=body["isQueryResult"],
-            has_content=body["resultKind"] == "SUCCESS_WITH_CONTENT",
-            job_id=body.get("jobID"),
-            warnings=tuple(body.get("warnings", ())),
-            run=body.get("run"),
-            affected_rows=None if affected_rows is None else int(affected_rows),
-            is_last=body.get("nextResultUri") is None,
-        )
-
-
-class GatewayClient:
+class GatewayClient(Closing):
     """One session on a gateway, opened with the first call that needs it and kept open until `close`.
 
     Every failure is a GatewayError with the gateway's code in `code`. A session that has ended on the gateway is SessionLost;
@@ -109,17 +63,11 @@ class GatewayClient:
         )
         self._session: str | None = None
         self._opening = Opening()
-        # By session what statements changed, and by statement its session: answers may be late, when another is open.
-        self._changes, self._statements = dict[str, list[str]](), dict[str, str]()
+        # By session what statements changed, and by operation its session: answers may be late, when another is open.
+        self._changes, self._operations = dict[str, list[str]](), dict[str, str]()
         self._notice: str | None = None
         self._heartbeat = Heartbeat(self._beat, heartbeat_s)
         self._opening_lock = threading.RLock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     @property
     def session(self) -> str:
@@ -137,8 +85,8 @@ class GatewayClient:
 
     def properties(self) -> dict[str, str]:
         """Return the effective properties of the session."""
-        found: dict[str, str] = self._call("GET", self._path())["properties"]
-        return found
+        properties: dict[str, str] = self._call("GET", f"/sessions/{self.session}")["properties"]
+        return properties
 
     def execute(self, statement: str, *, timeout_s: float | None = None) -> str:
         """Begin a statement, which the gateway ends after *timeout_s*, and return the handle of its operation.
@@ -146,20 +94,18 @@ class GatewayClient:
         A session that has ended is opened again, with a warning in the first page of the result. If statements had changed it
         it is not the same any more: then nothing is run, and SessionLost names them.
         """
-        handle = self._resumed(lambda: self._begin(statement, timeout_s))
+        body: dict[str, Any] = {"statement": statement}
+        if timeout_s is not None:
+            body["executionTimeout"] = max(1, round(timeout_s * 1000))
+        handle = self._begin_or_reopen("/statements", body)
         if (change := session_change(statement)) is not None:
-            self._changes.setdefault(self._statements[handle], []).append(change)
+            self._changes.setdefault(self._operations[handle], []).append(change)
         return handle
 
     def refresh(self, refresh: Refresh) -> str:
         """Ask for a refresh and return the handle of its operation, which is the id of the run."""
-
-        def begin() -> str:
-            path = self._path(f"/materialized-tables/{quote(refresh.identifier, safe='')}/refresh")
-            handle: str = self._call("POST", path, refresh.body(), refresh.headers())["operationHandle"]
-            return handle
-
-        return self._resumed(begin)
+        path = f"/materialized-tables/{quote(refresh.identifier, safe='')}/refresh"
+        return self._begin_or_reopen(path, refresh.body(), refresh.headers())
 
     def status(self, operation: str) -> str:
         """Return the operation's status, such as RUNNING."""
@@ -168,14 +114,12 @@ class GatewayClient:
 
     def pages(self, operation: str, on_progress: Callable[[Progress], object] | None = None) -> Iterator[ResultPage]:
         """Yield the pages of a result, the first one as soon as the operation has finished; at least one page."""
-        path: str | None = self._operation(operation, "/result/0?rowFormat=JSON")
-        while path is not None:
-            response = self._send("GET", path)
-            body = self._answer(response)
-            path = self._next(body.get("nextResultUri"))
+        for response, body in self._results(operation, "0?rowFormat=JSON"):
             if body["resultType"] == "NOT_READY":
                 if on_progress is not None and "progress" in body:
-                    on_progress(Progress.from_json(body["progress"]))
+                    progress = body["progress"]
+                    done, total = progress.get("tasksDone", 0), progress.get("tasksTotal", 0)
+                    on_progress(Progress(done=done, total=total, message=progress.get("message", "")))
                 continue
             notice, self._notice = self._notice, None
             page = ResultPage.from_json(body, response.headers.get(AFFECTED_ROWS_HEADER))
@@ -188,39 +132,35 @@ class GatewayClient:
         """
         from mt_core.client.arrow import read_stream
 
-        path: str | None = self._operation(operation, f"/result/{token}")
-        while path is not None:
-            response = self._send("GET", path, headers=ACCEPT_ARROW)
-            if response.headers.get("content-type", "").startswith(ARROW_TYPE):
-                path = self._next(response.headers.get(NEXT_URI_HEADER))
-                if response.headers.get(RESULT_TYPE_HEADER) != "NOT_READY":
-                    yield read_stream(response.content)
+        for response, body in self._results(operation, str(token), ACCEPT_ARROW):
+            if body["resultType"] == "NOT_READY":
                 continue
-            body = self._answer(response)
-            path = self._next(body.get("nextResultUri"))
-            if body["resultType"] != "NOT_READY":
+            if "results" in body:
                 yield ResultPage.from_json(json.loads(response.content, parse_float=Decimal))
+            else:
+                yield read_stream(response.content)
 
     def fetch_arrow_batches(self, operation: str) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a result as Arrow batches, as the gateway sends them; needs the package pyarrow."""
-        from mt_core.client.arrow import page_reader
+        from mt_core.client.arrow import as_tables
 
-        table_of = page_reader(self.properties)
-        for page in self.arrow_pages(operation):
-            yield from table_of(page).to_batches()
+        for table in as_tables(self.arrow_pages(operation), self.properties):
+            yield from table.to_batches()
 
     def fetch_arrow(self, operation: str) -> pa.Table:
         """Return a whole result as an Arrow table; needs the package pyarrow."""
-        from mt_core.client.arrow import joined, page_reader
+        import pyarrow as pa
 
-        return joined(map(page_reader(self.properties), self.arrow_pages(operation)))
+        from mt_core.client.arrow import as_tables
+
+        return pa.concat_tables(as_tables(self.arrow_pages(operation), self.properties))
 
     def cancel(self, operation: str) -> None:
         self._call("POST", self._operation(operation, "/cancel"))
 
     def close_operation(self, operation: str) -> None:
         """Forget the operation; harmless when it is closed already, also with its session."""
-        session = self._statements.pop(operation, self._session)
+        session = self._operations.pop(operation, self._session)
         if session is None:
             return
         response = self._send("DELETE", f"/sessions/{session}/operations/{operation}/close")
@@ -253,7 +193,11 @@ class GatewayClient:
         self._session = handle
         self._heartbeat.start()
         try:
-            self._set_up(opening.setup)
+            for statement in opening.setup:
+                operation = self._begin("/statements", {"statement": statement})
+                for _page in self.pages(operation):
+                    pass
+                self.close_operation(operation)
         except GatewayError:
             # Nothing may run in a session that is not set up.
             with suppress(GatewayError):
@@ -261,31 +205,23 @@ class GatewayClient:
             raise
         return handle
 
-    def _set_up(self, statements: Sequence[str]) -> None:
-        for statement in statements:
-            operation = self._begin(statement)
-            for _page in self.pages(operation):
-                pass
-            self.close_operation(operation)
-
-    def _begin(self, statement: str, timeout_s: float | None = None) -> str:
-        body: dict[str, Any] = {"statement": statement}
-        if timeout_s is not None:
-            body["executionTimeout"] = max(1, round(timeout_s * 1000))
+    def _begin(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> str:
+        """Begin an operation by a request to *path* of the session, and return its handle."""
         session = self.session
-        handle: str = self._call("POST", f"/sessions/{session}/statements", body)["operationHandle"]
-        self._statements[handle] = session
+        handle: str = self._call("POST", f"/sessions/{session}{path}", body, headers)["operationHandle"]
+        self._operations[handle] = session
         return handle
 
-    def _resumed(self, begin: Callable[[], T]) -> T:
+    def _begin_or_reopen(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> str:
+        """Begin an operation, in another session if this one has ended and nothing is lost with it; raises SessionLost."""
         try:
-            return begin()
+            return self._begin(path, body, headers)
         except SessionLost as lost:
             if lost.changes:
                 raise SessionLost(f"{lost} This statement was not run.", lost.changes) from lost
-            answer = begin()
+            handle = self._begin(path, body, headers)
             self._notice = "The session had ended on the gateway, and was opened again; nothing was lost with it."
-            return answer
+            return handle
 
     def _beat(self) -> None:
         session = self._session
@@ -307,15 +243,26 @@ class GatewayClient:
             changes,
         )
 
-    def _path(self, rest: str = "") -> str:
-        return f"/sessions/{self.session}{rest}"
-
     def _operation(self, operation: str, rest: str) -> str:
-        return f"/sessions/{self._statements.get(operation) or self.session}/operations/{operation}{rest}"
+        return f"/sessions/{self._operations.get(operation) or self.session}/operations/{operation}{rest}"
 
-    @staticmethod
-    def _next(uri: str | None) -> str | None:
-        return None if uri is None else uri.removeprefix(VERSION)
+    def _results(
+        self, operation: str, first: str, headers: Mapping[str, str] | None = None
+    ) -> Iterator[tuple[httpx.Response, dict[str, Any]]]:
+        """Yield the answers of a result from *first* on, each with its fields, which one in Arrow has in headers."""
+        path = self._operation(operation, f"/result/{first}")
+        while True:
+            response = self._send("GET", path, headers=headers)
+            if response.headers.get("content-type", "").startswith(ARROW_TYPE):
+                fields = {"resultType": RESULT_TYPE_HEADER, "nextResultUri": NEXT_URI_HEADER}
+                body = {name: response.headers.get(header) for name, header in fields.items()}
+            else:
+                body = self._answer(response)
+            following: str | None = body.get("nextResultUri")
+            yield response, body
+            if following is None:
+                return
+            path = following.removeprefix(VERSION)
 
     def _call(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None

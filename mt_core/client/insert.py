@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from mt_core.client.literals import ParameterCount
-from mt_core.tokens import Token, TokenKind, tokenize
+from mt_core.client.literals import ParameterCount, find_markers
+from mt_core.tokens import significant, skip_brackets
 
 ROWS_AT_ONCE = 500
 
@@ -38,25 +38,12 @@ def _values_of(statement: str) -> tuple[int, int, int] | None:
 
     There must be nothing behind the row, and no `?` before it.
     """
-    tokens = [token for token in tokenize(statement) if token.kind is not TokenKind.COMMENT]
+    tokens = list(significant(statement))
     if not tokens or tokens[0].keyword != "INSERT":
         return None
     opening = next((number for number, token in enumerate(tokens) if token.keyword == "VALUES"), len(tokens)) + 1
     before, row = tokens[:opening], tokens[opening:]
-    if not row or _depth_is_zero_at(row) != len(row) - 1 or _markers(before):
+    if not row or row[0].text != "(" or row[-1].text != ")" or find_markers(before):
         return None
-    return row[0].start, row[-1].end, _markers(row)
-
-
-def _depth_is_zero_at(tokens: Sequence[Token]) -> int | None:
-    """Return the number of the token that closes the parenthesis which the first one opens; None if there is none."""
-    depth = 0
-    for number, token in enumerate(tokens):
-        depth += {"(": 1, ")": -1}.get(token.text, 0)
-        if depth <= 0:
-            return number if number else None
-    return None
-
-
-def _markers(tokens: Sequence[Token]) -> int:
-    return sum(token.kind is TokenKind.SYMBOL and token.text == "?" for token in tokens)
+    start, end = row[0].start, row[-1].end
+    return (start, end, len(find_markers(row))) if skip_brackets(statement, start) == end else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -35,7 +35,7 @@ def fill_in(statement: str, parameters: Sequence[Any]) -> str:
 
     Raises SqlSyntaxError for a quote left open, ParameterCount, UnknownType and OutOfRange.
     """
-    markers = find_markers(statement)
+    markers = find_markers(tokenize(statement))
     if len(markers) != len(parameters):
         raise ParameterCount(f"The statement has {len(markers)} markers (?) and {len(parameters)} parameters.")
     parts, offset = list[str](), 0
@@ -45,26 +45,23 @@ def fill_in(statement: str, parameters: Sequence[Any]) -> str:
     return "".join([*parts, statement[offset:]])
 
 
-def find_markers(statement: str) -> list[Token]:
+def find_markers(tokens: Iterable[Token]) -> list[Token]:
     """Return the `?` that stand for parameters."""
-    return [token for token in tokenize(statement) if token.kind is TokenKind.SYMBOL and token.text == "?"]
+    return [token for token in tokens if token.kind is TokenKind.SYMBOL and token.text == "?"]
 
 
 def literal(value: Any) -> str:
     """Return the text that means *value* wherever Spark SQL expects an expression; raises UnknownType, OutOfRange."""
     if value is None:
         return "NULL"
-    if isinstance(value, Enum) and not isinstance(value, (str, int)):
-        raise _unknown(value)
-    for python_type, render in _RENDERERS.items():
-        if isinstance(value, python_type):
-            return render(value)
-    raise _unknown(value)
-
-
-def _unknown(value: Any) -> UnknownType:
-    names = ", ".join(python_type.__name__ for python_type in _RENDERERS)
-    return UnknownType(
+    if isinstance(value, (str, int)) or not isinstance(value, Enum):
+        for kinds, render in _RENDERERS.items():
+            if isinstance(value, kinds):
+                text = render(value)
+                # A negative number is in parentheses, so that it can follow a minus: -- would begin a comment.
+                return f"({text})" if text.startswith("-") else text
+    names = ", ".join(kind.__name__ for kinds in _RENDERERS for kind in kinds)
+    raise UnknownType(
         f"A parameter is a {type(value).__module__}.{type(value).__qualname__}; use None or one of: {names}."
     )
 
@@ -81,12 +78,12 @@ def _integer(value: int) -> str:
     digits = int.__repr__(value)
     if len(digits.lstrip("-")) > MAX_DIGITS:
         raise OutOfRange(f"The integer {digits[:12]}… has more than {MAX_DIGITS} digits; pass it as a string.")
-    return _signed(digits)
+    return digits
 
 
 def _float(value: float) -> str:
     if isfinite(value):
-        return _signed(f"{float.__repr__(value)}D")
+        return f"{float.__repr__(value)}D"
     return f"CAST('{float.__repr__(value)}' AS DOUBLE)"
 
 
@@ -96,26 +93,17 @@ def _decimal(value: Decimal) -> str:
     digits, exponent = len(value.as_tuple().digits), int(value.as_tuple().exponent)
     if max(digits + max(exponent, 0), -exponent) > MAX_DIGITS:
         raise OutOfRange(f"The decimal {value} has more than {MAX_DIGITS} digits; round it, or pass it as a float.")
-    return _signed(f"{value:f}BD")
-
-
-def _signed(number: str) -> str:
-    # In parentheses, so that it can follow a minus: -- would begin a comment.
-    return f"({number})" if number.startswith("-") else number
+    return f"{value:f}BD"
 
 
 def _datetime(value: datetime) -> str:
-    if value.tzinfo is None or value.utcoffset() is None:
-        return f"TIMESTAMP_NTZ'{_wall_clock(value)}'"
+    is_local = value.utcoffset() is None
     try:
-        utc = value.astimezone(UTC)
+        wall_clock = value if is_local else value.astimezone(UTC)
     except OverflowError as cause:
         raise OutOfRange(f"The datetime {value} is outside of the years 1 to 9999 of UTC.") from cause
-    return f"TIMESTAMP_LTZ'{_wall_clock(utc)}Z'"
-
-
-def _wall_clock(value: datetime) -> str:
-    return value.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+    text = wall_clock.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+    return f"TIMESTAMP_NTZ'{text}'" if is_local else f"TIMESTAMP_LTZ'{text}Z'"
 
 
 def _time(value: time) -> str:
@@ -133,30 +121,19 @@ def _timedelta(value: timedelta) -> str:
     return f"INTERVAL '{'-' if value < timedelta() else ''}{size.days} {clock}' DAY TO SECOND"
 
 
-def _list(value: Sequence[Any]) -> str:
-    return f"ARRAY({', '.join(map(literal, value))})"
-
-
-def _mapping(value: Mapping[Any, Any]) -> str:
-    return f"MAP({', '.join(f'{literal(key)}, {literal(item)}' for key, item in value.items())})"
-
-
 # In the order of the checks: a bool is an int, a datetime is a date.
-_RENDERERS: dict[type[Any], Callable[[Any], str]] = {
-    bool: lambda value: "TRUE" if value else "FALSE",
-    int: _integer,
-    float: _float,
-    Decimal: _decimal,
-    str: _string,
-    bytes: lambda value: f"X'{value.hex()}'",
-    bytearray: lambda value: f"X'{value.hex()}'",
-    memoryview: lambda value: f"X'{value.hex()}'",
-    datetime: _datetime,
-    date: lambda value: f"DATE'{value.isoformat()}'",
-    time: _time,
-    timedelta: _timedelta,
-    UUID: lambda value: f"'{value}'",
-    list: _list,
-    tuple: _list,
-    dict: _mapping,
+_RENDERERS: dict[tuple[type[Any], ...], Callable[[Any], str]] = {
+    (bool,): lambda value: "TRUE" if value else "FALSE",
+    (int,): _integer,
+    (float,): _float,
+    (Decimal,): _decimal,
+    (str,): _string,
+    (bytes, bytearray, memoryview): lambda value: f"X'{value.hex()}'",
+    (datetime,): _datetime,
+    (date,): lambda value: f"DATE'{value.isoformat()}'",
+    (time,): _time,
+    (timedelta,): _timedelta,
+    (UUID,): lambda value: f"'{value}'",
+    (list, tuple): lambda value: f"ARRAY({', '.join(map(literal, value))})",
+    (dict,): lambda value: f"MAP({', '.join(literal(part) for item in value.items() for part in item)})",
 }

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from mt_core.client.exceptions import NotSupportedError
-from mt_core.client.http import ResultPage
+from mt_core.client.pages import ResultPage
 from mt_core.extras import installation
-from mt_core.rowset import Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-T = TypeVar("T")
-
 Row = tuple[Any, ...]
 Page = Any  # ResultPage | pa.Table, which is there at run time only if pyarrow is
 Convert = Callable[[Page], Iterator[list[Row]]]
-
-
-_ARROW_ROOTS = frozenset(
+# Types whose values are the driver's Python objects when they come as Arrow; nested types and intervals come as JSON.
+ARROW_ROOTS = frozenset(
     {
         "BOOLEAN",
         "TINYINT",
@@ -67,13 +64,12 @@ class PageReader:
             self._left -= len(found)
         return found
 
-    def tables(self, pages: Iterator[T], table_of: Callable[[T], pa.Table]) -> Iterator[pa.Table]:
-        """Yield the rows that are left from *pages*, the same ones from page `token` on: they are read there instead of here."""
+    def tables(self, pages: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Yield the rows that are left of *pages*, the same pages from `token` on; they are no longer read by `take`."""
         skipped = self.taken
-        self._others, self._chunks, self._chunk, self.taken = iter(()), iter(()), [], 0
-        self._at = 0
+        self._others, self._chunks, self._chunk, self._at, self.taken = iter(()), iter(()), [], 0, 0
         for page in pages:
-            table = table_of(page).slice(skipped, self._left)
+            table = page.slice(skipped, self._left)
             skipped = 0
             yield table
             if self._left is not None:
@@ -92,22 +88,10 @@ class PageReader:
         return True
 
 
-def json_chunks(
-    convert: Callable[[Sequence[Sequence[Any]]], Iterator[Row]],
-) -> Callable[[ResultPage], Iterator[list[Row]]]:
-    """Return what yields the rows of a JSON page as one list, made by *convert*."""
-    return lambda page: iter((list(convert(page.rows)),))
-
-
-def has_arrow_rows(columns: Sequence[Column]) -> bool:
-    """Whether Arrow gives all of *columns* as the driver's Python objects; nested types and intervals come as JSON."""
-    return all(column.type.root in _ARROW_ROOTS for column in columns)
-
-
-def pyarrow_for(method: str) -> Any:
-    """Return the module pyarrow; raises NotSupportedError when it is not installed."""
+@contextmanager
+def needing(package: str, method: str) -> Iterator[None]:
+    """Raise NotSupportedError if the import of *package* inside fails because it is not installed."""
     try:
-        import pyarrow
+        yield
     except ModuleNotFoundError as cause:
-        raise NotSupportedError(f"{method}() needs the package pyarrow; {installation('client')}.") from cause
-    return pyarrow
+        raise NotSupportedError(f"{method}() needs the package {package}; {installation('client')}.") from cause

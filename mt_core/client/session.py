@@ -1,11 +1,16 @@
-"""A client's session: how it was opened, and what statements have given it since, which is lost with it."""
+"""A client's session: how it was opened, what statements changed in it since, and the heartbeat that keeps it open."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Self
+from weakref import WeakMethod
 
+# A gateway closes an idle session after ten minutes, by default; Flink's own client sends a heartbeat every minute.
+HEARTBEAT_S = 60.0
 _COMMENTS = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
 _CHANGES = re.compile(
     _COMMENTS
@@ -36,3 +41,51 @@ def session_change(statement: str) -> str | None:
     """Return what *statement* changes in its session, in its own words and without values of SET; None for nothing."""
     match = _CHANGES.match(statement)
     return " ".join(match[1].split())[:_SHOWN] if match else None
+
+
+class Heartbeat:
+    """Calls a bound method at every interval while its object lives; started once, by the first `start`."""
+
+    def __init__(self, beat: Callable[[], None], every_s: float) -> None:
+        self._beat, self._every_s = WeakMethod(beat), every_s
+        self._stop, self._lock = threading.Event(), threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to beat; harmless when it has begun."""
+        with self._lock:
+            if self._thread is None and not self._stop.is_set():
+                arguments = self._stop, self._beat, self._every_s
+                # Not a method: the thread of a client that was dropped without being closed must not keep it alive.
+                self._thread = threading.Thread(target=_run, args=arguments, name="heartbeat", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """End it for good."""
+        self._stop.set()
+
+
+def _run(stop: threading.Event, beat: WeakMethod[Callable[[], None]], every_s: float) -> None:
+    while not stop.wait(every_s):
+        call = beat()
+        if call is None:
+            return
+        try:
+            call()
+        except RuntimeError:
+            # httpx refuses what is sent on a client that was closed in the middle of the beat.
+            if not stop.is_set():
+                raise
+        del call
+
+
+class Closing:
+    """What a `with` statement closes at its end."""
+
+    close: Callable[[], None]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date, datetime, time
 
 from mt_core.rowset import Column
@@ -9,30 +10,33 @@ from mt_core.rowset import Column
 Description = tuple[str, str, None, int | None, int | None, int | None, bool]
 
 
+@dataclass(frozen=True, eq=False)
 class TypeObject:
-    """Equal to the type codes of a kind of columns, which are the names of their logical types."""
+    """Equal to the type codes of a kind of columns, which are the roots of their logical types."""
 
-    def __init__(self, *roots: str) -> None:
-        self._roots = frozenset(roots)
+    roots: frozenset[str]
 
     def __eq__(self, other: object) -> bool:
-        return other in self._roots if isinstance(other, str) else self is other
+        return other in self.roots if isinstance(other, str) else self is other
 
-    def __hash__(self) -> int:
-        return hash(self._roots)
+    __hash__ = object.__hash__
 
 
-STRING = TypeObject("CHAR", "VARCHAR", "VARIANT")
-BINARY = TypeObject("BINARY", "VARBINARY")
-NUMBER = TypeObject("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+STRING = TypeObject(frozenset({"CHAR", "VARCHAR", "VARIANT"}))
+BINARY = TypeObject(frozenset({"BINARY", "VARBINARY"}))
+NUMBER = TypeObject(frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"}))
 DATETIME = TypeObject(
-    "DATE",
-    "TIME_WITHOUT_TIME_ZONE",
-    "TIMESTAMP_WITHOUT_TIME_ZONE",
-    "TIMESTAMP_WITH_TIME_ZONE",
-    "TIMESTAMP_WITH_LOCAL_TIME_ZONE",
+    frozenset(
+        {
+            "DATE",
+            "TIME_WITHOUT_TIME_ZONE",
+            "TIMESTAMP_WITHOUT_TIME_ZONE",
+            "TIMESTAMP_WITH_TIME_ZONE",
+            "TIMESTAMP_WITH_LOCAL_TIME_ZONE",
+        }
+    )
 )
-ROWID = TypeObject()
+ROWID = TypeObject(frozenset())
 
 Date, Time, Timestamp, Binary = date, time, datetime, bytes
 DateFromTicks, TimestampFromTicks = date.fromtimestamp, datetime.fromtimestamp

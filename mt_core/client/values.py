@@ -27,9 +27,13 @@ class UnreadableValue(ValueError):
 def rows_converter(columns: Sequence[Column], zone: tzinfo | None) -> Callable[[Rows], Iterator[tuple[Any, ...]]]:
     """Return what makes tuples of Python objects of the rows of a page; it raises UnreadableValue.
 
-    *zone* is the zone of the session, None if `needs_zone` says that no column needs it.
+    *zone* is what `zone_for` returns for *columns*.
     """
-    converts = [converter(column.type, zone) for column in columns]
+    scalars: dict[str, Convert] = {
+        **_OBJECTS,
+        LOCAL_TIMESTAMP: lambda text: datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=zone),
+    }
+    converts = [converter(column.type, scalars) for column in columns]
 
     def convert_rows(rows: Rows) -> Iterator[tuple[Any, ...]]:
         # A column at a time, which is twice as fast as a row at a time.
@@ -54,30 +58,19 @@ def _column(name: str, convert: Convert, values: Sequence[Any]) -> Sequence[Any]
         ) from cause
 
 
-def needs_zone(columns: Sequence[Column]) -> bool:
-    """Whether a column holds local timestamps, whose JSON is the wall clock of the session's zone."""
-    return any(_holds_local_timestamps(column.type.to_json()) for column in columns)
+def zone_for(columns: Sequence[Column], properties: Callable[[], Mapping[str, str]]) -> tzinfo | None:
+    """Return the zone of the session if a column holds local timestamps, whose JSON is its wall clock; None otherwise.
 
-
-def _holds_local_timestamps(body: Any) -> bool:
-    match body:
-        case {"type": kind} if kind == LOCAL_TIMESTAMP:
-            return True
-        case Mapping():
-            return any(_holds_local_timestamps(part) for part in body.values())
-        case list():
-            return any(_holds_local_timestamps(part) for part in body)
-        case _:
-            return False
-
-
-def session_zone(properties: Mapping[str, str]) -> tzinfo:
-    """Return the zone of a session with *properties*; raises UnreadableValue for one that this machine does not know."""
-    name = next((properties[key] for key in ZONE_KEYS if key in properties), "UTC")
-    if found := _OFFSET.fullmatch(name):
-        hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
+    *properties* reads those of the session. Raises UnreadableValue for a zone that this machine does not know.
+    """
+    if not any(column.type.contains(LOCAL_TIMESTAMP) for column in columns):
+        return None
+    effective = properties()
+    name = next((effective[key] for key in ZONE_KEYS if key in effective), "UTC")
+    if match := _OFFSET.fullmatch(name):
+        hours, minutes, seconds = (int(part or 0) for part in match.groups()[1:])
         offset = timedelta(hours=hours, minutes=minutes, seconds=seconds)
-        return timezone(offset if found[1] == "+" else -offset)
+        return timezone(offset if match[1] == "+" else -offset)
     if name.upper() in {"Z", "UTC"}:
         return UTC
     try:
@@ -89,48 +82,29 @@ def session_zone(properties: Mapping[str, str]) -> tzinfo:
         ) from cause
 
 
-def converter(kind: LogicalType, zone: tzinfo | None) -> Convert:
-    """Return what makes a Python object of a JSON value, not None, of the type *kind*."""
+def converter(kind: LogicalType, scalars: Mapping[str, Convert]) -> Convert:
+    """Return what makes a Python object of a JSON value, not None, of the type *kind*.
+
+    *scalars* has what converts values without parts, by their type's root; DECIMAL becomes Decimal, all else stays JSON.
+    """
+    parts = {name: _nullable(converter(part, scalars)) for name, part in kind.parts}
     match kind.root:
-        case "DECIMAL":
-            return _decimal(kind.extras["scale"])
-        case "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
-            return lambda text: datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=zone)
         case "ARRAY":
-            return _list(_part(kind.extras["elementType"], zone))
+            convert = parts["element"]
+            return lambda values: [convert(value) for value in values]
         case "MAP":
-            return _map(_part(kind.extras["valueType"], zone))
+            convert = parts["value"]
+            return lambda pairs: {key: convert(value) for key, value in pairs.items()}
         case "ROW":
-            return _row({field["name"]: _part(field["fieldType"], zone) for field in kind.extras["fields"]})
-        case _:
-            return _SCALARS.get(kind.root, _unchanged)
-
-
-def _part(body: Mapping[str, Any], zone: tzinfo | None) -> Convert:
-    convert = converter(LogicalType.from_json(body), zone)
-    return convert if convert is _unchanged else lambda value: None if value is None else convert(value)
-
-
-def numbers(kind: LogicalType) -> Convert:
-    """Return what makes Decimals and floats of the numbers in a value, not None, of the type *kind*; all else stays JSON."""
-    match kind.root:
+            return lambda row: {name: convert(row[name]) for name, convert in parts.items()}
         case "DECIMAL":
-            return _decimal(kind.extras["scale"])
-        case "FLOAT" | "DOUBLE":
-            # NaN and the infinities are texts in JSON, and are shown as they are.
-            return lambda value: value if isinstance(value, str) else float(value)
-        case "ARRAY":
-            return _list(_numbers_in(kind.extras["elementType"]))
-        case "MAP":
-            return _map(_numbers_in(kind.extras["valueType"]))
-        case "ROW":
-            return _row({field["name"]: _numbers_in(field["fieldType"]) for field in kind.extras["fields"]})
-        case _:
-            return _unchanged
+            unit = Decimal(1).scaleb(-kind.extras["scale"])
+            return lambda value: Decimal(value).quantize(unit, context=_EXACT)
+        case root:
+            return scalars.get(root, _unchanged)
 
 
-def _numbers_in(body: Mapping[str, Any]) -> Convert:
-    convert = numbers(LogicalType.from_json(body))
+def _nullable(convert: Convert) -> Convert:
     return convert if convert is _unchanged else lambda value: None if value is None else convert(value)
 
 
@@ -138,24 +112,7 @@ def _unchanged(value: Any) -> Any:
     return value
 
 
-def _decimal(scale: int) -> Convert:
-    unit = Decimal(1).scaleb(-scale)
-    return lambda value: Decimal(value).quantize(unit, context=_EXACT)
-
-
-def _list(convert: Convert) -> Convert:
-    return lambda values: [convert(value) for value in values]
-
-
-def _map(convert: Convert) -> Convert:
-    return lambda pairs: {key: convert(value) for key, value in pairs.items()}
-
-
-def _row(converts: Mapping[str, Convert]) -> Convert:
-    return lambda row: {name: convert(row[name]) for name, convert in converts.items()}
-
-
-_SCALARS: dict[str, Convert] = {
+_OBJECTS: dict[str, Convert] = {
     "FLOAT": float,
     "DOUBLE": float,
     "BINARY": b64decode,
@@ -166,3 +123,7 @@ _SCALARS: dict[str, Convert] = {
     "TIMESTAMP_WITH_TIME_ZONE": datetime.fromisoformat,
     "INTERVAL_DAY_TIME": lambda milliseconds: timedelta(milliseconds=milliseconds),
 }
+# NaN and the infinities are texts in JSON, and are shown as they are.
+FLOATS: dict[str, Convert] = dict.fromkeys(
+    ("FLOAT", "DOUBLE"), lambda value: value if isinstance(value, str) else float(value)
+)

@@ -5,8 +5,7 @@ import threading
 
 import pytest
 
-from mt_core.client.heartbeat import Heartbeat
-from mt_core.client.session import session_change
+from mt_core.client.session import Heartbeat, session_change
 
 
 @pytest.mark.parametrize(

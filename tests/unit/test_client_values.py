@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from mt_core.client.arrow import arrow_table
-from mt_core.client.values import UnreadableValue, needs_zone, rows_converter, session_zone
+from mt_core.client.values import UnreadableValue, rows_converter, zone_for
 from mt_core.rowset import BIGINT, DOUBLE, INT, STRING, STRING_MAP, Column, LogicalType
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -137,7 +137,9 @@ def test_a_value_python_has_no_room_for_names_its_column_and_the_way_out(kind: L
     ],
 )
 def test_the_zone_is_needed_for_local_timestamps_at_any_depth(kind: LogicalType, needed: bool) -> None:
-    assert needs_zone([Column(name="a", type=kind)]) is needed
+    zone = zone_for([Column(name="a", type=kind)], lambda: {"table.local-time-zone": "Europe/Berlin"})
+
+    assert zone == (BERLIN if needed else None)
 
 
 @pytest.mark.parametrize(
@@ -152,9 +154,9 @@ def test_the_zone_is_needed_for_local_timestamps_at_any_depth(kind: LogicalType,
     ],
 )
 def test_the_zone_of_a_session_is_in_its_properties(properties: dict[str, str], zone: tzinfo) -> None:
-    assert session_zone(properties) == zone
+    assert zone_for([Column(name="a", type=LOCAL)], lambda: properties) == zone
 
 
 def test_a_zone_this_machine_does_not_know_is_refused() -> None:
     with pytest.raises(UnreadableValue, match=r"'Mars/Base' is not known .* tzdata"):
-        session_zone({"table.local-time-zone": "Mars/Base"})
+        zone_for([Column(name="a", type=LOCAL)], lambda: {"table.local-time-zone": "Mars/Base"})

@@ -32,7 +32,7 @@ _RESERVED = {
 
 
 class SparkIdentifierPreparer(compiler.IdentifierPreparer):
-    """Quotes names with back quotes; a schema may be `catalog.schema`, each part of which is a name."""
+    """Quotes names with back quotes; a schema may be `catalog.schema`, two names, and one in back quotes is one name."""
 
     reserved_words = _RESERVED
 
@@ -40,14 +40,15 @@ class SparkIdentifierPreparer(compiler.IdentifierPreparer):
         super().__init__(dialect, initial_quote="`", escape_quote="`")
 
     def quote_schema(self, schema: str, force: Any = None) -> str:
-        return ".".join(self.quote(part) for part in schema_parts(schema))
+        is_one_name = schema.startswith("`") and schema.endswith("`")
+        return ".".join(self.quote(part) for part in ([unquote(schema)] if is_one_name else schema.split(".")))
 
 
-def schema_parts(schema: str) -> list[str]:
-    """Return the names in a schema such as `catalog.schema`; one in back quotes is one name."""
-    if schema.startswith("`") and schema.endswith("`"):
-        return [unquote(schema)]
-    return schema.split(".")
+def _operator(form: str) -> Any:
+    """Return the method that writes an operator of two sides as *form*."""
+    return lambda self, binary, operator, **kw: form.format(
+        self.process(binary.left, **kw), self.process(binary.right, **kw)
+    )
 
 
 class SparkCompiler(compiler.SQLCompiler):
@@ -75,14 +76,9 @@ class SparkCompiler(compiler.SQLCompiler):
     def visit_empty_set_expr(self, element_types: Any, **kw: Any) -> str:
         return f"SELECT {', '.join('NULL' for _ in element_types) or 'NULL'} WHERE false"
 
-    def visit_regexp_match_op_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
-        return f"{self.process(binary.left, **kw)} RLIKE {self.process(binary.right, **kw)}"
-
-    def visit_not_regexp_match_op_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
-        return f"{self.process(binary.left, **kw)} NOT RLIKE {self.process(binary.right, **kw)}"
-
-    def visit_regexp_replace_op_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
-        return f"regexp_replace({self.process(binary.left, **kw)}, {self.process(binary.right, **kw)})"
+    visit_regexp_match_op_binary = _operator("{} RLIKE {}")
+    visit_not_regexp_match_op_binary = _operator("{} NOT RLIKE {}")
+    visit_regexp_replace_op_binary = _operator("regexp_replace({}, {})")
 
     def render_literal_value(self, value: Any, type_: Any) -> str:
         if isinstance(type_, (sqltypes.String, sqltypes.Integer, sqltypes.Float)) and isinstance(value, _LITERALS):
@@ -131,12 +127,6 @@ class SparkDDLCompiler(compiler.DDLCompiler):
             f"Index {index.name} of table {index.table}: tables in Spark have no indexes; leave it out, "
             "or give the table freshtable_partitioned_by."
         )
-
-    def visit_set_table_comment(self, create: Any, **kw: Any) -> str:
-        return f"COMMENT ON TABLE {self.preparer.format_table(create.element)} IS {literal(create.element.comment)}"
-
-    def visit_drop_table_comment(self, drop: Any, **kw: Any) -> str:
-        return f"COMMENT ON TABLE {self.preparer.format_table(drop.element)} IS NULL"
 
     def visit_set_column_comment(self, create: Any, **kw: Any) -> str:
         column = create.element

@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from sqlalchemy import exc
 from sqlalchemy.engine import URL, Connection
 from sqlalchemy.sql.compiler import IdentifierPreparer
 from sqlalchemy.sql.schema import Table
@@ -94,15 +93,8 @@ class FreshtableDialect(SparkReflection):
     def get_isolation_level(self, dbapi_connection: Any) -> Any:
         return "AUTOCOMMIT"
 
-    def get_default_isolation_level(self, dbapi_conn: Any) -> Any:
-        return "AUTOCOMMIT"
-
     def set_isolation_level(self, dbapi_connection: Any, level: Any) -> None:
-        if level != "AUTOCOMMIT":
-            raise exc.ArgumentError(f"Isolation level {level}: there is only AUTOCOMMIT, without transactions.")
+        """Do nothing: SQLAlchemy refuses all levels but AUTOCOMMIT itself."""
 
     def _get_default_schema_name(self, connection: Connection) -> str:
         return str(connection.exec_driver_sql("SELECT current_schema()").scalar_one())
-
-    def _get_server_version_info(self, connection: Connection) -> Any:
-        return None

@@ -14,9 +14,10 @@ from sqlalchemy.engine.interfaces import ReflectedColumn, ReflectedTableComment
 from mt_core.client.dialect.types import column_type
 from mt_core.rowset import Column
 
-# Clauses of SHOW CREATE TABLE, which begin a line. Names in it may not be quoted, so that it cannot be cut into tokens.
+# Clauses of SHOW CREATE TABLE, each at the beginning of a line. Tokens would not do: it does not quote all names.
 _COMMENT = re.compile(r"^COMMENT '(.*?)(?<!\\)'$", re.MULTILINE | re.DOTALL)
 _QUERY = re.compile(r"^AS\s(.*)", re.MULTILINE | re.DOTALL)
+_DEFINITION = "SHOW CREATE TABLE {}"
 _MISSING = {"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"}
 
 
@@ -27,7 +28,7 @@ class SparkReflection(DefaultDialect):
     """
 
     def get_catalog_names(self, connection: Connection) -> list[str]:
-        """Return the names of the catalogs; the inspector has no question for them."""
+        """Return the names of the catalogs, which the inspector cannot ask for."""
         return [str(row[0]) for row in connection.exec_driver_sql("SHOW CATALOGS")]
 
     @reflection.cache
@@ -38,8 +39,8 @@ class SparkReflection(DefaultDialect):
     def get_table_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
         """Return the names of tables, of materialized ones too."""
         others = {name for name, _ in self._names(connection, "VIEWS", schema)}
-        found = self._names(connection, "TABLES", schema)
-        return [name for name, temporary in found if not temporary and name not in others]
+        names = self._names(connection, "TABLES", schema)
+        return [name for name, temporary in names if not temporary and name not in others]
 
     @reflection.cache
     def get_view_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
@@ -81,59 +82,42 @@ class SparkReflection(DefaultDialect):
     def get_table_comment(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
     ) -> ReflectedTableComment:
-        found = _COMMENT.search(self._definition(connection, table_name, schema))
+        definition = str(self._ask(connection, _DEFINITION, table_name, schema).scalar_one())
+        comment = _COMMENT.search(definition)
         # Of all characters only quotes are escaped; a comment that was dropped is empty.
-        return {"text": found[1].replace("\\'", "'") or None if found else None}
+        return {"text": comment[1].replace("\\'", "'") or None if comment else None}
 
     @reflection.cache
     def get_view_definition(self, connection: Connection, view_name: str, schema: str | None = None, **kw: Any) -> str:
-        definition = self._definition(connection, view_name, schema)
-        found = _QUERY.search(definition)
-        if found is None or not definition.startswith("CREATE VIEW"):
+        definition = str(self._ask(connection, _DEFINITION, view_name, schema).scalar_one())
+        query = _QUERY.search(definition)
+        if query is None or not definition.startswith("CREATE VIEW"):
             raise exc.NoSuchTableError(view_name)
-        return found[1].strip()
-
-    def get_pk_constraint(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
-        self._require(connection, table_name, schema, **kw)
-        return {"constrained_columns": [], "name": None}
-
-    def get_foreign_keys(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
-        return self._require(connection, table_name, schema, **kw)
+        return query[1].strip()
 
     def get_indexes(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
-        return self._require(connection, table_name, schema, **kw)
-
-    def get_unique_constraints(
-        self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
-    ) -> Any:
-        return self._require(connection, table_name, schema, **kw)
-
-    def get_check_constraints(
-        self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
-    ) -> Any:
-        return self._require(connection, table_name, schema, **kw)
-
-    def _require(self, connection: Connection, name: str, schema: str | None, **kw: Any) -> list[Any]:
-        """Return an empty list if there is such a table; raises NoSuchTableError."""
-        self.get_columns(connection, name, schema, **kw)
+        """Return an empty list if the table exists; raises NoSuchTableError."""
+        self.get_columns(connection, table_name, schema, **kw)
         return []
 
+    get_foreign_keys = get_unique_constraints = get_check_constraints = get_indexes
+
+    def get_pk_constraint(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+        return {"constrained_columns": self.get_indexes(connection, table_name, schema, **kw), "name": None}
+
     def _names(self, connection: Connection, kind: str, schema: str | None) -> Iterator[tuple[str, bool]]:
-        """Yield names and whether they are temporary, where the answer tells."""
+        """Yield names and whether they are temporary; only Spark's own SHOW says so."""
         where = f" IN {self.identifier_preparer.quote_schema(schema)}" if schema is not None else ""
-        found = connection.exec_driver_sql(f"SHOW {kind}{where}")
-        is_sparks = list(found.keys())[:1] == ["namespace"]
-        for row in found:
+        rows = connection.exec_driver_sql(f"SHOW {kind}{where}")
+        is_sparks = list(rows.keys())[:1] == ["namespace"]
+        for row in rows:
             yield (str(row[1]), bool(row[2])) if is_sparks else (str(row[0]), False)
 
     def _columns(self, connection: Connection, name: str, schema: str | None) -> tuple[Column, ...]:
-        found = self._ask(connection, "SELECT * FROM {} LIMIT 0", name, schema)
-        columns: tuple[Column, ...] = found.cursor.columns
-        found.close()
+        result = self._ask(connection, "SELECT * FROM {} LIMIT 0", name, schema)
+        columns: tuple[Column, ...] = result.cursor.columns
+        result.close()
         return columns
-
-    def _definition(self, connection: Connection, name: str, schema: str | None) -> str:
-        return str(self._ask(connection, "SHOW CREATE TABLE {}", name, schema).scalar_one())
 
     def _ask(self, connection: Connection, statement: str, name: str, schema: str | None) -> Any:
         quote = self.identifier_preparer

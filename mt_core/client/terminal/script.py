@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import IO
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as ProgressBar
 
-from mt_core.client.http import GatewayClient, Progress, ResultPage
+from mt_core.client.http import GatewayClient
+from mt_core.client.pages import Progress, ResultPage
 from mt_core.client.terminal.table import Format, print_result
 from mt_core.errors import GatewayError
 from mt_core.tokens import split_statements
@@ -35,37 +35,18 @@ def run_statement(client: GatewayClient, statement: str, form: Format, out: IO[s
     try:
         print_result(_shown_pages(client, operation, messages), form, out)
     except KeyboardInterrupt:
-        _cancel(client, operation, messages)
+        try:
+            client.cancel(operation)
+        except GatewayError as error:
+            messages.print(f"The statement could not be cancelled: {escape(str(error))}")
+        else:
+            messages.print("Cancelled.")
         raise
     client.close_operation(operation)
 
 
 def _shown_pages(client: GatewayClient, operation: str, messages: Console) -> Iterator[ResultPage]:
-    with _progress_bar(messages) as bar:
-        pages = client.pages(operation, bar.show)
-        first = next(pages)
-    for warning in first.warnings:
-        messages.print(f"[yellow]Warning:[/yellow] {escape(warning)}", soft_wrap=True)
-    yield first
-    yield from pages
-
-
-class _Bar:
-    """The progress of one operation, drawn once there is some to draw."""
-
-    def __init__(self, bar: ProgressBar) -> None:
-        self._bar = bar
-        self._task: TaskID | None = None
-
-    def show(self, progress: Progress) -> None:
-        total = progress.total or None
-        if self._task is None:
-            self._task = self._bar.add_task(progress.message, total=total)
-        self._bar.update(self._task, completed=progress.done, total=total, description=escape(progress.message))
-
-
-@contextmanager
-def _progress_bar(messages: Console) -> Iterator[_Bar]:
+    """Yield the pages of a result; its progress and its warnings are shown before the first one."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -73,13 +54,16 @@ def _progress_bar(messages: Console) -> Iterator[_Bar]:
         TimeElapsedColumn(),
     )
     with ProgressBar(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bar:
-        yield _Bar(bar)
+        task = bar.add_task("", start=False, total=None, visible=False)
 
+        def show(progress: Progress) -> None:
+            text, total = escape(progress.message), progress.total or None
+            bar.start_task(task)
+            bar.update(task, description=text, completed=progress.done, total=total, visible=True)
 
-def _cancel(client: GatewayClient, operation: str, messages: Console) -> None:
-    try:
-        client.cancel(operation)
-    except GatewayError as error:
-        messages.print(f"The statement could not be cancelled: {escape(str(error))}")
-    else:
-        messages.print("Cancelled.")
+        pages = client.pages(operation, show)
+        first = next(pages)
+    for warning in first.warnings:
+        messages.print(f"[yellow]Warning:[/yellow] {escape(warning)}", soft_wrap=True)
+    yield first
+    yield from pages

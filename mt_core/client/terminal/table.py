@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from enum import StrEnum
@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from mt_core.client.http import ResultPage
-from mt_core.client.values import numbers
+from mt_core.client.pages import ResultPage
+from mt_core.client.values import FLOATS, converter
 from mt_core.rowset import Column
 
 NUMBERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"}
@@ -47,7 +47,7 @@ def print_result(pages: Iterable[ResultPage], form: Format, out: IO[str]) -> Non
 
 def _with_numbers(page: ResultPage) -> ResultPage:
     """Return *page* with decimals that have the scale of their column: JSON has them without the zeros at the end."""
-    converts = [numbers(column.type) for column in page.columns]
+    converts = [converter(column.type, FLOATS) for column in page.columns]
     rows = [
         [None if value is None else convert(value) for convert, value in zip(converts, row, strict=True)]
         for row in page.rows
@@ -65,19 +65,15 @@ def _print_table(pages: list[ResultPage], out: IO[str]) -> None:
         # A definition or a plan: copied from the screen more often than read in a grid.
         console.print(escape(str(rows[0][0])), soft_wrap=True)
         return
-    if _fits(columns, rows, console.width):
+    # A grid if every column can have what it needs, or a width at which folded text can still be read.
+    needed = [
+        max(len(column.name), *(len(_text(row[number])) for row in rows), 1) for number, column in enumerate(columns)
+    ]
+    if sum(min(need, READABLE_WIDTH) + FRAME_WIDTH for need in needed) <= console.width:
         console.print(_grid(columns, rows))
     else:
         _print_records(console, columns, rows)
     console.print(f"{len(rows)} row{'' if len(rows) == 1 else 's'}", style="dim")
-
-
-def _fits(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int) -> bool:
-    """Whether every column can have what it needs, or a width at which folded text can still be read."""
-    needed = [
-        max(len(column.name), *(len(_text(row[number])) for row in rows), 1) for number, column in enumerate(columns)
-    ]
-    return sum(min(need, READABLE_WIDTH) + FRAME_WIDTH for need in needed) <= width
 
 
 def _grid(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> Table:
@@ -104,15 +100,7 @@ def _cell(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case dict() | list():
-            return _json(value)
-        case Decimal():
-            return format(value, "f")
-        case _:
-            return str(value)
+    return value if isinstance(value, str) else _json(value)
 
 
 def _json(value: Any) -> str:
@@ -128,16 +116,13 @@ def _json(value: Any) -> str:
             return json.dumps(value, ensure_ascii=False)
 
 
-def _print_csv(pages: Iterator[ResultPage], out: IO[str]) -> None:
+def _print_csv(pages: Iterable[ResultPage], out: IO[str]) -> None:
     writer = csv.writer(out, lineterminator="\n")
-    first = next(pages)
-    if first.has_content:
-        writer.writerow([column.name for column in first.columns])
-        writer.writerows(["" if value is None else _text(value) for value in row] for row in first.rows)
-    for page in pages:
-        writer.writerows(
-            ["" if value is None else _text(value) for value in row] for row in page.rows if page.has_content
-        )
+    for number, page in enumerate(pages):
+        if page.has_content:
+            if number == 0:
+                writer.writerow([column.name for column in page.columns])
+            writer.writerows(["" if value is None else _text(value) for value in row] for row in page.rows)
 
 
 def _print_json(pages: Iterable[ResultPage], out: IO[str]) -> None:

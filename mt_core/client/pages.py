@@ -1,0 +1,50 @@
+"""What the gateway answers about an operation: its progress, and the pages of its result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mt_core.rowset import Column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far an operation is; with `total` 0 only the message says so."""
+
+    done: int
+    total: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultPage:
+    """Some rows of a result. `run` describes the run of a refresh, None for other statements.
+
+    `affected_rows` is the number of rows that a change wrote, None where the gateway does not say.
+    """
+
+    columns: tuple[Column, ...]
+    rows: list[list[Any]]
+    is_query: bool
+    has_content: bool
+    job_id: str | None = None
+    warnings: tuple[str, ...] = ()
+    run: Mapping[str, Any] | None = None
+    affected_rows: int | None = None
+    is_last: bool = field(default=True, compare=False)
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any], affected_rows: str | None = None) -> ResultPage:
+        return cls(
+            columns=tuple(Column.from_json(column) for column in body["results"]["columns"]),
+            rows=[row["fields"] for row in body["results"]["data"]],
+            is_query=body["isQueryResult"],
+            has_content=body["resultKind"] == "SUCCESS_WITH_CONTENT",
+            job_id=body.get("jobID"),
+            warnings=tuple(body.get("warnings", ())),
+            run=body.get("run"),
+            affected_rows=None if affected_rows is None else int(affected_rows),
+            is_last=body.get("nextResultUri") is None,
+        )

@@ -3,45 +3,40 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from scheduler_plugins.memory.outbox import Tick
 
-# Timers are never quite on time: so much of a delay is made up for, so that the rate is reached all the same.
+# Timers are always a little late: this much of a delay is made up for, so that the rate is reached nevertheless.
 _SLACK = timedelta(seconds=0.1)
 
 
+@dataclass(slots=True)
 class CatchUp:
-    """At most one missed tick for each workflow, in the order in which they were added."""
+    """At most one missed tick for each workflow, by its id; from the instant `next` on one of them is due after each `gap`."""
 
-    def __init__(self) -> None:
-        self._ticks: OrderedDict[str, Tick] = OrderedDict()
-        self._gap = timedelta(0)
-        self._next: datetime | None = None
-
-    def put(self, ticks: Iterable[Tick], *, per_second: float, now: datetime) -> None:
-        """Add *ticks*; from *now* on *per_second* of all ticks here are due each second."""
-        self._ticks.update((tick.workflow_id, tick) for tick in ticks)
-        self._gap, self._next = timedelta(seconds=1 / per_second), now
+    ticks: OrderedDict[str, Tick] = field(default_factory=OrderedDict)
+    gap: timedelta = timedelta(0)
+    next: datetime | None = None
 
     def drop(self, workflow_id: str) -> None:
-        self._ticks.pop(workflow_id, None)
+        self.ticks.pop(workflow_id, None)
 
     def next_instant(self) -> datetime | None:
         """Return when the next tick is due, or None if there is none."""
-        return self._next if self._ticks else None
+        return self.next if self.ticks else None
 
     def take(self, now: datetime, *, room: bool) -> list[Tick]:
         """Remove and return the ticks that are due; without *room* for them they wait, and so do those behind them."""
-        if self._next is None or now < self._next:
+        if self.next is None or now < self.next:
             return []
         if not room:
-            self._next = now + self._gap
+            self.next = now + self.gap
             return []
         due: list[Tick] = []
-        self._next = max(self._next, now - _SLACK)
-        while self._ticks and self._next <= now:
-            due.append(self._ticks.popitem(last=False)[1])
-            self._next += self._gap
+        self.next = max(self.next, now - _SLACK)
+        while self.ticks and self.next <= now:
+            due.append(self.ticks.popitem(last=False)[1])
+            self.next += self.gap
         return due

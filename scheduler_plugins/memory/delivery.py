@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
@@ -19,8 +20,8 @@ from scheduler_plugins.memory.timer import Timer
 THREADS = "freshtable-memory-scheduler"
 LONGEST_RETRY_S = 30.0
 _JOIN_S = 2.0
-# A wall clock can be set and a machine can sleep; neither ends a wait early, so the timer looks again this often.
-_LOOK_AGAIN = timedelta(seconds=5)
+# A wall clock can be set and a machine can sleep; neither ends a wait early, so the timer checks this often.
+_CHECK_EVERY = timedelta(seconds=5)
 _NOTICED_ATTEMPT = 3
 # A clock that is adjusted by less only ticks a little later.
 SETBACK = timedelta(seconds=2)
@@ -36,7 +37,7 @@ class Delivery:
         self._changed = threading.Condition()
         self._wake = threading.Event()
         self._closed = False
-        # Whether something changed that the timer thread has not looked at.
+        # Whether something changed that the timer thread has not seen yet.
         self._stale = True
         self._workflows: dict[str, WorkflowDefinition] = {}
         self._timer = Timer()
@@ -52,7 +53,11 @@ class Delivery:
 
     # ------------------------------------------------------------------------------------------------ the scheduler's calls
 
-    def start(self) -> None:
+    def start(self, missed: Iterable[Tick], *, per_second: float) -> None:
+        """Begin to send, also *missed* ticks: so many each second, and none while others are ready."""
+        with self._changed:
+            ticks = OrderedDict((tick.workflow_id, tick) for tick in missed)
+            self._catch_up = CatchUp(ticks=ticks, gap=timedelta(seconds=1 / per_second), next=self._clock.now())
         for thread in self._threads:
             thread.start()
 
@@ -66,43 +71,35 @@ class Delivery:
             thread.join(_JOIN_S if thread is self._threads[0] else _JOIN_S / len(self._threads))
         self._ticker.close()
 
-    def schedule(self, definition: WorkflowDefinition, next_point: datetime) -> None:
-        """Tick the workflow from *next_point* on, unless it is paused; replaces the earlier definition and its unsent ticks."""
-        name = definition.workflow_id
+    def schedule(self, definition: WorkflowDefinition, next_point: datetime, *, missed: Tick | None = None) -> None:
+        """Tick the workflow from *next_point* on, unless it is paused, and send *missed* at once.
+
+        Replaces the earlier definition, and drops its ticks that are not sent.
+        """
         with self._changed:
-            self._workflows[name] = definition
-            self._drop_ticks(name)
-            if definition.paused:
-                self._timer.drop(name)
-            else:
-                self._timer.set(name, next_point)
-                self._wake_timer()
+            self.delete(definition.workflow_id)
+            self._workflows[definition.workflow_id] = definition
+            if not definition.paused:
+                self._timer.set(definition.workflow_id, next_point)
+            if missed is not None:
+                self._outbox.put(missed)
+            self._changed.notify_all()
+            self._stale = True
+            self._wake.set()
 
     def delete(self, workflow_id: str) -> None:
         """Stop ticking the workflow; harmless if there is none."""
         with self._changed:
             self._workflows.pop(workflow_id, None)
             self._timer.drop(workflow_id)
-            self._drop_ticks(workflow_id)
-
-    def send(self, tick: Tick) -> None:
-        """Send a tick in addition to the scheduled ones."""
-        with self._changed:
-            self._outbox.put(tick)
-            self._changed.notify_all()
-            self._wake_timer()
-
-    def make_up(self, missed: Iterable[Tick], *, per_second: float) -> None:
-        """Send *missed* ticks, so many a second, and none while others are ready to be sent."""
-        with self._changed:
-            self._catch_up.put(missed, per_second=per_second, now=self._clock.now())
-            self._wake_timer()
+            self._outbox.drop(workflow_id)
+            self._catch_up.drop(workflow_id)
 
     def look_up(self, workflow_ids: Iterable[str]) -> dict[str, tuple[WorkflowDefinition, datetime | None]]:
         """Return those of the workflows that exist here, each with its next point (None: paused)."""
         with self._changed:
             return {
-                name: (self._workflows[name], self._timer.instant_of(name))
+                name: (self._workflows[name], self._timer.instants.get(name))
                 for name in workflow_ids
                 if name in self._workflows
             }
@@ -110,15 +107,9 @@ class Delivery:
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until the gateway has answered every tick that is ready; return whether it did in time."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._stale and self._outbox.idle, timeout_s)
-
-    def _wake_timer(self) -> None:
-        self._stale = True
-        self._wake.set()
-
-    def _drop_ticks(self, workflow_id: str) -> None:
-        self._outbox.drop(workflow_id)
-        self._catch_up.drop(workflow_id)
+            return self._changed.wait_for(
+                lambda: not (self._stale or self._outbox.ready or self._outbox.in_flight), timeout_s
+            )
 
     # ------------------------------------------------------------------------------------------------- the timer thread
 
@@ -128,7 +119,7 @@ class Delivery:
             self._clock.wait_until(self._pass_points(), self._wake)
 
     def _pass_points(self) -> datetime | None:
-        """Make the ticks that are due ready, and return when to look again (None: when woken)."""
+        """Make the ticks that are due ready, and return when to check again (None: when woken)."""
         now = self._clock.now()
         grids = GridCache(now)
         with self._changed:
@@ -143,19 +134,19 @@ class Delivery:
                 if points.passed is not None:
                     self._outbox.put(Tick(workflow_id=name, point=points.passed, setback=self._setbacks))
             self._outbox.release(now)
-            for tick in self._catch_up.take(now, room=not self._outbox.crowded):
+            for tick in self._catch_up.take(now, room=not self._outbox.ready):
                 self._outbox.put(tick)
             self._changed.notify_all()
-            instants = [each.next_instant() for each in (self._timer, self._outbox, self._catch_up)]
+            instants = [each.next_instant() for each in (self._timer, self._outbox.delayed, self._catch_up)]
         upcoming = [instant for instant in instants if instant is not None]
-        return min(*upcoming, now + _LOOK_AGAIN) if upcoming else None
+        return min(*upcoming, now + _CHECK_EVERY) if upcoming else None
 
     def _notice_setback(self, now: datetime, grids: GridCache) -> None:
-        """Schedule from *now* if the clock was put back: the next point of before may be an hour, or years, away."""
+        """Schedule from *now* if the clock was put back: the next point by the old clock may be an hour, or years, away."""
         if now < self._latest - SETBACK:
             self._setbacks += 1
             log.warning("clock put back from %s to %s", self._latest, now, extra={"action": "clock_put_back"})
-            for name in [name for name in self._workflows if self._timer.instant_of(name) is not None]:
+            for name in list(self._timer.instants):
                 self._timer.set(name, grids.around(self._workflows[name].schedule).next)
                 self._outbox.drop(name)
             self._latest = now
@@ -180,7 +171,15 @@ class Delivery:
                     log.exception("tick failed", extra={"action": "tick_failed", **facts})
             if not self._closed:
                 _report(tick, answer, {"detail": answer.detail, **facts})
-            self._finish(tick, answer)
+            retry_at = None
+            if answer.outcome is Outcome.UNAVAILABLE:
+                retry_at = self._clock.now() + timedelta(seconds=retry_delay_s(tick.attempt, answer.retry_after_s))
+            with self._changed:
+                self._outbox.finish(tick, retry_at=retry_at)
+                self._changed.notify_all()
+                if retry_at is not None:
+                    self._stale = True
+                    self._wake.set()
 
     def _wait_for_tick(self) -> tuple[WorkflowDefinition, Tick] | None:
         """Return the next tick that is ready, or None once closed."""
@@ -191,16 +190,6 @@ class Delivery:
                     return self._workflows[tick.workflow_id], tick
                 self._changed.wait()
         return None
-
-    def _finish(self, tick: Tick, answer: Answer) -> None:
-        retry_at = None
-        if answer.outcome is Outcome.UNAVAILABLE:
-            retry_at = self._clock.now() + timedelta(seconds=retry_delay_s(tick.attempt, answer.retry_after_s))
-        with self._changed:
-            self._outbox.finish(tick, retry_at=retry_at)
-            self._changed.notify_all()
-            if retry_at is not None:
-                self._wake_timer()
 
 
 def retry_delay_s(attempt: int, retry_after_s: float = 0.0) -> float:

@@ -11,7 +11,7 @@ from mt_core.workflow.operations import Schedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Points:
-    """The points of a schedule around an instant; `passed` is None when none has passed since the schedule began."""
+    """The points of a schedule around an instant; `passed` is None when none has passed that is worth a tick."""
 
     passed: datetime | None
     next: datetime
@@ -24,8 +24,11 @@ class GridCache:
     now: datetime
     _points: dict[tuple[Freshness, str], tuple[datetime, datetime]] = field(default_factory=dict)
 
-    def around(self, schedule: Schedule) -> Points:
-        """Raises MtError if the schedule has no grid, such as for an unknown zone."""
+    def around(self, schedule: Schedule, *, done: datetime | None = None) -> Points:
+        """Return the next point, and the latest one if it is later than the schedule's beginning and than *done*.
+
+        Raises MtError if the schedule has no grid, such as for an unknown zone.
+        """
         key = (schedule.freshness, schedule.zone)
         if key not in self._points:
             grid = grid_of(*key)
@@ -33,4 +36,5 @@ class GridCache:
         passed, following = self._points[key]
         if following <= schedule.since:
             following = grid_of(*key).after(schedule.since)
-        return Points(passed=passed if passed > schedule.since else None, next=following)
+        due = passed > schedule.since and (done is None or passed > done)
+        return Points(passed=passed if due else None, next=following)

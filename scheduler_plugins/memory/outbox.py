@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from scheduler_plugins.memory.timer import Timer
@@ -19,69 +19,56 @@ class Tick:
     setback: int = 0
 
 
+@dataclass(slots=True)
 class Outbox:
     """Keeps at most one tick for each workflow, that of its latest point, with one in flight at a time.
 
-    The gateway takes all due points of a table by itself, so an older point is never worth a request of its own.
+    The gateway takes all due points of a table by itself, so an older point is never worth a request of its own. A tick is
+    `delayed` until its time comes, then one of the `ready`, then one of those `in_flight`.
     """
 
-    def __init__(self) -> None:
-        self._waiting: dict[str, Tick] = {}
-        self._delayed = Timer()
-        self._ready: OrderedDict[str, None] = OrderedDict()
-        self._in_flight: dict[str, Tick] = {}
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is ready or in flight (ticks that wait for their time do not count)."""
-        return not self._ready and not self._in_flight
-
-    @property
-    def crowded(self) -> bool:
-        """Whether a tick is ready and waits for a sender."""
-        return bool(self._ready)
+    delayed: Timer = field(default_factory=Timer)
+    ready: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    in_flight: dict[str, Tick] = field(default_factory=dict)
+    _waiting: dict[str, Tick] = field(default_factory=dict)
 
     def put(self, tick: Tick) -> None:
         """Add *tick* in place of an older one, ready at once."""
         name = tick.workflow_id
-        if any(each and each.point >= tick.point for each in (self._waiting.get(name), self._in_flight.get(name))):
+        if any(each and each.point >= tick.point for each in (self._waiting.get(name), self.in_flight.get(name))):
             return
         self._waiting[name] = tick
-        self._delayed.drop(name)
-        if name not in self._in_flight:
-            self._ready[name] = None
+        self.delayed.drop(name)
+        if name not in self.in_flight:
+            self.ready[name] = None
 
     def drop(self, workflow_id: str) -> None:
-        """Remove the workflow's tick; one in flight cannot be called back, but is not retried."""
+        """Remove the workflow's tick; the gateway may still accept one in flight, but it is not retried."""
         self._waiting.pop(workflow_id, None)
-        self._delayed.drop(workflow_id)
-        self._ready.pop(workflow_id, None)
-        self._in_flight.pop(workflow_id, None)
-
-    def next_instant(self) -> datetime | None:
-        """Return when the next delayed tick may be taken, or None."""
-        return self._delayed.next_instant()
+        self.delayed.drop(workflow_id)
+        self.ready.pop(workflow_id, None)
+        self.in_flight.pop(workflow_id, None)
 
     def release(self, now: datetime) -> None:
         """Make the delayed ticks ready whose time has come."""
-        self._ready.update(dict.fromkeys(self._delayed.pop_due(now)))
+        self.ready.update(dict.fromkeys(self.delayed.pop_due(now)))
 
     def take(self) -> Tick | None:
         """Return the tick that has been ready for longest, in flight from now on, or None."""
-        if not self._ready:
+        if not self.ready:
             return None
-        name, _ = self._ready.popitem(last=False)
-        tick = self._in_flight[name] = self._waiting.pop(name)
+        name, _ = self.ready.popitem(last=False)
+        tick = self.in_flight[name] = self._waiting.pop(name)
         return tick
 
     def finish(self, tick: Tick, *, retry_at: datetime | None = None) -> None:
         """Take *tick* out of flight; retry it at *retry_at* (None: never) unless a newer one waits."""
         name = tick.workflow_id
-        if self._in_flight.get(name) is not tick:
+        if self.in_flight.get(name) is not tick:
             return
-        del self._in_flight[name]
+        del self.in_flight[name]
         if name in self._waiting:
-            self._ready[name] = None
+            self.ready[name] = None
         elif retry_at is not None:
             self._waiting[name] = replace(tick, attempt=tick.attempt + 1)
-            self._delayed.set(name, retry_at)
+            self.delayed.set(name, retry_at)

@@ -7,8 +7,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar
 
 from mt_core.clock import Clock
 from mt_core.errors import MtError, WorkflowError
@@ -58,8 +57,8 @@ class _Runtime:
 class MemoryScheduler(WorkflowScheduler):
     """Ticks over HTTP from one timer thread.
 
-    It keeps no fired-state of its own: a tick is done when the gateway has committed its run, and what was missed while
-    the process was away, or while a workflow was suspended, is what the ledger does not have.
+    It does not record which ticks it sent: a tick is done when the gateway has committed its run, and the points missed
+    while the process was down, or while a workflow was suspended, are those that the ledger does not have.
     """
 
     identifier: ClassVar[str] = IDENTIFIER
@@ -82,7 +81,7 @@ class MemoryScheduler(WorkflowScheduler):
             missed: list[Tick] = []
             for definition in context.definitions.all():
                 try:
-                    points = grids.around(definition.schedule)
+                    points = grids.around(definition.schedule, done=ledger.get(definition.workflow_id))
                 except MtError as cause:
                     # One definition that has no grid must not stop all others; it is described as MISSING.
                     facts = {"action": "workflow_skipped", "table": definition.identifier}
@@ -90,10 +89,9 @@ class MemoryScheduler(WorkflowScheduler):
                     continue
                 delivery.schedule(definition, points.next)
                 # One tick, that of the latest point, makes up for all that the workflow missed.
-                if not definition.paused and _is_missed(points.passed, ledger.get(definition.workflow_id)):
+                if points.passed is not None and not definition.paused:
                     missed.append(Tick(workflow_id=definition.workflow_id, point=points.passed))
-            delivery.make_up(missed, per_second=rate)
-            delivery.start()
+            delivery.start(missed, per_second=rate)
             self._runtime = _Runtime(definitions=context.definitions, clock=clock, delivery=delivery)
 
     def close(self) -> None:
@@ -162,13 +160,14 @@ class MemoryScheduler(WorkflowScheduler):
                 )
             stored.check_token(workflow.token, verb)
             definition = replace(stored, token=workflow.token, **changes)
-            points = GridCache(runtime.clock.now()).around(definition.schedule)
             resumed = isinstance(workflow, ResumeRefreshWorkflow)
-            ledger = runtime.definitions.latest_schedule_times() if resumed and points.passed is not None else {}
+            ledger = runtime.definitions.latest_schedule_times() if resumed else {}
+            points = GridCache(runtime.clock.now()).around(definition.schedule, done=ledger.get(workflow_id))
             runtime.definitions.put(definition)
-            runtime.delivery.schedule(definition, points.next)
-            if resumed and _is_missed(points.passed, ledger.get(workflow_id)):
-                runtime.delivery.send(Tick(workflow_id=workflow_id, point=points.passed))
+            tick = None
+            if resumed and points.passed is not None:
+                tick = Tick(workflow_id=workflow_id, point=points.passed)
+            runtime.delivery.schedule(definition, points.next, missed=tick)
 
     @contextmanager
     def _operation(self, verb: str, workflow_id: str) -> Iterator[_Runtime]:
@@ -181,11 +180,6 @@ class MemoryScheduler(WorkflowScheduler):
         if runtime is None:
             raise WorkflowError("The memory scheduler is not open; call open() first.")
         return runtime
-
-
-def _is_missed(passed: datetime | None, latest: datetime | None) -> TypeGuard[datetime]:
-    """Whether a point has *passed* that is later than the latest schedule time in the ledger."""
-    return passed is not None and (latest is None or passed > latest)
 
 
 def _number(options: Mapping[str, str], option: SchedulerOption) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC
 from enum import StrEnum
@@ -59,7 +60,7 @@ class Ticker:
             timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
             limits=httpx.Limits(max_connections=max_in_flight, max_keepalive_connections=max_in_flight),
             trust_env=False,
-            # To load the certificates that https is checked against takes 20 ms; plain http needs none.
+            # To load the certificates that https needs takes 20 ms; plain http needs none.
             verify=not gateway_url.startswith("http://"),
         )
 
@@ -69,25 +70,37 @@ class Ticker:
     def deliver(self, definition: WorkflowDefinition, tick: Tick) -> Answer:
         """Send *tick*, and once more in a new session if the gateway no longer has the old one."""
         session = self._sessions.setdefault(tuple(sorted(definition.init_config.items())), _Session())
+        key = f"{tick.workflow_id}/{tick.point.astimezone(UTC).isoformat()}"
+        refresh = Refresh(
+            identifier=definition.identifier,
+            is_periodic=True,
+            schedule_time=exact_schedule_time(tick.point, definition.schedule.zone),
+            dynamic_options=definition.dynamic_options,
+            static_partitions=None,
+            execution_config=definition.execution_config,
+            # A point that comes again because the clock was put back is another request.
+            request_key=f"{key}/{tick.setback}" if tick.setback else key,
+            table_id=tick.workflow_id,
+            attempt=tick.attempt,
+        )
         try:
-            response = self._send(session, definition, tick)
+            response = self._send(session, definition.init_config, refresh)
             if _lost_session(response):
-                response = self._send(session, definition, tick)
+                response = self._send(session, definition.init_config, refresh)
             return _answer(response)
         except httpx.HTTPError as cause:
             return Answer(outcome=Outcome.UNAVAILABLE, detail=f"{type(cause).__name__}: {cause}")
 
-    def _send(self, session: _Session, definition: WorkflowDefinition, tick: Tick) -> httpx.Response:
-        """Return the gateway's response to the tick, or to the session it could not open."""
+    def _send(self, session: _Session, properties: Mapping[str, str], refresh: Refresh) -> httpx.Response:
+        """Return the gateway's response to the refresh, or to the session that it could not open."""
         with session.lock:
             if session.handle is None:
-                properties = dict(definition.init_config)
-                response = self._client.post(self._url, json={"sessionName": SESSION_NAME, "properties": properties})
+                body = {"sessionName": SESSION_NAME, "properties": dict(properties)}
+                response = self._client.post(self._url, json=body)
                 if not response.is_success:
                     return response
                 session.handle = str(response.json()["sessionHandle"])
             handle = session.handle
-        refresh = _refresh(definition, tick)
         response = self._client.post(
             f"{self._url}/{handle}/materialized-tables/{quote(refresh.identifier, safe='')}/refresh",
             json=refresh.body(),
@@ -98,22 +111,6 @@ class Ticker:
                 # Another sender may have replaced it meanwhile.
                 session.handle = None if session.handle == handle else session.handle
         return response
-
-
-def _refresh(definition: WorkflowDefinition, tick: Tick) -> Refresh:
-    key = f"{tick.workflow_id}/{tick.point.astimezone(UTC).isoformat()}"
-    return Refresh(
-        identifier=definition.identifier,
-        is_periodic=True,
-        schedule_time=exact_schedule_time(tick.point, definition.schedule.zone),
-        dynamic_options=definition.dynamic_options,
-        static_partitions=None,
-        execution_config=definition.execution_config,
-        # A point that comes again because the clock was put back is another request.
-        request_key=f"{key}/{tick.setback}" if tick.setback else key,
-        table_id=tick.workflow_id,
-        attempt=tick.attempt,
-    )
 
 
 def _lost_session(response: httpx.Response) -> bool:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 
 from scheduler_plugins.memory.catch_up import CatchUp
@@ -14,9 +15,8 @@ def after(seconds: float) -> datetime:
 
 
 def missed_ticks(per_second: float) -> CatchUp:
-    missed = CatchUp()
-    missed.put(TICKS, per_second=per_second, now=NOON)
-    return missed
+    ticks = OrderedDict((tick.workflow_id, tick) for tick in TICKS)
+    return CatchUp(ticks=ticks, gap=timedelta(seconds=1 / per_second), next=NOON)
 
 
 def test_ticks_are_let_out_one_after_the_other_at_their_rate() -> None:
@@ -56,11 +56,10 @@ def test_without_room_nothing_is_let_out_nor_made_up_for_later() -> None:
 
 
 def test_a_dropped_tick_is_not_let_out_and_the_end_is_known() -> None:
-    missed = CatchUp()
-    missed.put(TICKS[:2], per_second=1, now=NOON)
+    missed = missed_ticks(per_second=1)
     missed.drop("table-0")
     missed.drop("nobody")
 
-    taken = missed.take(NOON, room=True)
+    taken = [tick for second in range(99) for tick in missed.take(after(second), room=True)]
 
-    assert (taken, missed.next_instant(), missed.take(after(5), room=True)) == (TICKS[1:2], None, [])
+    assert (taken, missed.next_instant(), missed.take(after(500), room=True)) == (TICKS[1:], None, [])

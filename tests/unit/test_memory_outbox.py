@@ -69,7 +69,7 @@ def test_the_point_in_flight_is_not_put_again(outbox: Outbox) -> None:
     outbox.put(tick(0))
     outbox.finish(first)
 
-    assert (outbox.take(), outbox.idle) == (None, True)
+    assert (outbox.take(), list(outbox.in_flight)) == (None, [])
 
 
 def test_a_failed_tick_is_taken_again_when_its_time_comes(outbox: Outbox) -> None:
@@ -91,7 +91,7 @@ def test_a_failed_tick_gives_way_to_a_newer_point(outbox: Outbox) -> None:
 
     outbox.finish(first, retry_at=NOON + SECOND)
 
-    assert (outbox.take(), outbox.next_instant()) == (tick(1), None)
+    assert (outbox.take(), outbox.delayed.next_instant()) == (tick(1), None)
 
 
 def test_a_newer_point_does_not_wait_for_the_retry_of_the_older(outbox: Outbox) -> None:
@@ -100,7 +100,7 @@ def test_a_newer_point_does_not_wait_for_the_retry_of_the_older(outbox: Outbox) 
 
     outbox.put(tick(1))
 
-    assert (outbox.take(), outbox.next_instant()) == (tick(1), None)
+    assert (outbox.take(), outbox.delayed.next_instant()) == (tick(1), None)
 
 
 def test_a_dropped_tick_is_neither_taken_nor_tried_again(outbox: Outbox) -> None:
@@ -116,4 +116,4 @@ def test_a_dropped_tick_is_neither_taken_nor_tried_again(outbox: Outbox) -> None
     outbox.finish(flying, retry_at=NOON + SECOND)
     outbox.release(NOON + SECOND)
 
-    assert (outbox.take(), outbox.next_instant(), outbox.idle) == (None, None, True)
+    assert (outbox.take(), outbox.delayed.next_instant(), list(outbox.in_flight)) == (None, None, [])

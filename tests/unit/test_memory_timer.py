@@ -39,7 +39,7 @@ def test_setting_a_name_again_moves_it(timer: Timer, moved: datetime) -> None:
 
     timer.set("table", moved)
 
-    assert (timer.next_instant(), timer.instant_of("table")) == (moved, moved)
+    assert (timer.next_instant(), timer.instants.get("table")) == (moved, moved)
     assert timer.pop_due(NOON + SECOND) == ["table"]
 
 
@@ -57,7 +57,7 @@ def test_a_dropped_name_is_not_due_and_dropping_it_again_is_harmless(timer: Time
     timer.drop("table")
     timer.drop("table")
 
-    assert (timer.next_instant(), timer.instant_of("table"), timer.pop_due(NOON)) == (None, None, [])
+    assert (timer.next_instant(), timer.instants.get("table"), timer.pop_due(NOON)) == (None, None, [])
 
 
 def test_a_name_moved_for_ever_does_not_grow_the_heap(timer: Timer) -> None:

@@ -16,6 +16,13 @@ from mt_core.model.zone import instant_at, zone_named
 SCHEDULE_TIME_FORMAT = "yyyy-MM-dd HH:mm:ss"
 # The most letters in a row for which SimpleDateFormat and LDML mean the same; None: any number.
 LONGEST_FIELDS: Mapping[str, int | None] = {"y": None, "M": 4, "d": 2, "H": 2, "m": 2, "s": 2, "S": None}
+_TWO_DIGITS = {
+    "M": "({zero}[1-9]|1[0-2])",
+    "d": "({zero}[1-9]|[12][0-9]|3[01])",
+    "H": "({zero}[0-9]|1[0-9]|2[0-3])",
+    "m": "({zero}[0-9]|[1-5][0-9])",
+    "s": "({zero}[0-9]|[1-5][0-9])",
+}
 _PARTS = re.compile(r"(?P<literal>'(?:[^']|'')*')|(?P<field>(?P<letter>[A-Za-z])(?P=letter)*)|(?P<quote>')")
 _SCHEDULE_TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}([+-]\d{2}:\d{2})?", re.ASCII)
 
@@ -53,30 +60,20 @@ def is_formatted(text: str, pattern: str) -> bool:
     expression, place = "", 0
     for part in _PARTS.finditer(pattern):
         expression += re.escape(pattern[place : part.start()])
-        literal = part["literal"]
-        expression += (
-            re.escape(literal[1:-1].replace("''", "'") or "'")
-            if literal
-            else _field_expression(part["letter"], len(part["field"]))
-        )
         place = part.end()
+        letter, length = part["letter"], len(part["field"] or "")
+        if letter is None:
+            expression += re.escape(part["literal"][1:-1].replace("''", "'") or "'")
+        elif letter == "y":
+            expression += r"\d\d" if length == 2 else rf"\d{{{max(length, 4) if length > 1 else 1},}}"
+        elif letter == "S":
+            expression += rf"\d{{{length}}}"
+        elif letter == "M" and length > 2:
+            expression += "[A-Z][a-z]{2}" if length == 3 else "[A-Z][a-z]+"
+        else:
+            # A field of one letter has no leading zeros.
+            expression += _TWO_DIGITS[letter].format(zero="0?" if length == 1 else "0")
     return re.fullmatch(expression + re.escape(pattern[place:]), text, re.ASCII) is not None
-
-
-def _field_expression(letter: str, length: int) -> str:
-    """Return a regular expression of the values of a field; a field of one letter has no leading zeros."""
-    if letter == "M" and length > 2:
-        return "[A-Z][a-z]{2}" if length == 3 else "[A-Z][a-z]+"
-    if letter == "y":
-        return r"\d\d" if length == 2 else rf"\d{{{max(length, 4) if length > 1 else 1},}}"
-    if letter == "S":
-        return rf"\d{{{length}}}"
-    zero = "0?" if length == 1 else "0"
-    return {
-        "M": f"({zero}[1-9]|1[0-2])",
-        "d": f"({zero}[1-9]|[12][0-9]|3[01])",
-        "H": f"({zero}[0-9]|1[0-9]|2[0-3])",
-    }.get(letter, f"({zero}[0-9]|[1-5][0-9])")
 
 
 def partitions_of(
@@ -106,13 +103,10 @@ def parse_schedule_time(text: str, zone: str) -> datetime:
         raise RequestInvalid(refusal) from cause
 
 
-def exact_schedule_time(instant: datetime, zone: str) -> str:
-    """Return *instant* as the local `yyyy-MM-dd HH:mm:ss`, with its offset if that local time occurs for the second time."""
+def show_schedule_time(instant: datetime, zone: str, *, exact: bool = False) -> str:
+    """Return *instant* as the local `yyyy-MM-dd HH:mm:ss` of the zone.
+
+    An *exact* one has its offset behind it if that local time occurs for the second time.
+    """
     local = instant.astimezone(UTC).astimezone(zone_named(zone)).replace(microsecond=0)
-    return local.isoformat(sep=" ") if local.fold else show_schedule_time(instant, zone)
-
-
-def show_schedule_time(instant: datetime, zone: str) -> str:
-    """Return *instant* as the local `yyyy-MM-dd HH:mm:ss` of the zone."""
-    local = instant.astimezone(UTC).astimezone(zone_named(zone))
-    return local.replace(tzinfo=None, microsecond=0).isoformat(sep=" ")
+    return (local if exact and local.fold else local.replace(tzinfo=None)).isoformat(sep=" ")

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
-from itertools import takewhile
-from typing import Literal
 from zoneinfo import ZoneInfo
 
 from mt_core.errors import DefinitionInvalid
-from mt_core.model.zone import SECOND, instant_at, instant_of, offset_at, seconds_of, transition_between, zone_named
+from mt_core.model.zone import instant_at, instant_of, offset_at, seconds_of, transition_between, zone_named
 
 FIRST_MONDAY = date(1970, 1, 5)
 FIRST_INSTANT = seconds_of(datetime(1970, 1, 5, tzinfo=UTC))
 DAY_S = 86_400
 LONGEST_S = 36_500 * DAY_S
-MICROSECOND = timedelta(microseconds=1)
 
 
 class FreshnessUnit(StrEnum):
@@ -93,11 +88,6 @@ class Freshness:
         return None if self.seconds % DAY_S else self.seconds // DAY_S
 
 
-def derive_refresh_mode(freshness: Freshness, threshold_s: float) -> Literal["FULL", "CONTINUOUS"]:
-    """Return CONTINUOUS if *freshness* is strictly shorter than the threshold in seconds, otherwise FULL."""
-    return "CONTINUOUS" if freshness.seconds < threshold_s else "FULL"
-
-
 def before(schedule_time: datetime, freshness: Freshness, zone: str) -> datetime:
     """Return *schedule_time* minus *freshness* (UTC): on the calendar of *zone* for whole days, otherwise in elapsed time.
 
@@ -113,56 +103,25 @@ def before(schedule_time: datetime, freshness: Freshness, zone: str) -> datetime
     return instant_at(wall - timedelta(days=freshness.days), named)
 
 
-class Grid(ABC):
-    """The schedule times of a freshness in a zone: an endless row of aware UTC datetimes."""
-
-    @abstractmethod
-    def after(self, instant: datetime) -> datetime:
-        """Return the first point strictly later than *instant*."""
-
-    @abstractmethod
-    def at_or_before(self, instant: datetime) -> datetime:
-        """Return the last point that is not later than *instant*."""
-
-    def points(self, after: datetime) -> Iterator[datetime]:
-        """Yield the points later than *after*, oldest first, without end."""
-        while True:
-            after = self.after(after)
-            yield after
-
-    def between(self, after: datetime, until: datetime) -> list[datetime]:
-        """Return all points with after < point <= until, oldest first."""
-        return list(takewhile(lambda point: point <= until, self.points(after)))
-
-    def latest(self, after: datetime, until: datetime, limit: int) -> list[datetime]:
-        """Return at most *limit* of the points with after < point <= until, newest first; computes only these."""
-        points: list[datetime] = []
-        point = self.at_or_before(until)
-        while point > after and len(points) < limit:
-            points.append(point)
-            point = self.at_or_before(point - MICROSECOND)
-        return points
-
-
 def grid_of(freshness: Freshness, zone: str) -> Grid:
-    """Return the grid of *freshness* in the IANA zone *zone*; raises DefinitionInvalid naming an unknown zone.
+    """Return the grid of *freshness* in the IANA zone *zone*: its schedule times, aware UTC datetimes without end.
+
+    Raises DefinitionInvalid naming an unknown zone.
 
     Equal lengths have equal grids: 60 SECOND = 1 MINUTE, 24 HOUR = 1 DAY, 7 DAY = 1 WEEK.
     Whole days are the midnights of every n-th local day, counted from Monday 1970-01-05; a midnight that is skipped is
-    the first instant after the gap, one that comes twice is the first.
-    Intervals that cron can say (seconds and minutes that divide 60, hours that divide 24) are the instants at which the
-    local wall clock shows a multiple of the interval since midnight. One that is skipped is the first instant after the
-    gap; one that comes twice gives both instants; and where the clock is put back so that two points would be further
-    apart than the interval, there is one more point an interval after the earlier. So no table is ever staler than
-    promised.
+    the first instant after the gap, one that occurs twice is the first.
+    Intervals that cron can express (seconds and minutes that divide 60, hours that divide 24) are the instants at which
+    the local wall clock shows a multiple of the interval since midnight. One that is skipped is the first instant after
+    the gap; one that occurs twice gives both instants; and where the clock is put back so that two points would be
+    further apart than the interval, there is one more point an interval after the earlier. So no table is ever staler
+    than promised.
     All others are the instants 1970-01-05T00:00Z + k * interval; the zone does not matter.
     """
     named = zone_named(zone)
     if freshness.days is not None:
         return _CalendarGrid(freshness.days, named)
-    if _cron_can_say(freshness.seconds):
-        return _WallClockGrid(freshness.seconds, named)
-    return _ElapsedGrid(freshness.seconds)
+    return _WallClockGrid(freshness.seconds, named if _cron_can_express(freshness.seconds) else zone_named("UTC"))
 
 
 def cron_of(freshness: Freshness) -> str | None:
@@ -173,86 +132,77 @@ def cron_of(freshness: Freshness) -> str | None:
     minutes, odd = divmod(freshness.seconds, 60)
     if freshness.seconds in (DAY_S, 7 * DAY_S):
         return "0 0 * * *" if freshness.seconds == DAY_S else "0 0 * * 1"
-    if odd or not _cron_can_say(freshness.seconds):
+    if odd or not _cron_can_express(freshness.seconds):
         return None
     step, field = (minutes, "{} * * * *") if minutes < 60 else (minutes // 60, "0 {} * * *")
     return field.format("*" if step == 1 else f"*/{step}")
 
 
-def _cron_can_say(seconds: int) -> bool:
+def _cron_can_express(seconds: int) -> bool:
     if seconds % 3_600 == 0:
         return 24 % (seconds // 3_600) == 0
     return 60 % (seconds // 60 if seconds % 60 == 0 else seconds) == 0
 
 
 @dataclass(frozen=True, slots=True)
-class _CalendarGrid(Grid):
+class _CalendarGrid:
     days: int
     zone: ZoneInfo
 
     def after(self, instant: datetime) -> datetime:
-        index = self._index(instant)
-        while (point := self._point(index)) <= instant:
-            index += 1
-        return point
+        """Return the first point strictly later than *instant*."""
+        return self._point(self._index(instant) + 1)
 
     def at_or_before(self, instant: datetime) -> datetime:
-        index = self._index(instant) + 1
-        while (point := self._point(index)) > instant:
-            index -= 1
-        return point
+        """Return the last point that is not later than *instant*."""
+        return self._point(self._index(instant))
 
     def _index(self, instant: datetime) -> int:
-        return (instant.astimezone(self.zone).date() - FIRST_MONDAY).days // self.days
+        """Return the number of the last point that is not later than *instant*."""
+        # Where the clock is put back over midnight, the point of the next day comes before the end of this one.
+        index = (instant.astimezone(self.zone).date() - FIRST_MONDAY).days // self.days + 1
+        while self._point(index) > instant:
+            index -= 1
+        return index
 
     def _point(self, index: int) -> datetime:
         return instant_at(datetime.combine(FIRST_MONDAY + timedelta(days=index * self.days), time()), self.zone)
 
 
 @dataclass(frozen=True, slots=True)
-class _WallClockGrid(Grid):
-    """`step` divides a day, so the wall clock is a multiple of it since midnight as it is one since 1970."""
+class _WallClockGrid:
+    """Multiples of `step`, counted on the wall clock from Monday 1970-01-05; one that divides a day counts from midnight too."""
 
     step: int
     zone: ZoneInfo
 
     def after(self, instant: datetime) -> datetime:
+        """Return the first point strictly later than *instant*."""
         seconds = seconds_of(instant)
-        return instant_of(min(self._ceiling(seconds + 1), self._floor(seconds, fill=True) + self.step))
+        # No two points are further apart than a step.
+        point = self._floor(seconds + self.step, fill=True)
+        while (earlier := self._floor(point - 1, fill=True)) > seconds:
+            point = earlier
+        return instant_of(point)
 
     def at_or_before(self, instant: datetime) -> datetime:
+        """Return the last point that is not later than *instant*."""
         return instant_of(self._floor(seconds_of(instant), fill=True))
 
     def _floor(self, seconds: int, *, fill: bool = False) -> int:
+        """Return the last point that the wall clock shows; with *fill*, or one whole steps after it."""
         offset = offset_at(seconds, self.zone)
-        point = (seconds + offset) // self.step * self.step - offset
+        point = self._multiple(seconds + offset) - offset
         if offset_at(point, self.zone) != offset:
             change = transition_between(point, seconds, self.zone)
-            point = change if self._skips_a_point(change) else self._floor(change - 1)
+            # The wall clock jumps over these seconds, the last of them not included, if it is put forward.
+            start, end = (change + offset_at(instant, self.zone) for instant in (change - 1, change))
+            skips_a_point = start < end and self._multiple(end - 1) >= start
+            point = change if skips_a_point else self._floor(change - 1)
         return point + (seconds - point) // self.step * self.step if fill else point
 
-    def _ceiling(self, seconds: int) -> int:
-        if self._skips_a_point(seconds):
-            return seconds
-        offset = offset_at(seconds, self.zone)
-        point = -(-(seconds + offset) // self.step) * self.step - offset
-        if offset_at(point, self.zone) == offset:
-            return point
-        return self._ceiling(transition_between(seconds, point, self.zone))
-
-    def _skips_a_point(self, seconds: int) -> bool:
-        """Whether the clock is put forward at this instant, over a multiple of the step."""
-        start = seconds + offset_at(seconds - 1, self.zone)
-        end = seconds + offset_at(seconds, self.zone)
-        return start < end and (end - 1) // self.step * self.step >= start
+    def _multiple(self, wall: int) -> int:
+        return (wall - FIRST_INSTANT) // self.step * self.step + FIRST_INSTANT
 
 
-@dataclass(frozen=True, slots=True)
-class _ElapsedGrid(Grid):
-    step: int
-
-    def after(self, instant: datetime) -> datetime:
-        return self.at_or_before(instant) + self.step * SECOND
-
-    def at_or_before(self, instant: datetime) -> datetime:
-        return instant_of((seconds_of(instant) - FIRST_INSTANT) // self.step * self.step + FIRST_INSTANT)
+Grid = _CalendarGrid | _WallClockGrid

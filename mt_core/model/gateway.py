@@ -10,7 +10,7 @@ ENDED = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayLease:
-    """The lease of one gateway process; `owner` is its name in the leases of runs and commands.
+    """The lease of one gateway process, which lives until `lease_until`; `owner` is its name in the leases of runs and commands.
 
     `machine` tells machines and containers apart, `started` the processes that had the id `pid` on one of them; both
     are opaque.
@@ -23,10 +23,6 @@ class GatewayLease:
     machine: str = ""
     pid: int = 0
     started: str = ""
-
-    def lives(self, now: datetime) -> bool:
-        """Return whether the lease has not expired at *now*."""
-        return self.lease_until > now
 
     def __str__(self) -> str:
         where = f"the gateway at {self.url}" if self.url else f"gateway {self.owner}"

@@ -25,7 +25,7 @@ class ValueRange:
 
 
 PartitionValues = str | tuple[str | None, ...] | ValueRange
-"""What a statement says of a partition column: a value, a list of values (None: NULL), or a range."""
+"""What a statement names for a partition column: a value, a list of values (None: NULL), or a range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,6 @@ class PartitionSpec:
 
     def __str__(self) -> str:
         return "/".join(f"{key} IS NULL" if value is None else f"{key}={value}" for key, value in self.items)
-
-    def covers(self, other: PartitionSpec) -> bool:
-        """Return whether every partition of *other* is one of this spec."""
-        return set(self.items) <= set(other.items)
-
-    def overlaps(self, other: PartitionSpec) -> bool:
-        """Return whether a partition can belong to both."""
-        ours, theirs = dict(self.items), dict(other.items)
-        return all(theirs[key] == value for key, value in ours.items() if key in theirs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +64,21 @@ class Scope:
         return "whole table" if self.specs is None else ", ".join(str(spec) for spec in sorted(self.specs))
 
     def union(self, other: Scope) -> Scope:
+        """Return the scope of all partitions that are in one of the two."""
         if self.specs is None or other.specs is None:
             return WHOLE
         return Scope(self.specs | other.specs)
 
     def covers(self, spec: PartitionSpec) -> bool:
-        return self.specs is None or any(own.covers(spec) for own in self.specs)
+        """Return whether every partition of *spec* is in the scope."""
+        return self.specs is None or any(set(own.items) <= set(spec.items) for own in self.specs)
 
     def overlaps(self, spec: PartitionSpec) -> bool:
-        return self.specs is None or any(own.overlaps(spec) for own in self.specs)
+        """Return whether a partition of *spec* can be in the scope."""
+        values = dict(spec.items)
+        return self.specs is None or any(
+            all(values.get(key, value) == value for key, value in own.items) for own in self.specs
+        )
 
     def to_json(self) -> list[dict[str, str | None]] | None:
         """Shape: null for the whole table, else a list of {column: value}."""

@@ -51,47 +51,53 @@ DONE = frozenset({RunStatus.SUCCEEDED, RunStatus.SKIPPED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshRun:
-    """One row of the ledger. `run_id` is a UUID and an operation handle; instants are UTC.
+    """One row of the ledger; instants are UTC."""
 
-    A run that succeeds covers the grid `points`; `solo` runs take no further due points, come after all others, and are
-    followed by one for the next of `rest`; `alike` single points before it failed in a row, with `error_before`; its attempt
-    ends at `deadline` (None: never); `request` is the request that came with `request_key`; `claim` is 0 until a worker claims
-    the run; `vector` is the source vector it read; `decision` is refresh, skip or suspended, and `reason` says why; `excused`
-    attempts ended with Spark's cluster, not through the run; `broken` runs failed because Spark can no longer resolve the
-    query, or the query no longer fits the table; `request_attempt` is the requester's highest attempt at this request.
-    """
-
+    # A UUID, and the handle of the operation.
     run_id: str
     table_id: str
     kind: RunKind
     scope: Scope
     requested_at: datetime
+    # The key under which a repeated request returns this run, and the request that came with it.
     request_key: str | None = None
     request: str | None = None
     schedule_time: datetime | None = None
+    # The points of the grid that the run covers when it succeeds.
     points: tuple[datetime, ...] = ()
+    # Whether it takes no further due points and comes after all other runs; one for the next of `rest` follows it.
     solo: bool = False
     rest: tuple[datetime, ...] = ()
+    # How many single points before it failed in a row with `error_before`.
     alike: int = 0
     error_before: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     status: RunStatus = RunStatus.QUEUED
     attempt: int = 1
+    # How many attempts ended because Spark's cluster did, not through the run.
     excused: int | None = None
+    # 0 until a worker claims the run.
     claim: int = 0
+    # The gateway that carries it out, while its lease is renewed.
     owner: str | None = None
     lease_until: datetime | None = None
+    # When the attempt ends at the latest (None: never).
     deadline: datetime | None = None
     cancel_requested: bool = False
+    # The run that a COALESCED one is part of, and the run whose failed request this one repeats.
     covered_by: str | None = None
     retry_of: str | None = None
+    # The requester's highest attempt at this request, and the name of the requester's token.
     request_attempt: int | None = None
-    # The name of the requester's token.
     requested_by: str | None = None
+    # The group of its Spark jobs.
     job_id: str | None = None
+    # The source vector that it read, and whether it is certain that it read exactly these versions.
     vector: tuple[Mapping[str, Any], ...] | None = None
     pinned: bool | None = None
+    # The fingerprint of the definition when a worker claimed the run.
     fingerprint: str | None = None
+    # refresh, skip or suspended, and why.
     decision: str | None = None
     reason: str | None = None
     started_at: datetime | None = None
@@ -100,6 +106,7 @@ class RefreshRun:
     snapshot_id: str | None = None
     error: str | None = None
     cause: str | None = None
+    # Whether it failed because Spark can no longer resolve the query, or the query no longer fits the table.
     broken: bool = False
 
     def advance(self, target: RunStatus, **changes: Any) -> RefreshRun:

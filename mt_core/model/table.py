@@ -53,6 +53,7 @@ class TableIdentifier:
 
     @property
     def parts(self) -> tuple[str, ...]:
+        """The catalog, each level of the namespace, and the name."""
         return (self.catalog, *self.namespace, self.name)
 
     @property
@@ -82,8 +83,8 @@ class Column:
 class TableDefinition:
     """A CREATE MATERIALIZED TABLE with names and defaults resolved: the part of a table that only users change.
 
-    `query_types` are the types of the query's columns at its definition, by their names in the table; `sources` are the
-    tables that it read then. Both are empty in a definition of an earlier release.
+    `query_types` are the types of the query's columns when the table was defined, by their names in the table; `sources`
+    are the tables that it read then. Both are empty in a definition of an earlier release.
     """
 
     columns: tuple[Column, ...]
@@ -157,33 +158,36 @@ Span = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaterializedTable:
-    """One row of the registry. `revision` grows with every change, `claim` with every claim on the storage.
-
-    `repair_until` is set while a late call of a failed command may still change the workflow (None: it cannot);
-    `handler` is the scheduler's refresh handler (None while there is no workflow); `dynamic_options` are those of the last
-    RESUME WITH; no grid point up to `covered_until` needs a refresh, nor any within the `covered` spans after it (None: an
-    earlier release wrote the row, and the spans are in the ledger); `failing` points failed in a refresh of their own, the
-    one tried longest ago first; `rebuild_due` is the fingerprint that a whole-table run still has to compute (None: none).
-    """
+    """One row of the registry."""
 
     table_id: str
     identifier: TableIdentifier
     definition: TableDefinition
     created_at: datetime
     status: RefreshStatus = RefreshStatus.INITIALIZING
+    # The command that set the status, and when.
     status_by: str = "CREATE"
     status_at: datetime
     location: str
+    # No grid point up to `covered_until` needs a refresh, nor any within the `covered` spans after it (None: an earlier
+    # release wrote the row, and the spans are in the ledger).
     covered_until: datetime
     covered: tuple[Span, ...] | None = None
+    # Points that failed in a refresh of their own, the one tried longest ago first.
     failing: tuple[datetime, ...] = ()
+    # The scheduler that has the workflow, and its refresh handler (None while there is no workflow).
     scheduler: str = ""
     handler: str | None = None
+    # Those of the last RESUME WITH.
     dynamic_options: Mapping[str, str] = field(default_factory=dict)
+    # The fingerprint that a whole-table run still has to compute (None: none).
     rebuild_due: str | None = None
     intent: Intent | None = None
+    # Until when a late call of a failed command may still change the workflow (None: it cannot).
     repair_until: datetime | None = None
+    # Grows with every change of the row.
     revision: int = 0
+    # Grows with every claim on the storage.
     claim: int = 0
 
     @property

@@ -232,7 +232,9 @@ class SchedulerContract(SchedulerWorkbench):
             OTHER: WorkflowState.PAUSED,
             ABSENT: WorkflowState.MISSING,
         }
-        assert described[TABLE].next_run in grid.between(before, grid.after(self.clock.now()))
+        next_run = described[TABLE].next_run
+        assert next_run is not None
+        assert before < next_run == grid.at_or_before(next_run) <= grid.after(self.clock.now())
         assert (described[OTHER].next_run, described[ABSENT].next_run) == (None, None)
 
     def test_an_unknown_operation_is_refused_and_changes_nothing(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import Any, ClassVar
 
 import pytest
@@ -74,7 +73,10 @@ class SchedulerWorkbench:
     def point(self, number: int, freshness: Freshness | None = None, zone: str = "UTC") -> str:
         """Return the schedule time of the point *number*, counted from 1, after the start."""
         grid = grid_of(freshness or self.period, zone)
-        return show_schedule_time(next(islice(grid.points(self.start), number - 1, None)), zone)
+        point = self.start
+        for _ in range(number):
+            point = grid.after(point)
+        return show_schedule_time(point, zone)
 
     def every(self, freshness: Freshness, zone: str = "UTC") -> Schedule:
         """Return the schedule of that freshness, since the start."""

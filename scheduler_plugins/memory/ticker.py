@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx
 
 from mt_core.errors import SessionNotFound
-from mt_core.model.formatter import exact_schedule_time
+from mt_core.model.formatter import show_schedule_time
 from mt_core.protocol import ERROR_CODE_HEADER, Refresh
 from mt_core.workflow.definitions import WorkflowDefinition
 from scheduler_plugins.memory.outbox import Tick
@@ -74,7 +74,7 @@ class Ticker:
         refresh = Refresh(
             identifier=definition.identifier,
             is_periodic=True,
-            schedule_time=exact_schedule_time(tick.point, definition.schedule.zone),
+            schedule_time=show_schedule_time(tick.point, definition.schedule.zone, exact=True),
             dynamic_options=definition.dynamic_options,
             static_partitions=None,
             execution_config=definition.execution_config,

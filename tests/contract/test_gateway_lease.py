@@ -79,7 +79,7 @@ class Gateways:
 
     def living(self) -> list[str]:
         with self.registry.transaction() as tx:
-            return [gateway.url for gateway in tx.gateways.all() if gateway.lives(tx.now())]
+            return [gateway.url for gateway in tx.gateways.all() if gateway.lease_until > tx.now()]
 
 
 @pytest.fixture

@@ -230,7 +230,7 @@ class MemoryRuns:
 
     def expired(self) -> Sequence[RefreshRun]:
         now = self._tx.now()
-        ended = {None, *(gateway.owner for gateway in self._tx.state.gateways.values() if not gateway.lives(now))}
+        ended = {None, *(gateway.owner for gateway in self._tx.state.gateways.values() if gateway.lease_until <= now)}
         running = self._where(lambda run: run.status is RunStatus.RUNNING)
         return [run for run in running if run.owner in ended or run.lease_until is None or run.lease_until < now]
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from mt_core.errors import DefinitionInvalid, RequestInvalid
 from mt_core.model.formatter import (
     check_pattern,
-    exact_schedule_time,
     format_instant,
     is_formatted,
     parse_schedule_time,
@@ -188,7 +187,7 @@ def test_a_schedule_time_survives_showing_and_reading(seconds: int, zone: str) -
 def test_the_hour_that_comes_twice_has_a_schedule_time_of_its_own_each_time() -> None:
     first, second = datetime(2026, 10, 25, 0, 30, tzinfo=UTC), datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
 
-    texts = [exact_schedule_time(instant, "Europe/Berlin") for instant in (first, second)]
+    texts = [show_schedule_time(instant, "Europe/Berlin", exact=True) for instant in (first, second)]
 
     assert texts == ["2026-10-25 02:30:00", "2026-10-25 02:30:00+01:00"]
     assert [parse_schedule_time(text, "Europe/Berlin") for text in texts] == [first, second]

@@ -1,7 +1,7 @@
 import json
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mt_core.errors import DefinitionInvalid
-from mt_core.model.freshness import Freshness, FreshnessUnit, before, cron_of, derive_refresh_mode, grid_of
+from mt_core.model.freshness import Freshness, FreshnessUnit, before, cron_of, grid_of
 from mt_core.model.zone import instant_at
+from tests.support.grid_points import points_between
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "grid.json").read_text())
 ZONES = ["Europe/Berlin", "America/Santiago", "Asia/Kolkata", "America/St_Johns", "Asia/Beirut", "UTC"]
@@ -107,19 +108,6 @@ def test_a_number_of_seconds_becomes_the_largest_unit(seconds: int, freshness: F
     assert Freshness.of_seconds(seconds) == freshness
 
 
-@pytest.mark.parametrize(
-    ("freshness", "mode"),
-    [
-        (Freshness(29, "MINUTE"), "CONTINUOUS"),
-        (Freshness(1_799, "SECOND"), "CONTINUOUS"),
-        (Freshness(30, "MINUTE"), "FULL"),
-        (Freshness(1, "DAY"), "FULL"),
-    ],
-)
-def test_only_a_freshness_strictly_below_the_threshold_is_continuous(freshness: Freshness, mode: str) -> None:
-    assert derive_refresh_mode(freshness, 1_800) == mode
-
-
 # ----------------------------------------------------------------------------------------------------------------- grid
 
 
@@ -189,8 +177,10 @@ def test_the_wall_clock_grid_is_its_definition(step: int, change: str, zone: str
 
     grid = grid_of(Freshness(step, "MINUTE"), zone)
 
-    assert grid.between(expected[0] - timedelta(seconds=1), expected[-1]) == expected
-    assert grid.latest(expected[0] - timedelta(seconds=1), expected[-1], 10_000) == expected[::-1]
+    backwards = [expected[-1]]
+    while backwards[-1] > expected[0]:
+        backwards.append(grid.at_or_before(backwards[-1] - timedelta(microseconds=1)))
+    assert points_between(grid, expected[0] - timedelta(seconds=1), expected[-1]) == expected == backwards[::-1]
 
 
 def test_a_daily_grid_is_local_midnight_on_both_sides_of_summer_time() -> None:
@@ -279,25 +269,6 @@ def test_equal_lengths_have_equal_grids(one: Freshness, other: Freshness) -> Non
     assert grid_of(one, "Europe/Berlin") == grid_of(other, "Europe/Berlin")
 
 
-def test_between_excludes_its_beginning_and_includes_its_end() -> None:
-    grid = grid_of(Freshness(1, "HOUR"), "UTC")
-
-    assert grid.between(utc("2026-01-01T01:00"), utc("2026-01-01T03:00")) == [
-        utc("2026-01-01T02:00"),
-        utc("2026-01-01T03:00"),
-    ]
-    assert grid.between(utc("2026-01-01T01:00"), utc("2026-01-01T01:59")) == []
-    assert grid.between(utc("2026-01-01T03:00"), utc("2026-01-01T01:00")) == []
-
-
-def test_latest_takes_the_newest_points_of_a_range_of_decades() -> None:
-    grid = grid_of(Freshness(1, "SECOND"), "Europe/Berlin")
-
-    found = grid.latest(utc("1990-01-01T00:00"), utc("2026-01-01T00:00"), 3)
-
-    assert found == [utc("2026-01-01T00:00:00"), utc("2025-12-31T23:59:59"), utc("2025-12-31T23:59:58")]
-
-
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "", "../etc/passwd", "Europe", "Europe/Berlin\0"])
 def test_an_unknown_zone_is_refused_by_name(zone: str) -> None:
     with pytest.raises(DefinitionInvalid, match="is not a known time zone") as refused:
@@ -381,6 +352,8 @@ def test_where_the_clock_never_changes_croniter_finds_the_points_of_the_grid_in_
 ) -> None:
     grid, expected = grid_of(freshness, zone), croniter(cron_of(freshness), instant.astimezone(ZoneInfo(zone)))
 
-    found = list(islice(grid.points(instant), 3))
+    points = [instant]
+    for _ in range(3):
+        points.append(grid.after(points[-1]))
 
-    assert found == [expected.get_next(datetime).astimezone(UTC) for _ in range(3)]
+    assert points[1:] == [expected.get_next(datetime).astimezone(UTC) for _ in range(3)]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import quote
 from mt_core.model.formatter import check_pattern, format_instant, is_formatted, partitions_of
-from mt_core.model.freshness import Freshness, derive_refresh_mode, grid_of
+from mt_core.model.freshness import Freshness, grid_of
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.table import FORMATTER_PREFIX, Column, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable
@@ -88,7 +88,8 @@ def derive(
         full = mode is RefreshMode.FULL
         freshness = settings.default_freshness_full if full else settings.default_freshness_continuous
     if mode is None:
-        mode = RefreshMode(derive_refresh_mode(freshness, settings.freshness_threshold_s))
+        short = freshness.seconds < settings.freshness_threshold_s
+        mode = RefreshMode.CONTINUOUS if short else RefreshMode.FULL
     return freshness, mode
 
 

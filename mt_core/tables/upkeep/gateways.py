@@ -28,7 +28,7 @@ def take_lease(
     """
     now = tx.now()
     others = [other for other in tx.gateways.all() if other.owner != lease.owner]
-    living = [other for other in others if other.lives(now)]
+    living = [other for other in others if other.lease_until > now]
     for other in living:
         if not dead(other):
             return other
@@ -44,11 +44,11 @@ def take_lease(
 def end_lease(tx: Transaction, lease: GatewayLease) -> None:
     """Give a lease up, so that the next gateway need not wait; harmless when another gateway has taken over."""
     mine = next((each for each in tx.gateways.all() if each.owner == lease.owner), None)
-    if mine is not None and mine.lives(tx.now()):
+    if mine is not None and mine.lease_until > tx.now():
         tx.gateways.put(replace(mine, lease_until=tx.now()))
 
 
 def ended_owners(tx: Transaction) -> frozenset[str]:
     """Return the owners whose gateways are known not to live any more."""
     now = tx.now()
-    return frozenset(gateway.owner for gateway in tx.gateways.all() if not gateway.lives(now))
+    return frozenset(gateway.owner for gateway in tx.gateways.all() if gateway.lease_until <= now)

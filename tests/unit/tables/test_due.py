@@ -13,6 +13,7 @@ from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import Column, MaterializedTable, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.tables.runs.due import cover, covered_by, due_share, is_due, scope_of
+from tests.support.grid_points import points_between
 
 START = datetime(2026, 3, 27, 13, 30, tzinfo=UTC)
 
@@ -70,7 +71,8 @@ def histories(draw: st.DrawFn) -> tuple[MaterializedTable, list[RefreshRun], dat
     """A table, the runs that cover some of its points, an instant, and all its points up to that instant."""
     made = table(freshness=draw(freshnesses), zone=draw(zones))
     until = START + timedelta(hours=draw(st.integers(min_value=0, max_value=24 * 12)))
-    points = grid_of(made.definition.freshness, made.definition.zone).between(made.covered_until, until)
+    grid = grid_of(made.definition.freshness, made.definition.zone)
+    points = points_between(grid, made.covered_until, until)
     chosen = draw(st.lists(st.sampled_from(points))) if points else []
     covering = [run(*chosen[index : index + 3]) for index in range(0, len(chosen), 3)]
     return made, covering, until, points

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from mt_core.errors import MtError
-from mt_core.model.freshness import MICROSECOND, grid_of
+from mt_core.model.freshness import grid_of
 from mt_core.model.run import DONE, RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.engine import StorageMetadata
@@ -118,7 +118,7 @@ def _health(
     if table.status is not RefreshStatus.ACTIVATED:
         return None
     grid = grid_of(table.definition.freshness, table.definition.zone)
-    previous = grid.at_or_before(grid.at_or_before(now) - MICROSECOND)
+    previous = grid.at_or_before(grid.at_or_before(now) - timedelta(microseconds=1))
     since = _read_at(done) if done is not None else table.created_at
     return Health.LATE if max(since, table.status_at) < previous else Health.OK
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import reduce
 from typing import Any
@@ -81,6 +81,14 @@ def java_strings(session: SparkSession, texts: Sequence[str]) -> Any:
     for index, text in enumerate(texts):
         array[index] = text
     return array
+
+
+def java_map(session: SparkSession, values: Mapping[str, str]) -> Any:
+    """Return *values* as a Java map."""
+    java = static_member(session, "java.util.HashMap")()
+    for key, value in values.items():
+        java.put(key, value)
+    return java
 
 
 def spark_identifier(session: SparkSession, parts: Sequence[str]) -> Any:

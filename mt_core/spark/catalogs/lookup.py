@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.jvm_objects import java_strings, state_of, static_member
 
+COMMIT_FAILED = "org.apache.iceberg.exceptions.CommitFailedException"
 NO_SUCH_TABLE = "org.apache.iceberg.exceptions.NoSuchTableException"
 ALREADY_EXISTS = "org.apache.iceberg.exceptions.AlreadyExistsException"
 # Iceberg sets these in a session, for its reader and for the procedures that rewrite files.
@@ -29,14 +30,13 @@ _CATALOG_KEY = re.compile(r"spark\.sql\.catalog\.([^.]+)")
 
 
 @contextmanager
-def translating(errors: Mapping[str, Callable[[], MtError]]) -> Iterator[None]:
+def translating(errors: Mapping[str, MtError]) -> Iterator[None]:
     """Raise the error that *errors* has for the outermost Java class of Spark's error, for other classes `translate`'s."""
     try:
         yield
     except SPARK_ERRORS as cause:
         classes = java_classes(cause)
-        make = errors.get(classes[0]) if classes else None
-        raise (make() if make else translate(cause)) from cause
+        raise (errors.get(classes[0]) if classes else None) or translate(cause) from cause
 
 
 class Catalogs:
@@ -94,7 +94,7 @@ class Catalogs:
             table=str(identifier),
         )
         catalog = self.iceberg_catalog(identifier.catalog)
-        with translating({NO_SUCH_TABLE: lambda: missing}):
+        with translating({NO_SUCH_TABLE: missing}):
             return catalog.loadTable(self.iceberg_identifier(identifier))
 
     def setting(self, name: str, key: str) -> str:

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal, InvalidOperation
-from functools import reduce
-from uuid import uuid4
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
@@ -17,84 +15,55 @@ from mt_core.errors import EngineError, QueryFailed, RequestInvalid, SourcesChan
 from mt_core.identifiers import quote
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.storage import RUN_ID
-from mt_core.model.table import Column, TableIdentifier
+from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import sql_type
-from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.driver.conf import REFRESH_POOL
-from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.engine_role import EngineRole
 from mt_core.spark.jvm_objects import active_session
-from mt_core.spark.queries.contexts import QueryContexts
-from mt_core.spark.queries.source_versions import SourceVersions
-from mt_core.spark.storage.metadata import MetadataStore, summary_of
+from mt_core.spark.storage.metadata import read_metadata, summary_of
 from mt_core.tables.definition.options import execution_settings, write_options
 from mt_core.tables.definition.shape import stored_order
-from mt_core.tables.engine import Query, Staged, Write
+from mt_core.tables.engine import Staged, Write
 
 BRANCH_SELECTOR = "branch_"
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
-class StagedWrites:
-    """Stages rows on branches. Blocks; any thread."""
-
-    def __init__(
-        self, driver: SparkDriver, catalogs: Catalogs, contexts: QueryContexts, versions: SourceVersions
-    ) -> None:
-        self._driver = driver
-        self._catalogs = catalogs
-        self._metadata = MetadataStore(catalogs)
-        self._contexts = contexts
-        self._versions = versions
+class StagedWrites(EngineRole):
+    """Stages rows on branches."""
 
     def write(self, write: Write) -> Staged:
-        """Stage rows; raises QueryFailed when the query fails and Canceled after `cancel(job_id)`."""
+        # The settings of one refresh apply to its run, not to the analysis of its query.
+        settings = {**write.query.settings, **execution_settings(write.options)}
         try:
             with self._driver.run_tagged(write.job_id, REFRESH_POOL, f"refresh of {write.table}"):
-                return self._staged(write)
+                session = self._contexts.session(replace(write.query, settings=settings))
+                with active_session(session):
+                    return self._staged(session, write)
         except QueryFailed as cause:
             if self._versions.has_lost(write.query, write.vector):
                 raise SourcesChanged(
                     f"A source of {write.table} was dropped or a version of it expired while the refresh was reading it; "
                     "run it again."
                 ) from cause
-            # Line and position would be those of the pinned text, which nobody wrote.
+            # Line and position would be those of the pinned text, which no user wrote.
             raise cause.reworded(cause.message) from cause
 
-    def partition_values(self, query: Query, table: TableIdentifier, column: str) -> frozenset[str | None]:
-        """Return the values of a partition column that the query gives now, and those that the table has."""
-        session = self._contexts.session(query)
-        with self._driver.run_tagged(uuid4().hex, REFRESH_POOL, f"partitions of {table}"), active_session(session):
-            name = quote(column)
-            given = session.sql(query.text).select(name).union(session.table(table.sql).select(name)).distinct()
-            return frozenset(row[0] for row in given.collect())
-
-    def _staged(self, write: Write) -> Staged:
-        # The settings of one refresh hold where it runs, not where its query is understood.
-        settings = {**write.query.settings, **execution_settings(write.options)}
-        session = self._contexts.session(replace(write.query, settings=settings))
-        with active_session(session):
-            self._require_branch(write)
-            self._overwrite(session, write)
-            return self._found(write)
-
-    def _overwrite(self, session: SparkSession, write: Write) -> None:
-        rows = session.sql(self._versions.pinned_text(write.query, write.vector))
-        shaped = _shaped(rows, write)
-        scope = _predicate(write.scope, write.columns)
-        target = ".".join((write.table.sql, quote(f"{BRANCH_SELECTOR}{write.branch}")))
-        writer = (shaped if scope is None else shaped.filter(scope)).writeTo(target)
-        for key, value in {**write_options(write.options), **_snapshot_properties(write.summary)}.items():
-            writer = writer.option(key, value)
-        writer.overwrite(lit(True) if scope is None else scope)
-
-    def _require_branch(self, write: Write) -> None:
+    def _staged(self, session: SparkSession, write: Write) -> Staged:
+        """Overwrite the scope on the branch, and return the snapshot that this made."""
         if self._catalogs.load_table(write.table).refs().get(write.branch) is None:
             raise EngineError(
                 f"{write.table} has no branch {write.branch} any more: another owner took the table over."
             )
-
-    def _found(self, write: Write) -> Staged:
-        metadata = self._metadata.load(write.table)
+        rows = _shaped(session.sql(self._versions.pinned_text(write.query, write.vector)), write)
+        scope = _predicate(write.scope, write.columns)
+        target = ".".join((write.table.sql, quote(f"{BRANCH_SELECTOR}{write.branch}")))
+        writer = (rows if scope is None else rows.filter(scope)).writeTo(target)
+        summary_options = {f"snapshot-property.{key}": value for key, value in write.summary.items()}
+        for key, value in {**write_options(write.options), **summary_options}.items():
+            writer = writer.option(key, value)
+        writer.overwrite(lit(True) if scope is None else scope)
+        metadata = read_metadata(self._catalogs, write.table)
         snapshot_id = metadata.branches.get(write.branch)
         summary = {} if snapshot_id is None else summary_of(metadata, snapshot_id)
         if snapshot_id is None or summary.get(RUN_ID) != write.summary.get(RUN_ID):
@@ -114,12 +83,12 @@ def _shaped(rows: DataFrame, write: Write) -> DataFrame:
 
 
 def _predicate(scope: Scope, columns: Sequence[Column]) -> SparkColumn | None:
-    """Return the condition of exactly *scope*, or None for the whole table."""
+    """Return the condition that selects exactly *scope*, or None for the whole table."""
     if scope.specs is None:
         return None
-    known = {column.name.lower(): column for column in columns}
+    by_name = {column.name.lower(): column for column in columns}
     # No IN: Iceberg looks a NULL partition up in the set of values, and fails.
-    return _any([_of_spec(spec, known) for spec in sorted(scope.specs)])
+    return _any([_partition_condition(spec, by_name) for spec in sorted(scope.specs)])
 
 
 def _any(conditions: Sequence[SparkColumn]) -> SparkColumn:
@@ -130,20 +99,15 @@ def _any(conditions: Sequence[SparkColumn]) -> SparkColumn:
     return _any(conditions[:middle]) | _any(conditions[middle:])
 
 
-def _of_spec(spec: PartitionSpec, known: Mapping[str, Column]) -> SparkColumn:
-    terms = []
+def _partition_condition(spec: PartitionSpec, columns: Mapping[str, Column]) -> SparkColumn:
+    condition = lit(True)
     for name, value in spec.items:
-        column = _column(known, name)
-        named = col(quote(column.name))
-        terms.append(named.isNull() if value is None else named == _literal(column, value))
-    return reduce(lambda left, right: left & right, terms, lit(True))
-
-
-def _column(known: Mapping[str, Column], name: str) -> Column:
-    column = known.get(name.lower())
-    if column is None:
-        raise RequestInvalid(f"PARTITION ({name} = …): the table has no column {name}.")
-    return column
+        column = columns.get(name.lower())
+        if column is None:
+            raise RequestInvalid(f"PARTITION ({name} = …): the table has no column {name}.")
+        stored = col(quote(column.name))
+        condition &= stored.isNull() if value is None else stored == _literal(column, value)
+    return condition
 
 
 def _literal(column: Column, value: str) -> SparkColumn:
@@ -161,7 +125,3 @@ def _literal(column: Column, value: str) -> SparkColumn:
             f"PARTITION ({column.name} = '{value}'): the value does not fit type {column.type}."
         ) from cause
     return lit(value) if kind == "string" else lit(value).cast(kind)
-
-
-def _snapshot_properties(summary: Mapping[str, str]) -> dict[str, str]:
-    return {f"snapshot-property.{key}": value for key, value in summary.items()}

@@ -73,8 +73,10 @@ class Gateway:
         self._home, self._clock = home, SystemClock()
         self._loops: list[BackgroundLoop] = []
         self._registry = SqlRegistry.open(config.registry_url.reveal())
-        self._driver = SparkDriver(driver_settings(config, home.paths.logs, environ))
-        self._driver.on_launch(lambda pid: self._home.note(url=self.url, jvm_pid=pid))
+        self._driver = SparkDriver(
+            driver_settings(config, home.paths.logs, environ),
+            on_launch=lambda pid: self._home.note(url=self.url, jvm_pid=pid),
+        )
         self._catalogs = CreatedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
         self._engine = SparkEngine(self._driver, self._catalogs.settings)
         self._statements = SparkStatements(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from mt_core.identifiers import Namespace
 from mt_core.model.table import TableIdentifier
+from mt_core.spark.jvm_objects import java_strings
 from mt_core.spark.queries.analysis import QueryAnalysis
 from mt_core.spark.queries.views import Names
 from mt_core.spark.storage.housekeeping import Housekeeping
@@ -29,8 +30,7 @@ class SparkEngine(QueryAnalysis, StorageTables, MetadataStore, Housekeeping, Sta
 
     def namespace_exists(self, catalog: str, namespace: Namespace) -> bool:
         with self._working() as session:
-            self._catalogs.plugin(catalog)
-            return Names(session).namespace_exists(catalog, namespace)
+            return bool(self._catalogs.plugin(catalog).namespaceExists(java_strings(session, namespace)))
 
     def cancel(self, job_id: str) -> None:
         self._driver.cancel(job_id)

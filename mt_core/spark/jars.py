@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from pyspark import SparkConf
 
 from mt_core.errors import ConfigError, EngineError, MtError
 from mt_core.spark.java import check_java
@@ -19,64 +22,65 @@ PACKAGES = (
     "org.postgresql:postgresql:42.7.7",
 )
 JARS_VARIABLE = "FRESHTABLE_SPARK_JARS"
+UNRESOLVED = re.compile("unresolved dependenc|download failed", re.IGNORECASE)
+"""What the reason of a JVM that could not get its packages has in it."""
 
 
 def default_jars_dir(environ: Mapping[str, str]) -> Path:
-    """Return where the jars are kept when no setting says otherwise."""
+    """Return the folder of the jars."""
     chosen = environ.get(JARS_VARIABLE)
     return Path(chosen).expanduser() if chosen else cache_dir(environ) / "jars"
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path:
-    """Return the folder of ours for what can be fetched again."""
+    """Return the user's cache folder for what can be fetched again."""
     cache = environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "freshtable"
 
 
 def local_jars(jars_dir: Path, packages: Sequence[str] = PACKAGES) -> list[Path] | None:
     """Return the jar of each of *packages*, or None unless *jars_dir* has all, put there by hand or by Ivy."""
-    found = [_jar(jars_dir, package) for package in packages]
-    jars = [jar for jar in found if jar is not None]
-    return jars if len(jars) == len(packages) else None
+    jars = []
+    for package in packages:
+        group, artifact, version = package.split(":")
+        file = f"{artifact}-{version}.jar"
+        paths = (jars_dir / file, jars_dir / "jars" / f"{group}_{file}")
+        # A download that was cut off leaves a file that is no archive.
+        jar = next((path for path in paths if path.is_file() and zipfile.is_zipfile(path)), None)
+        if jar is None:
+            return None
+        jars.append(jar.absolute())
+    return jars
 
 
 def jar_conf(jars_dir: Path, conf: Mapping[str, str]) -> dict[str, str]:
     """Return the `spark.jars*` settings, with the user's in *conf*: local files, or packages for Ivy to fetch."""
     jars = local_jars(jars_dir)
     if jars is not None:
-        return {"spark.jars": _joined([str(jar) for jar in jars], conf.get("spark.jars"))}
+        return {"spark.jars": ",".join(filter(None, [*map(str, jars), conf.get("spark.jars")]))}
     return {
-        "spark.jars.packages": _joined(PACKAGES, conf.get("spark.jars.packages")),
+        "spark.jars.packages": ",".join(filter(None, [*PACKAGES, conf.get("spark.jars.packages")])),
         "spark.jars.ivy": conf.get("spark.jars.ivy", str(jars_dir)),
     }
-
-
-def fetch(jars_dir: Path, log_file: Path) -> list[Path]:
-    """Return the jars, fetched into *jars_dir* by Spark's own resolver unless they are there; raises ConfigError."""
-    return fetch_packages(PACKAGES, jars_dir, log_file, jar_conf(jars_dir, {}))
 
 
 def fetch_packages(packages: Sequence[str], jars_dir: Path, log_file: Path, conf: Mapping[str, str]) -> list[Path]:
     """Return the jar of each of *packages*, fetched by a JVM with the settings *conf* unless *jars_dir* has them all.
 
-    Raises ConfigError.
+    The JVM uses Spark's own resolver. Raises ConfigError.
     """
     jars = local_jars(jars_dir, packages)
     if jars is None:
         jars_dir.mkdir(parents=True, exist_ok=True)
         try:
-            end_process(launch_process({"spark.master": "local", **conf}, log_file))
+            settings = SparkConf(loadDefaults=False).setAll([("spark.master", "local"), *conf.items()])
+            end_process(launch_process(settings, log_file))
         except EngineError as cause:
             raise missing(jars_dir, cause.message, packages) from cause
         jars = local_jars(jars_dir, packages)
     if jars is None:
         raise missing(jars_dir, "the resolver ended without them", packages)
     return jars
-
-
-def unresolved(reason: str) -> bool:
-    """Return whether a JVM that ended with *reason* could not get its packages."""
-    return "unresolved dependenc" in reason or "download failed" in reason.lower()
 
 
 def missing(jars_dir: Path, detail: str, packages: Sequence[str] = PACKAGES) -> ConfigError:
@@ -87,27 +91,13 @@ def missing(jars_dir: Path, detail: str, packages: Sequence[str] = PACKAGES) -> 
     )
 
 
-def _jar(jars_dir: Path, package: str) -> Path | None:
-    group, artifact, version = package.split(":")
-    file = f"{artifact}-{version}.jar"
-    for jar in (jars_dir / file, jars_dir / "jars" / f"{group}_{file}"):
-        # A download that was cut off leaves a file that is no archive.
-        if jar.is_file() and zipfile.is_zipfile(jar):
-            return jar.absolute()
-    return None
-
-
-def _joined(ours: Sequence[str], users: str | None) -> str:
-    return ",".join([*ours, *([users] if users else [])])
-
-
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     """Fetch the jars into the folder that is the first argument, else into the default one; return an exit code."""
     jars_dir = Path(arguments[0]) if arguments else default_jars_dir(environ)
     try:
         check_java(environ)
         with tempfile.TemporaryDirectory() as folder:
-            jars = fetch(jars_dir, Path(folder) / "spark.log")
+            jars = fetch_packages(PACKAGES, jars_dir, Path(folder) / "spark.log", jar_conf(jars_dir, {}))
     except MtError as error:
         sys.stderr.write(f"{error.message}\n")
         return 1

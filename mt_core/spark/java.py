@@ -1,4 +1,4 @@
-"""The JDK that Spark needs: found and checked before anything is started."""
+"""The JDK that Spark needs, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,13 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def check_java(environ: Mapping[str, str]) -> Path:
-    """Return the `java` which Spark will run; raises JavaMissing, with how to get one, if it is absent or too old."""
+    """Return the `java` that Spark will run; raises JavaMissing, with how to get one, if it is absent or too old."""
     java = _find(environ)
-    version = java_version(_version_text(java))
+    try:
+        process = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as cause:
+        raise JavaMissing(f"{java} cannot be run: {cause}. {ADVICE}") from cause
+    version = java_version(process.stderr)
     if version is None:
         raise JavaMissing(f"{java} does not say its version. {ADVICE}")
     if version < OLDEST:
@@ -30,9 +34,9 @@ def check_java(environ: Mapping[str, str]) -> Path:
 
 
 def java_version(text: str) -> int | None:
-    """Return the major version in the output of `java -version`, or None if it says none."""
-    found = _VERSION.search(text)
-    return int(found[1]) if found else None
+    """Return the major version in the output of `java -version`, or None if it has none."""
+    match = _VERSION.search(text)
+    return int(match[1]) if match else None
 
 
 def _find(environ: Mapping[str, str]) -> Path:
@@ -42,14 +46,7 @@ def _find(environ: Mapping[str, str]) -> Path:
         if not java.exists():
             raise JavaMissing(f"JAVA_HOME is {home}, and there is no bin/java in it. {ADVICE}")
         return java
-    found = shutil.which("java", path=environ.get("PATH"))
-    if found is None:
+    path = shutil.which("java", path=environ.get("PATH"))
+    if path is None:
         raise JavaMissing(f"There is no Java on this machine. {ADVICE}")
-    return Path(found)
-
-
-def _version_text(java: Path) -> str:
-    try:
-        return subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
-    except (OSError, subprocess.TimeoutExpired) as cause:
-        raise JavaMissing(f"{java} cannot be run: {cause}. {ADVICE}") from cause
+    return Path(path)

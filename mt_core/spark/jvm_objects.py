@@ -14,7 +14,7 @@ from mt_core.spark.driver.failures import SPARK_ERRORS
 
 _SPARK_SESSION = "org.apache.spark.sql.classic.SparkSession"
 
-# Spark makes one state for each session, at the first call.
+# The state of each session; Spark creates it at the first call.
 _states: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
 # Static members by their path, for each JVM.
 _static_members: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
@@ -36,11 +36,6 @@ def active_session(session: SparkSession) -> Iterator[None]:
                 static_member(session, f"{_SPARK_SESSION}.clearActiveSession")()
 
 
-def jvm_of(session: SparkSession) -> Any:
-    """Return py4j's view of the JVM, untyped: a name that does not exist fails at the call."""
-    return session._jvm
-
-
 def state_of(session: SparkSession) -> Any:
     """Return the session's state in the JVM: parser, catalog manager, session catalog."""
     state = _states.get(session)
@@ -51,7 +46,7 @@ def state_of(session: SparkSession) -> Any:
 
 def static_member(session: SparkSession, path: str) -> Any:
     """Return the static member of a Java class at *path*, from a cache: py4j asks the JVM for every part of a path."""
-    jvm = jvm_of(session)
+    jvm: Any = session._jvm
     members = _static_members.setdefault(jvm, {})
     if path not in members:
         members[path] = reduce(getattr, path.split("."), jvm)

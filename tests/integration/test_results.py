@@ -78,13 +78,13 @@ def table_of(rows: StreamedRows, count: int = 10_000_000) -> pa.Table:
 
 def servers(world: World) -> list[str]:
     """Return the names of the threads of the JVM that hold rows for us to read."""
-    threads = world.driver.jvm.java.lang.Thread.getAllStackTraces().keySet()
+    threads = world.driver.session._jvm.java.lang.Thread.getAllStackTraces().keySet()
     return [str(thread.getName()) for thread in threads if str(thread.getName()).startswith("serve")]
 
 
 def waiting_tasks(world: World) -> bool:
     """Return whether a thread of Spark's executor sleeps in a task."""
-    traces = world.driver.jvm.java.lang.Thread.getAllStackTraces()
+    traces = world.driver.session._jvm.java.lang.Thread.getAllStackTraces()
     tasks = [thread for thread in traces if str(thread.getName()).startswith("Executor task")]
     return any(str(frame).endswith("Thread.sleep(Native Method)") for task in tasks for frame in traces[task][:1])
 

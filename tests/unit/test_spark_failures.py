@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mt_core.errors import Canceled, EngineError, EngineUnavailable, MtError, QueryFailed
-from mt_core.spark.driver.failures import Thrown, plain_message, position_in, told, translate
+from mt_core.spark.driver.failures import Thrown, error_of, plain_message, position_in, translate
 
 SPARK_EXCEPTION = "org.apache.spark.SparkException"
 ANALYSIS = "org.apache.spark.sql.AnalysisException"
@@ -44,7 +44,7 @@ def test_positions_count_from_one_and_point_into_the_statement_only(
 
 
 def test_the_innermost_condition_is_the_reason() -> None:
-    error = told(
+    error = error_of(
         [
             thrown("[TASK_WRITE_FAILED] Task failed.", "TASK_WRITE_FAILED"),
             thrown(
@@ -61,7 +61,7 @@ def test_the_innermost_condition_is_the_reason() -> None:
 
 
 def test_what_a_condition_was_caused_by_is_told_too() -> None:
-    error = told(
+    error = error_of(
         [
             thrown("[FAILED_TO_LOAD_ROUTINE] Failed to load x.", "FAILED_TO_LOAD_ROUTINE", ANALYSIS),
             thrown("Procedure x not found", java_class="java.lang.RuntimeException"),
@@ -84,7 +84,7 @@ def test_what_a_condition_was_caused_by_is_told_too() -> None:
     ],
 )
 def test_causes_decide_the_kind_of_error(chain: list[Thrown], kind: type[MtError]) -> None:
-    assert type(told(chain)) is kind
+    assert type(error_of(chain)) is kind
 
 
 def test_a_connection_that_broke_means_that_spark_is_away_and_our_errors_pass() -> None:
@@ -95,7 +95,7 @@ def test_a_connection_that_broke_means_that_spark_is_away_and_our_errors_pass() 
 
 
 def test_a_function_that_the_catalog_cannot_keep_is_refused_with_the_ways_out() -> None:
-    error = told([thrown("[X] Catalog lake.", "MISSING_CATALOG_ABILITY.CREATE_FUNCTION", ANALYSIS)])
+    error = error_of([thrown("[X] Catalog lake.", "MISSING_CATALOG_ABILITY.CREATE_FUNCTION", ANALYSIS)])
 
     assert isinstance(error, QueryFailed)
     assert "Use CREATE TEMPORARY FUNCTION" in error.message

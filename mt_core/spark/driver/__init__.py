@@ -1,1 +1,1 @@
-"""The driver: Spark's JVM, started, watched, and started again."""
+"""The driver: Spark's JVM, started, watched, and restarted."""

@@ -1,4 +1,4 @@
-"""The cluster that Spark's driver works on: whether it takes work, and for how long it has taken none."""
+"""The cluster of Spark's driver: whether it takes work, and for how long it has taken none."""
 
 from __future__ import annotations
 
@@ -24,32 +24,28 @@ class ClusterState:
         return self.executors > 0 or not self.wanted
 
 
+@dataclass(slots=True)
 class ClusterWatch:
-    """Counts for how long a cluster has taken no work. Looks are counted, not seconds: a machine that was suspended
-    has missed none."""
+    """Counts in `idle_s` for how long a cluster has taken no work. It counts looks, not seconds: a machine that was
+    suspended has missed none."""
 
-    def __init__(self, look: Callable[[], ClusterState | None], *, lost_after_s: float) -> None:
-        self._look, self._lost_after_s = look, lost_after_s
-        self._idle_s = 0.0
-
-    @property
-    def idle_s(self) -> float:
-        """For how long the cluster has taken no work."""
-        return self._idle_s
+    state: Callable[[], ClusterState | None]
+    lost_after_s: float
+    idle_s: float = 0.0
 
     def look(self) -> bool:
         """Look once more, LOOK_EVERY_S after the last time; return whether the cluster takes work."""
-        state = self._look()
+        state = self.state()
         if state is None:
-            # Spark does not answer, or is about to end: that is seen by whoever waits for its process.
+            # Spark does not answer, or is about to end: the thread that waits for its process notices that.
             return False
-        self._idle_s = 0.0 if state.takes_work else self._idle_s + LOOK_EVERY_S
+        self.idle_s = 0.0 if state.takes_work else self.idle_s + LOOK_EVERY_S
         return state.takes_work
 
     @property
     def lost(self) -> bool:
-        """Whether it has taken none for too long."""
-        return 0 < self._lost_after_s <= self._idle_s
+        """Whether the cluster has taken no work for too long."""
+        return 0 < self.lost_after_s <= self.idle_s
 
 
 def is_cluster(master: str) -> bool:
@@ -58,7 +54,7 @@ def is_cluster(master: str) -> bool:
 
 
 def state_of(context: Any) -> ClusterState | None:
-    """Return what the cluster of the SparkContext *context* has for it; None when Spark does not answer."""
+    """Return the state of the cluster for the SparkContext *context*; None when Spark does not answer."""
     try:
         scala = context._jsc.sc()
         if scala.isStopped():

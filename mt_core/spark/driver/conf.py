@@ -1,4 +1,4 @@
-"""The Spark configuration of the driver, and the files it names."""
+"""The Spark configuration of the driver, and the files that it names."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from mt_core.secrets import SECRET_KEYS, masked
+from mt_core.spark.driver.cluster import is_cluster
 from mt_core.sql.flink.catalog_options import configured_catalogs
 
 CATALOG = "lake"
@@ -22,7 +23,7 @@ REFRESH_POOL = "refresh"
 SQLITE_OPTIONS = "busy_timeout=30000&journal_mode=WAL&synchronous=FULL"
 DEFAULT_DRIVER_MEMORY = "2g"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-# How Spark hands rows over to us is agreed: the gateway's reader expects small offsets, whatever a user sets.
+# Fixed, whatever a user sets: the gateway's reader expects small offsets in Arrow.
 LARGE_VALUES = "spark.sql.execution.arrow.useLargeVarTypes"
 
 # Parameters of PostgreSQL's JDBC driver; its statements in the catalog touch a few rows.
@@ -50,11 +51,11 @@ logger.native.level = error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverSettings:
-    """What the driver is started with.
+    """The settings that the driver starts with.
 
     `catalog_url` is `jdbc:sqlite:file:/abs/path` or a PostgreSQL URL (JDBC, or postgresql://user:password@host/db);
-    `spark_conf` are the user's `spark.*` settings, which win over ours; `environ` is the process environment, in
-    which Java is looked for; a cluster that takes no work for `lost_after_s` (0: for ever) is given up.
+    `spark_conf` are the user's `spark.*` settings, which override ours; `environ` is the process environment, which
+    says where Java is; the driver gives up a cluster that takes no work for `lost_after_s` (0: never).
     """
 
     catalog_url: str = field(repr=False)
@@ -88,49 +89,42 @@ def spark_conf(settings: DriverSettings) -> dict[str, str]:
         "spark.scheduler.allocation.file": (settings.log_dir / "pools.xml").absolute().as_uri(),
         "spark.sql.session.timeZone": settings.zone,
         "spark.sql.catalogImplementation": "in-memory",
-        # Where Spark's own catalog would put tables: not into the folder the gateway was started in.
+        # Spark's own catalog would otherwise put tables into the folder that the gateway was started in.
         "spark.sql.warehouse.dir": f"{settings.warehouse.rstrip('/')}/spark_catalog",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.defaultCatalog": CATALOG,
-        **_local_conf(settings.master),
         **_catalog_conf(settings),
     }
-    conf.update(settings.spark_conf)
+    if not is_cluster(settings.master):
+        conf["spark.driver.host"] = conf["spark.driver.bindAddress"] = "127.0.0.1"
+        conf["spark.sql.shuffle.partitions"] = str(max(2, os.cpu_count() or 2))
+    conf |= settings.spark_conf
     conf[LARGE_VALUES] = "false"
-    conf[JAVA_OPTIONS] = _java_options(settings)
+    log_options = f"-Dlog4j2.configurationFile={(settings.log_dir / 'log4j2.properties').absolute().as_uri()}"
+    conf[JAVA_OPTIONS] = f"{log_options} {conf.get(JAVA_OPTIONS, '')}".strip()
     return conf
 
 
 def catalog_names(settings: DriverSettings) -> frozenset[str]:
-    """Return the names of the catalogs that the configuration has, and of Spark's own."""
+    """Return the names of the configured catalogs and of Spark's own."""
     return frozenset({SESSION_CATALOG, *configured_catalogs(spark_conf(settings))})
 
 
 def launch_conf(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of *conf* that the JVM must know before it starts; no secret shows on its command line."""
-    harmless = masked(conf)
-    return {key: value for key, value in conf.items() if not key.startswith("spark.sql.") and harmless[key] == value}
+    """Return the part of *conf* that the JVM needs before it starts, without secrets: it is on the command line."""
+    masked_conf = masked(conf)
+    return {key: value for key, value in conf.items() if not key.startswith("spark.sql.") and masked_conf[key] == value}
 
 
 def prepare_files(settings: DriverSettings) -> None:
-    """Write the files which the configuration names, and make the folders it needs."""
+    """Write the files that the configuration names, and create the folders that it needs."""
     settings.log_dir.mkdir(parents=True, exist_ok=True)
     (settings.log_dir / "pools.xml").write_text(_POOLS, encoding="utf-8")
     (settings.log_dir / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
     database = _SQLITE.match(settings.catalog_url)
     if database:
         Path(database["path"]).parent.mkdir(parents=True, exist_ok=True)
-
-
-def _local_conf(master: str) -> dict[str, str]:
-    if not master.startswith("local"):
-        return {}
-    return {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
-    }
 
 
 def _catalog_conf(settings: DriverSettings) -> dict[str, str]:
@@ -156,21 +150,16 @@ def _database(url: str) -> dict[str, str]:
     if not parts.scheme.startswith("postgresql"):
         return {"uri": url}
     host = f"{parts.hostname or 'localhost'}:{parts.port or 5432}"
-    found = {"uri": f"jdbc:postgresql://{host}{parts.path}?{_with_timeouts(parts.query)}"}
+    database = {"uri": f"jdbc:postgresql://{host}{parts.path}?{_with_timeouts(parts.query)}"}
     if parts.username:
-        found["jdbc.user"] = unquote(parts.username)
+        database["jdbc.user"] = unquote(parts.username)
     if parts.password:
-        found["jdbc.password"] = unquote(parts.password)
-    return found
+        database["jdbc.password"] = unquote(parts.password)
+    return database
 
 
 def _with_timeouts(query: str) -> str:
-    """Return the parameters of a PostgreSQL URL with ours, which end a connection whose other end is silent."""
-    given = {part.partition("=")[0] for part in query.split("&")}
-    ours = [f"{key}={value}" for key, value in CATALOG_TIMEOUTS.items() if key not in given]
+    """Return the parameters of a PostgreSQL URL with ours, which end a connection whose server is silent."""
+    present = {part.partition("=")[0] for part in query.split("&")}
+    ours = [f"{key}={value}" for key, value in CATALOG_TIMEOUTS.items() if key not in present]
     return "&".join([query, *ours] if query else ours)
-
-
-def _java_options(settings: DriverSettings) -> str:
-    ours = f"-Dlog4j2.configurationFile={(settings.log_dir / 'log4j2.properties').absolute().as_uri()}"
-    return f"{ours} {settings.spark_conf.get(JAVA_OPTIONS, '')}".strip()

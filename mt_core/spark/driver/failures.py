@@ -1,4 +1,4 @@
-"""Errors of Spark and py4j, told as ours."""
+"""Errors of Spark and py4j, translated to ours."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _QUERY_CLASSES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thrown:
-    """One Java exception: its class, its message, and Spark's condition and SQLSTATE for it if it has them."""
+    """One Java exception: its class, its message, and the condition and SQLSTATE that Spark gives some."""
 
     java_class: str
     message: str
@@ -67,7 +67,11 @@ def translate(error: BaseException) -> MtError:
         case MtError():
             return error
         case Py4JJavaError() | CapturedException():
-            return told(thrown_by(error) or [_untraced(error)])
+            chain = thrown_by(error)
+            if not chain:
+                text = str(getattr(error, "_desc", error))
+                chain = [Thrown(java_class="org.apache.spark.SparkException", message=text)]
+            return error_of(chain)
         case Py4JNetworkError() | OSError() | EOFError():
             return EngineUnavailable(LOST)
         case PySparkException():
@@ -75,28 +79,28 @@ def translate(error: BaseException) -> MtError:
                 plain_message(str(error)), error_class=error.getCondition(), sqlstate=error.getSqlState()
             )
         case Py4JError() if "Trace:" not in str(error):
-            # Without a trace of the JVM nothing answered: py4j says so with its most general error.
+            # Without a trace of the JVM, nothing answered: py4j raises its most general error.
             return EngineUnavailable(LOST)
         case _:
             return EngineError(f"Spark failed: {plain_message(str(error))}")
 
 
-def told(chain: Sequence[Thrown]) -> MtError:
+def error_of(chain: Sequence[Thrown]) -> MtError:
     """Return the error for a Java exception and its causes, outermost first."""
     if any(thrown.condition in _CANCELED for thrown in chain):
         return Canceled("The statement was cancelled.")
     if any(_STOPPED.search(thrown.message) for thrown in chain):
         return EngineUnavailable(LOST)
-    # The innermost condition is the reason; what is around it says which part of Spark met it.
-    named = [index for index, thrown in enumerate(chain) if thrown.condition]
-    index = named[-1] if named else 0
+    # The innermost condition is the reason; the exceptions around it say which part of Spark met it.
+    index = max((index for index, thrown in enumerate(chain) if thrown.condition), default=0)
     reason = chain[index]
     message = _with_cause(plain_message(reason.message), chain[index + 1 :])
     message += _WAYS_OUT.get(reason.condition or "", "")
-    if not _is_of_query(reason):
+    is_internal = (reason.condition or "").startswith("INTERNAL_ERROR")
+    if is_internal or not (reason.condition or reason.java_class.startswith(_QUERY_CLASSES)):
         return EngineError(f"{reason.java_class.rsplit('.', 1)[-1]}: {message}")
-    position = next((found for found in (position_in(thrown.message) for thrown in chain[: index + 1]) if found), None)
-    line, column = position or (None, None)
+    positions = [position_in(thrown.message) for thrown in chain[: index + 1]]
+    line, column = next(filter(None, positions), (None, None))
     return QueryFailed(message, error_class=reason.condition, sqlstate=reason.sqlstate, line=line, position=column)
 
 
@@ -124,11 +128,11 @@ def java_classes(error: BaseException) -> tuple[str, ...]:
 
 
 def position_in(text: str) -> tuple[int, int] | None:
-    """Return line and position, both counted from 1, where Spark's message *text* names them."""
-    if found := _ONE_BASED.search(text):
-        return int(found[1]), int(found[2])
-    if found := _ZERO_BASED.search(text):
-        return int(found[1]), int(found[2]) + 1
+    """Return line and position, both counted from 1, if Spark's message *text* names them."""
+    if match := _ONE_BASED.search(text):
+        return int(match[1]), int(match[2])
+    if match := _ZERO_BASED.search(text):
+        return int(match[1]), int(match[2]) + 1
     return None
 
 
@@ -137,17 +141,6 @@ def plain_message(text: str) -> str:
     return without_passwords(_TAIL.sub("", _CLASS_PREFIX.sub("", text)).strip()) or "Spark gives no reason."
 
 
-def _is_of_query(thrown: Thrown) -> bool:
-    if thrown.condition:
-        return not thrown.condition.startswith("INTERNAL_ERROR")
-    return thrown.java_class.startswith(_QUERY_CLASSES)
-
-
 def _with_cause(message: str, causes: Sequence[Thrown]) -> str:
     texts = [plain_message(cause.message) for cause in causes if cause.message]
     return f"{message} Caused by: {texts[-1]}" if texts and texts[-1] not in message else message
-
-
-def _untraced(error: BaseException) -> Thrown:
-    text = str(getattr(error, "_desc", error))
-    return Thrown(java_class="org.apache.spark.SparkException", message=text)

@@ -1,4 +1,4 @@
-"""File systems: whether Spark can work where a catalog keeps its files, and how a folder there is removed."""
+"""File systems: whether Spark has one for the files of a catalog, and how a folder there is deleted."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from mt_core.errors import ConfigError
 from mt_core.spark.driver.conf import CATALOG
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
+from mt_core.spark.jvm_objects import java_map, static_member
 
 IO_IMPL = "io-impl"
 _PREFIX = "spark.sql.catalog"
@@ -21,7 +22,7 @@ _S3_WAY_OUT = (
 
 
 def check_warehouse(session: SparkSession) -> None:
-    """Raise ConfigError unless Spark has what it takes to read and write the warehouse; nothing there is touched."""
+    """Raise ConfigError unless Spark has the classes that read and write the warehouse; no file is touched."""
     settings = settings_of(session, CATALOG)
     warehouse, implementation = settings.get("warehouse", ""), settings.get(IO_IMPL, "")
     scheme = urlsplit(warehouse).scheme
@@ -31,8 +32,8 @@ def check_warehouse(session: SparkSession) -> None:
         if implementation:
             file_io(session, settings)
         else:
-            jvm: Any = session._jvm
-            jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, _hadoop(session))
+            file_system = static_member(session, "org.apache.hadoop.fs.FileSystem.getFileSystemClass")
+            file_system(scheme, _hadoop(session))
     except SPARK_ERRORS as cause:
         what = implementation or f"a file system for {scheme}://"
         raise ConfigError(
@@ -42,30 +43,26 @@ def check_warehouse(session: SparkSession) -> None:
 
 
 def delete_folder(session: SparkSession, catalog: str, folder: str) -> None:
-    """Remove all files in a folder of a catalog, by the means with which the catalog writes them."""
+    """Delete all files in a folder of a catalog, through the FileIO or file system that the catalog writes with."""
     settings = settings_of(session, catalog)
     if settings.get(IO_IMPL):
-        # With the slash: a folder whose name goes on after ours is somebody else's.
+        # With the slash: a folder whose name continues after this one may belong to another table.
         file_io(session, settings).deletePrefix(f"{folder.rstrip('/')}/")
         return
-    jvm: Any = session._jvm
-    path = jvm.org.apache.hadoop.fs.Path(folder)
+    path = static_member(session, "org.apache.hadoop.fs.Path")(folder)
     path.getFileSystem(_hadoop(session)).delete(path, True)
 
 
 def settings_of(session: SparkSession, catalog: str) -> Mapping[str, str]:
-    """Return what is set for a catalog, without `spark.sql.catalog.<name>.`."""
+    """Return the settings of a catalog, without `spark.sql.catalog.<name>.`."""
     prefix = f"{_PREFIX}.{catalog}."
     return {key.removeprefix(prefix): value for key, value in session.conf.getAll.items() if key.startswith(prefix)}
 
 
 def file_io(session: SparkSession, settings: Mapping[str, str]) -> Any:
     """Return Iceberg's FileIO of a catalog that names one."""
-    jvm: Any = session._jvm
-    properties = jvm.java.util.HashMap()
-    for key, value in settings.items():
-        properties.put(key, value)
-    return jvm.org.apache.iceberg.CatalogUtil.loadFileIO(settings[IO_IMPL], properties, _hadoop(session))
+    load = static_member(session, "org.apache.iceberg.CatalogUtil.loadFileIO")
+    return load(settings[IO_IMPL], java_map(session, settings), _hadoop(session))
 
 
 def _hadoop(session: SparkSession) -> Any:

@@ -1,4 +1,4 @@
-"""Jobs: Spark work under an id of ours, which can be cancelled and asked for its progress from any thread."""
+"""Jobs: Spark work under an id, through which any thread can cancel it and read its progress."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mt_core.errors import Canceled
 from mt_core.tables.engine import Progress
 
 REMEMBERED = 10_000
-# Of each SparkContext.
+# By SparkContext.
 _handles: WeakKeyDictionary[SparkContext, _Handle] = WeakKeyDictionary()
 
 
 class JobCancels:
-    """The ids of the jobs somebody wanted to end, so that work which starts later under such an id is refused too."""
+    """The ids of cancelled jobs, so that work that starts later under such an id is refused too. Any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -45,7 +45,7 @@ class JobCancels:
 
     @contextmanager
     def at_work(self, job_id: str) -> Iterator[None]:
-        """Let `ended` know that the block works for the job."""
+        """Register the block as work for the job, for `ended`."""
         end = threading.Event()
         with self._lock:
             self._at_work.setdefault(job_id, []).append(end)
@@ -59,7 +59,7 @@ class JobCancels:
                     del self._at_work[job_id]
 
     def ended(self, job_id: str, timeout_s: float) -> bool:
-        """Wait until what works for the job now has ended; returns whether it has."""
+        """Wait until the registered work of the job has ended; return whether it has."""
         with self._lock:
             ends = list(self._at_work.get(job_id, ()))
         return all(end.wait(timeout_s) for end in ends)
@@ -67,12 +67,19 @@ class JobCancels:
 
 @contextmanager
 def tagged(context: SparkContext, job_id: str, pool: str, description: str) -> Iterator[None]:
-    """Run what this thread starts on Spark as job *job_id*: a tag for progress, a group to cancel its future too."""
+    """Run what this thread starts on Spark as job *job_id*: its tag gives the progress, its group cancels later work too."""
     handle = _handle(context)
     before = handle.spark.getLocalProperties()
-    # All at once: to set them one by one, and to clear them again, takes twice the calls.
-    own = handle.reader.readValue(json.dumps(_properties(job_id, pool, description)))
-    handle.spark.setLocalProperties(own)
+    properties = {
+        "spark.scheduler.pool": pool,
+        "spark.job.tags": job_id,
+        "spark.jobGroup.id": job_id,
+        "spark.job.description": description,
+        # A cancel interrupts tasks: one that waits for a database or a store would keep its core for as long as that takes.
+        "spark.job.interruptOnCancel": "true",
+    }
+    # All in one call: to set them one by one, and to clear them again, takes many.
+    handle.spark.setLocalProperties(handle.reader.readValue(json.dumps(properties)))
     try:
         yield
     finally:
@@ -80,7 +87,7 @@ def tagged(context: SparkContext, job_id: str, pool: str, description: str) -> I
 
 
 def cancel(context: SparkContext, job_id: str) -> None:
-    """End the running Spark jobs of *job_id*, and those which it starts later."""
+    """End the running Spark jobs of *job_id*, and those that it starts later."""
     context.cancelJobsWithTag(job_id)
     scala_context(context).cancelJobGroupAndFutureJobs(job_id)
 
@@ -102,33 +109,22 @@ def progress(context: SparkContext, job_id: str) -> Progress | None:
     )
 
 
-def _properties(job_id: str, pool: str, description: str) -> dict[str, str]:
-    return {
-        "spark.scheduler.pool": pool,
-        "spark.job.tags": job_id,
-        "spark.jobGroup.id": job_id,
-        "spark.job.description": description,
-        # A cancel interrupts tasks: one that waits for a database or a store would keep its core for as long as that takes.
-        "spark.job.interruptOnCancel": "true",
-    }
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Handle:
-    """Spark's own context, and what reads JSON as Java properties."""
+    """Spark's own context, and a reader of JSON as Java properties."""
 
     spark: Any
     reader: Any
 
 
 def _handle(context: SparkContext) -> _Handle:
-    found = _handles.get(context)
-    if found is None:
+    handle = _handles.get(context)
+    if handle is None:
         jvm: Any = context._jvm
         properties = getattr(jvm, "java.util.Properties")._java_lang_class
         reader = getattr(jvm, "com.fasterxml.jackson.databind.ObjectMapper")().readerFor(properties)
-        found = _handles[context] = _Handle(spark=context._jsc.sc(), reader=reader)
-    return found
+        handle = _handles[context] = _Handle(spark=context._jsc.sc(), reader=reader)
+    return handle
 
 
 def scala_context(context: SparkContext) -> Any:

@@ -1,4 +1,4 @@
-"""The Spark driver: started once in the background, watched, and started again when its JVM dies."""
+"""The Spark driver: started once in the background, watched, and restarted when its JVM dies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import partial
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -34,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class DriverState(StrEnum):
-    """Where the driver stands."""
+    """The states of the driver."""
 
     NEW = "NEW"
     STARTING = "STARTING"
@@ -45,88 +44,79 @@ class DriverState(StrEnum):
 
 
 class SparkDriver:
-    """One JVM at a time with one SparkContext, shared by every session. Every method may be called from any thread."""
+    """One JVM at a time with one SparkContext, shared by every session. Every method may be called from any thread.
 
-    def __init__(self, settings: DriverSettings) -> None:
-        self.settings = settings
+    *on_launch* receives the process id of each JVM before it gets any work, in the driver's own thread.
+    """
+
+    def __init__(self, settings: DriverSettings, on_launch: Callable[[int], object] = lambda _pid: None) -> None:
+        self.settings, self._on_launch = settings, on_launch
+        self.added_jars = AddedJars()
+        self.state = DriverState.NEW
+        # How many JVMs became ready so far; what was created in an earlier one no longer exists.
+        self.generation = 0
         self._changed = threading.Condition()
-        self._state = DriverState.NEW
         self._failure: MtError | None = None
         self._incarnation: Incarnation | None = None
-        self._generation = 0
         self._stopping = threading.Event()
-        self._launch_callbacks: list[Callable[[int], None]] = []
         self._cancels = jobs.JobCancels()
-        self.added_jars = AddedJars()
+        # None for a Spark that is its own cluster.
         self._watch: ClusterWatch | None = None
-        # Why statements need not wait: until a cluster takes the driver again.
+        # Why statements need not wait, until a cluster accepts the driver again.
         self._lost_cluster: ClusterLost | None = None
         self._supervisor = BackgroundLoop("spark-driver", self._supervise, clock=SystemClock())
 
     # ------------------------------------------------------------------------------------------------------------ life
 
     def start(self) -> None:
-        """Start the JVM in the background; raises JavaMissing at once. Starting twice is harmless."""
+        """Start the JVM in the background; raises JavaMissing at once. Harmless when called twice."""
         check_java(self.settings.environ)
         with self._changed:
-            if self._state is not DriverState.NEW:
+            if self.state is not DriverState.NEW:
                 return
-            self._state = DriverState.STARTING
+            self.state = DriverState.STARTING
         self._supervisor.start()
 
     def wait_ready(self, timeout_s: float) -> bool:
-        """Wait until sessions can be made; raises EngineUnavailable with the cause if they never will."""
+        """Wait until sessions can be created; raises EngineUnavailable with the cause if they never can."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._state in {DriverState.READY, DriverState.FAILED, DriverState.STOPPED}, timeout_s
+                lambda: self.state in {DriverState.READY, DriverState.FAILED, DriverState.STOPPED}, timeout_s
             )
-            if self._state in {DriverState.FAILED, DriverState.STOPPED}:
+            if self.state in {DriverState.FAILED, DriverState.STOPPED}:
                 raise self._unavailable() from self._failure
-            return self._state is DriverState.READY
+            return self.state is DriverState.READY
 
     def stop(self) -> None:
-        """Stop Spark and end the JVM; stopping twice is harmless. A JVM still starting ends with this process at last."""
+        """Stop Spark and end the JVM; harmless when called twice. A JVM that still starts ends with this process at the latest."""
         self._stopping.set()
         self._supervisor.end()
         with self._changed:
             incarnation, self._incarnation = self._incarnation, None
-            self._state = DriverState.STOPPED
+            self.state = DriverState.STOPPED
             self._changed.notify_all()
         if incarnation is not None:
             incarnation.stop()
         self._supervisor.join(STOP_TIMEOUT_S)
 
-    def on_launch(self, callback: Callable[[int], None]) -> None:
-        """Call *callback* with the process id of each JVM before anybody works with it, in the driver's own thread."""
-        self._launch_callbacks.append(callback)
-
     # ----------------------------------------------------------------------------------------------------------- state
 
     def answers(self) -> bool:
-        """Return whether Spark can work now: a JVM that has just died is READY until its end has been noticed."""
+        """Return whether Spark can work now: the state of a JVM that has just died is READY until the driver notices."""
         incarnation = self._incarnation
         return incarnation is not None and incarnation.usable()
 
-    @property
-    def state(self) -> DriverState:
-        return self._state
-
     def check_cluster(self) -> None:
-        """Raise ClusterLost from the time the cluster was given up until one takes work again."""
+        """Raise ClusterLost from the time that the driver gave up the cluster until one takes work again."""
         if self._lost_cluster is not None:
             raise ClusterLost(self._lost_cluster.message)
 
     def trouble(self) -> str:
-        """Return why no work can be given to Spark, or none is taken; empty when all is well."""
-        if self._state is not DriverState.READY:
+        """Return why Spark accepts no work, or its cluster takes none; empty when all is well."""
+        if self.state is not DriverState.READY:
             return self._unavailable().message
         watch = self._watch
         return _no_executor(self.settings.master, watch.idle_s) if watch is not None and watch.idle_s else ""
-
-    @property
-    def generation(self) -> int:
-        """How many JVMs became ready so far; what was made in an older one is gone."""
-        return self._generation
 
     @property
     def pid(self) -> int | None:
@@ -139,20 +129,10 @@ class SparkDriver:
         """The driver's own session; raises EngineUnavailable while Spark starts or is lost."""
         return self._current().session
 
-    @property
-    def jvm(self) -> Any:
-        """The py4j view of the JVM; raises EngineUnavailable."""
-        return self._current().gateway.jvm
-
-    @property
-    def gateway(self) -> Any:
-        """The py4j gateway to the JVM; raises EngineUnavailable."""
-        return self._current().gateway
-
     def new_session(self) -> SparkSession:
         """Return a session with its own settings, temporary views and current namespace; raises EngineUnavailable."""
         with self.translating():
-            return self._current().session.newSession()
+            return self.session.newSession()
 
     # ------------------------------------------------------------------------------------------------------------ work
 
@@ -165,7 +145,7 @@ class SparkDriver:
         except SPARK_ERRORS as cause:
             raise self._translated(incarnation, cause) from cause
         except (AttributeError, AssertionError, TypeError) as cause:
-            # PySpark trips over its own cleared attributes when the JVM goes away under a call.
+            # PySpark fails on its own cleared attributes when the JVM ends during a call.
             if incarnation.usable():
                 raise
             raise self._translated(incarnation, ConnectionError()) from cause
@@ -174,7 +154,7 @@ class SparkDriver:
     def run_tagged(self, job_id: str, pool: str, description: str) -> Iterator[None]:
         """Run the block's Spark work, started by this thread, as job *job_id* in *pool*, with errors translated.
 
-        Raises Canceled once `cancel(job_id)` was called, also before the block; then errors of Spark mean just that.
+        Raises Canceled after `cancel(job_id)`, also when that came before the block; then errors of Spark mean the same.
         """
         self._cancels.check(job_id)
         try:
@@ -183,7 +163,7 @@ class SparkDriver:
                 self.translating(),
                 jobs.tagged(self.session.sparkContext, job_id, pool, description),
             ):
-                # Once more: a cancel between the first check and the tag found no job to end.
+                # A cancel between the first check and the tag found no job to end.
                 self._cancels.check(job_id)
                 self.added_jars.lend(self.session)
                 yield
@@ -202,18 +182,18 @@ class SparkDriver:
             threading.Thread(target=self._insist, args=(job_id,), name="cancel", daemon=True).start()
 
     def _insist(self, job_id: str) -> None:
-        # Spark refuses the later jobs of a cancelled group, yet not the shuffles with which a query begins that was being
-        # planned: those are ended once they are there.
+        # Spark refuses later jobs of a cancelled group, but not the first shuffles of a query that it was planning: those
+        # have to be cancelled after they have started.
         while not self._cancels.ended(job_id, CANCEL_AGAIN_S):
             self._end(job_id)
 
     def _end(self, job_id: str) -> None:
-        # A JVM that went away has ended the job.
+        # The job of a JVM that has ended has ended too.
         with suppress(EngineUnavailable), self.translating():
             jobs.cancel(self.session.sparkContext, job_id)
 
     def progress(self, job_id: str) -> Progress | None:
-        """Return the tasks of the job so far, or None when nothing is known."""
+        """Return the tasks of the job so far, or None if Spark knows none."""
         with suppress(EngineUnavailable), self.translating():
             return jobs.progress(self.session.sparkContext, job_id)
         return None
@@ -229,7 +209,7 @@ class SparkDriver:
     def _unavailable(self) -> EngineUnavailable:
         if self._lost_cluster is not None:
             return ClusterLost(self._lost_cluster.message)
-        match self._state:
+        match self.state:
             case DriverState.FAILED if self._failure is not None:
                 return EngineUnavailable(self._failure.message)
             case DriverState.STOPPED | DriverState.NEW:
@@ -243,115 +223,97 @@ class SparkDriver:
         try:
             error = translate(cause)
         except (*SPARK_ERRORS, AttributeError, AssertionError):
-            # The JVM died between throwing and being asked what it threw.
+            # The JVM ended after it had thrown the exception, before its details were read.
             error = EngineUnavailable(LOST)
         if isinstance(error, QueryFailed | Canceled) or incarnation.usable():
             return error
-        # A JVM that does not answer, or has no SparkContext any more, is of no use: `_supervise` sees it end.
+        # A JVM that does not answer, or whose SparkContext has stopped, is useless: `_supervise` starts the next one.
         incarnation.process.kill()
         return EngineUnavailable(LOST) if self._lost_cluster is None else ClusterLost(self._lost_cluster.message)
 
     def _supervise(self) -> None:
-        """Start a JVM and see it end, or wait for the next try; the supervisor does so again and again."""
+        """Start a JVM and wait until it ends, or wait for the next attempt; the supervisor repeats this."""
         incarnation = self._launch()
         if incarnation is not None:
             self._see_end(incarnation)
-            self._lose(incarnation)
-        elif self._state is DriverState.FAILED:
+        elif self.state is DriverState.FAILED:
             self._supervisor.end()
         else:
             self._stopping.wait(RETRY_S)
 
     def _launch(self) -> Incarnation | None:
+        """Return a JVM that is READY; None if it did not start, its cluster takes no work, or the driver stops."""
         try:
-            incarnation = launch(self.settings, self._generation + 1)
+            incarnation = launch(self.settings, self.generation + 1)
         except MtError as error:
             self._note_failure(error)
             return None
-        for callback in self._launch_callbacks:
-            attempt("telling of a new JVM", partial(callback, incarnation.process.pid))
-        self._watch = self._watch_of(incarnation)
-        if not self._is_taken(incarnation):
+        pid = incarnation.process.pid
+        attempt("reporting a new JVM", partial(self._on_launch, pid))
+        if is_cluster(self.settings.master):
+            look = partial(state_of, incarnation.session.sparkContext)
+            self._watch = ClusterWatch(look, lost_after_s=self.settings.lost_after_s)
+            if not self._takes_work(self._watch, incarnation):
+                return None
+        with self._changed:
+            stopping = self._stopping.is_set()
+            if not stopping:
+                self._incarnation, self.generation = incarnation, incarnation.generation
+                self.state, self._failure, self._lost_cluster = DriverState.READY, None, None
+            self._changed.notify_all()
+        if stopping:
+            incarnation.stop()
             return None
-        return self._adopt(incarnation)
+        log.info("spark is ready", extra={"action": "spark_ready", "pid": pid})
+        return incarnation
 
-    def _watch_of(self, incarnation: Incarnation) -> ClusterWatch | None:
-        """Return what watches the cluster; None for a Spark that is its own."""
-        if not is_cluster(self.settings.master):
-            return None
-        look = partial(state_of, incarnation.session.sparkContext)
-        return ClusterWatch(look, lost_after_s=self.settings.lost_after_s)
-
-    def _is_taken(self, incarnation: Incarnation) -> bool:
-        """Wait until the cluster takes work; one that does not is tried again with another JVM."""
-        watch = self._watch
-        while watch is not None and not watch.look():
+    def _takes_work(self, watch: ClusterWatch, incarnation: Incarnation) -> bool:
+        """Wait until the cluster takes work; end the JVM if it does not: the next attempt has another one."""
+        while not watch.look():
             if watch.lost:
                 self._lost_cluster = _cluster_lost(self.settings)
                 self._note_failure(self._lost_cluster)
             if watch.lost or self._stopping.wait(LOOK_EVERY_S) or incarnation.process.poll() is not None:
-                # Not stopped in order, which asks the cluster.
+                # An orderly stop would wait for the cluster.
                 incarnation.process.kill()
                 incarnation.discard()
                 return False
         return True
 
     def _see_end(self, incarnation: Incarnation) -> None:
-        """Wait until the JVM has ended, and end it when its cluster is lost."""
-        watch = self._watch
+        """Wait until the JVM has ended, or end it when its cluster is lost; then discard it."""
+        process, watch = incarnation.process, self._watch
         if watch is None:
-            incarnation.process.wait()
-            return
-        while not _ended(incarnation.process, LOOK_EVERY_S):
+            process.wait()
+        while process.poll() is None and watch is not None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(LOOK_EVERY_S)
+                break
             watch.look()
             if watch.lost:
                 self._lost_cluster = _cluster_lost(self.settings)
                 log.error("%s", self._lost_cluster, extra={"action": "cluster_lost", "master": self.settings.master})
-                incarnation.process.kill()
-                incarnation.process.wait()
+                process.kill()
+                process.wait()
+        with self._changed:
+            if self._stopping.is_set():
                 return
+            self._incarnation, self.state = None, DriverState.LOST
+            self._changed.notify_all()
+        log.warning("spark was lost", extra={"action": "spark_lost", "pid": process.pid})
+        incarnation.discard()
 
     def _note_failure(self, error: MtError) -> None:
-        """What another try cannot mend ends here, and is told by who waits; a database that is away may come back."""
-        final = isinstance(error, ConfigError) and self._generation == 0
+        """Report *error*; it is final if no other attempt can succeed. A database that is away may come back."""
+        final = isinstance(error, ConfigError) and self.generation == 0
         if not final and not self._stopping.is_set():
             text = "%s Another try follows in %g s."
             log.error(text, error.message, RETRY_S, extra={"action": "spark_start_failed"})
         with self._changed:
             self._failure = error
             if final:
-                self._state = DriverState.FAILED
+                self.state = DriverState.FAILED
             self._changed.notify_all()
-
-    def _adopt(self, incarnation: Incarnation) -> Incarnation | None:
-        with self._changed:
-            adopted = not self._stopping.is_set()
-            if adopted:
-                self._incarnation, self._generation = incarnation, incarnation.generation
-                self._state, self._failure, self._lost_cluster = DriverState.READY, None, None
-            self._changed.notify_all()
-        if not adopted:
-            incarnation.stop()
-            return None
-        log.info("spark is ready", extra={"action": "spark_ready", "pid": incarnation.process.pid})
-        return incarnation
-
-    def _lose(self, incarnation: Incarnation) -> None:
-        with self._changed:
-            if self._stopping.is_set():
-                return
-            self._incarnation, self._state = None, DriverState.LOST
-            self._changed.notify_all()
-        log.warning("spark was lost", extra={"action": "spark_lost", "pid": incarnation.process.pid})
-        incarnation.discard()
-
-
-def _ended(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    try:
-        process.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
 
 
 def _no_executor(master: str, seconds: float) -> str:

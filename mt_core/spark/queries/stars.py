@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from mt_core.errors import DefinitionInvalid
 from mt_core.identifiers import sql_name
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.jvm_objects import java_dataset, jvm_of, scala_items, state_of, static_member
+from mt_core.spark.jvm_objects import java_dataset, scala_items, state_of, static_member
 from mt_core.spark.queries.relations import TABLE_WORD
 
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
@@ -25,7 +25,7 @@ class StarWriter:
     """Replaces the stars of one query by columns, in the session that analyses the query."""
 
     def __init__(self, session: SparkSession, text: str) -> None:
-        self._session, self._text, self._jvm = session, text, jvm_of(session)
+        self._session, self._text = session, text
         self._resolver = state_of(session).conf().resolver()
         class_named = static_member(session, "java.lang.Class.forName")
         self._star, self._subquery = class_named(_STAR), class_named(_SUBQUERY)
@@ -112,7 +112,8 @@ class StarWriter:
 
     def _means(self, parts: Sequence[str], column: Any, below: Any) -> bool:
         try:
-            resolved = below.resolve(self._jvm.PythonUtils.toSeq(list(parts)), self._resolver)
+            as_seq = static_member(self._session, "PythonUtils.toSeq")
+            resolved = below.resolve(as_seq(list(parts)), self._resolver)
         except SPARK_ERRORS:
             return False  # ambiguous
         if not resolved.isDefined():

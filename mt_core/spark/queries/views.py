@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.conf import SESSION_CATALOG
-from mt_core.spark.jvm_objects import java_strings, jvm_of, scala_items, spark_identifier, state_of, static_member
+from mt_core.spark.jvm_objects import java_strings, scala_items, spark_identifier, state_of, static_member
 
 _VIEW_CATALOG = "org.apache.spark.sql.connector.catalog.ViewCatalog"
 
@@ -87,8 +87,9 @@ class Names:
             return _catalog_view(parts, plugin.loadView(identifier)) if plugin.viewExists(identifier) else None
         if parts[0] != SESSION_CATALOG or len(parts) != 3:
             return None
-        catalog, jvm = state_of(self._session).catalog(), jvm_of(self._session)
-        identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(parts[2], jvm.scala.Option.apply(parts[1]))
+        catalog = state_of(self._session).catalog()
+        database = static_member(self._session, "scala.Option.apply")(parts[1])
+        identifier = static_member(self._session, "org.apache.spark.sql.catalyst.TableIdentifier")(parts[2], database)
         table = catalog.getTableRawMetadata(identifier) if catalog.tableExists(identifier) else None
         is_view = table is not None and table.tableType().name() == "VIEW"
         return _session_catalog_view(parts, table) if is_view else None
@@ -119,10 +120,6 @@ class Names:
             return True
         plugin = self._manager.catalog(parts[0])
         return bool(plugin.tableExists(spark_identifier(self._session, parts[1:])))
-
-    def namespace_exists(self, catalog: str, namespace: tuple[str, ...]) -> bool:
-        """Return whether a catalog has a namespace."""
-        return bool(self._manager.catalog(catalog).namespaceExists(java_strings(self._session, namespace)))
 
     def function(self, parts: tuple[str, ...]) -> tuple[str, ...] | None:
         """Return the full name of a function that is not built in, None for one that is."""

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from mt_core.spark.jvm_objects import jvm_of, static_member
+from mt_core.spark.jvm_objects import static_member
 
 # More would take longer through a call than through a job.
 MOST = 1000
@@ -65,7 +65,7 @@ def _row_of_constants(session: SparkSession, project: Any) -> Any:
 
 
 def _one_row(session: SparkSession) -> Any:
-    jvm = jvm_of(session)
+    jvm: Any = session._jvm
     if jvm not in _one_rows:
         rows = jvm.PythonUtils.toSeq([getattr(jvm, "org.apache.spark.sql.catalyst.InternalRow").empty()])
         nothing = getattr(jvm, "scala.Option").empty()

@@ -21,7 +21,7 @@ from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, Sett
 from mt_core.spark.catalogs.lookup import ICEBERG_INTERNAL
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, SESSION_CATALOG
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.jvm_objects import active_session, java_items, jvm_of, scala_items, state_of
+from mt_core.spark.jvm_objects import active_session, java_items, scala_items, state_of, static_member
 from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.queries.views import Names
 from mt_core.spark.results.arrow import ResultForm
@@ -91,16 +91,18 @@ class SparkStatements(StatementEngine):
 
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
         with self._session(context) as session:
-            state, execution = state_of(session), jvm_of(session).org.apache.spark.sql.execution
+            state = state_of(session)
             parsed = state.sqlParser().parsePlan(sql)
             if str(parsed.productPrefix()) == "UnresolvedExecuteImmediate":
                 # Spark would run its text in order to analyse it.
                 raise Unsupported("EXPLAIN EXECUTE IMMEDIATE is not supported; EXPLAIN the statement itself.")
-            plan = state.executePlan(parsed, execution.CommandExecutionMode.SKIP())
+            skip = static_member(session, "org.apache.spark.sql.execution.CommandExecutionMode.SKIP")
+            plan = state.executePlan(parsed, skip())
             plan.assertAnalyzed()
             if mode == JSON_MODE:
                 return str(plan.executedPlan().prettyJson())
-            return str(plan.explainString(execution.ExplainMode.fromString(mode)))
+            explain_mode = static_member(session, "org.apache.spark.sql.execution.ExplainMode.fromString")
+            return str(plan.explainString(explain_mode(mode)))
 
     # ------------------------------------------------------------------------------------- sessions and their catalogs
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from uuid import uuid4
 
-from mt_core.identifiers import Namespace
-from mt_core.model.table import TableIdentifier
-from mt_core.spark.jvm_objects import java_strings
-from mt_core.spark.queries.analysis import QueryAnalysis
+from mt_core.errors import QueryFailed
+from mt_core.identifiers import Namespace, quote
+from mt_core.model.table import Column, TableIdentifier
+from mt_core.spark.catalogs.columns import check_assignable, stored_type
+from mt_core.spark.driver.conf import REFRESH_POOL
+from mt_core.spark.driver.jvm_objects import active_session, java_strings
+from mt_core.spark.queries.analysis import OWN_SESSION, analysis_of
 from mt_core.spark.queries.views import Names
 from mt_core.spark.storage.housekeeping import Housekeeping
 from mt_core.spark.storage.metadata import MetadataStore
 from mt_core.spark.storage.storage_tables import StorageTables
 from mt_core.spark.storage.writes import StagedWrites
-from mt_core.tables.engine import Progress, RefreshEngine
+from mt_core.tables.engine import AnalysedQuery, Progress, Query, RefreshEngine, SourceVector
+
+_SESSION_BOUND = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_VARIABLE"})
 
 
-class SparkEngine(QueryAnalysis, StorageTables, MetadataStore, Housekeeping, StagedWrites, RefreshEngine):
-    """All roles on one Spark driver; of its own are the lookup of names and the state of the driver."""
+class SparkEngine(StorageTables, MetadataStore, Housekeeping, StagedWrites, RefreshEngine):
+    """All roles on one Spark driver: those of storage in a class each, here queries, names and the state of the driver."""
 
     def check_catalog(self, identifier: TableIdentifier) -> None:
         with self._working():
@@ -31,6 +38,39 @@ class SparkEngine(QueryAnalysis, StorageTables, MetadataStore, Housekeeping, Sta
     def namespace_exists(self, catalog: str, namespace: Namespace) -> bool:
         with self._working() as session:
             return bool(self._catalogs.plugin(catalog).namespaceExists(java_strings(session, namespace)))
+
+    def analyse(self, query: Query) -> AnalysedQuery:
+        try:
+            with self._driver.translating():
+                session = self._contexts.session(query)
+                with active_session(session):
+                    return analysis_of(session, query.text)
+        except QueryFailed as cause:
+            if cause.error_class not in _SESSION_BOUND:
+                raise
+            raise cause.reworded(f"{cause.message} {OWN_SESSION}", line=cause.line, position=cause.position) from cause
+
+    def check_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> tuple[Column, ...]:
+        with self._working() as session:
+            return tuple(replace(column, type=stored_type(session, column)) for column in columns)
+
+    def check_assignable(self, produced: Sequence[Column], declared: Sequence[Column]) -> None:
+        with self._working() as session:
+            for source, target in zip(produced, declared, strict=True):
+                check_assignable(session, source, target)
+
+    def read_vector(self, query: Query) -> SourceVector:
+        with self._working():
+            return self._versions.vector(query)
+
+    def partition_values(self, query: Query, identifier: TableIdentifier, column: str) -> frozenset[str | None]:
+        with self._driver.run_tagged(uuid4().hex, REFRESH_POOL, f"partitions of {identifier}"):
+            session = self._contexts.session(query)
+            with active_session(session):
+                name = quote(column)
+                produced = session.sql(query.text).select(name)
+                values = produced.union(session.table(identifier.sql).select(name)).distinct()
+                return frozenset(row[0] for row in values.collect())
 
     def cancel(self, job_id: str) -> None:
         self._driver.cancel(job_id)

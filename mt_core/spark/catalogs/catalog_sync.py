@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.conf import CATALOG
-from mt_core.spark.jvm_objects import active_session, state_of
+from mt_core.spark.driver.jvm_objects import active_session, state_of
 
 Settings = Mapping[str, Mapping[str, str]]
 CatalogSource = Callable[[], Settings]

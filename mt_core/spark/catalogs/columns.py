@@ -13,7 +13,7 @@ from mt_core.errors import DefinitionInvalid
 from mt_core.identifiers import display_name, quote
 from mt_core.model.table import Column
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.jvm_objects import static_member
+from mt_core.spark.driver.jvm_objects import static_member
 
 _CONVERT = "org.apache.iceberg.spark.SparkSchemaUtil.convert"
 

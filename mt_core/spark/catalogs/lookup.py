@@ -14,8 +14,8 @@ from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.catalog_sync import CatalogSync
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
+from mt_core.spark.driver.jvm_objects import java_strings, state_of, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.jvm_objects import java_strings, state_of, static_member
 
 COMMIT_FAILED = "org.apache.iceberg.exceptions.CommitFailedException"
 NO_SUCH_TABLE = "org.apache.iceberg.exceptions.NoSuchTableException"

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.jvm_objects import state_of, static_member
+from mt_core.spark.driver.jvm_objects import state_of, static_member
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from mt_core.errors import ConfigError
 from mt_core.spark.driver.conf import CATALOG
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
-from mt_core.spark.jvm_objects import java_map, static_member
+from mt_core.spark.driver.jvm_objects import java_map, static_member
 
 IO_IMPL = "io-impl"
 _PREFIX = "spark.sql.catalog"

@@ -2,79 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from uuid import uuid4
-
 from pyspark.sql import SparkSession
 
-from mt_core.errors import DefinitionInvalid, QueryFailed, Unsupported
-from mt_core.identifiers import display_name, quote, sql_name
-from mt_core.model.table import Column, TableIdentifier
-from mt_core.spark.catalogs.columns import check_assignable, columns_of, stored_type
-from mt_core.spark.driver.conf import REFRESH_POOL
+from mt_core.errors import DefinitionInvalid, Unsupported
+from mt_core.identifiers import display_name, sql_name
+from mt_core.model.table import Column
+from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.engine_role import EngineRole
-from mt_core.spark.jvm_objects import active_session
 from mt_core.spark.queries.relations import ParsedQuery, base_relations, parse
 from mt_core.spark.queries.stars import StarWriter
 from mt_core.spark.queries.views import Names
-from mt_core.tables.engine import AnalysedQuery, Query, SourceVector
+from mt_core.tables.engine import AnalysedQuery
 
-_OWN_SESSION = (
+OWN_SESSION = (
     "Refreshes run in a session of their own and do not see temporary views, functions or variables; "
     "create permanent ones."
 )
 _GLOBAL_TEMPORARY = "global_temp"
-_SESSION_BOUND = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_VARIABLE"})
 
 
-class QueryAnalysis(EngineRole):
-    """What queries give, found in sessions of the engine's own."""
+def analysis_of(session: SparkSession, text: str) -> AnalysedQuery:
+    """Return the analysis of a query in *session*, which the caller has made active.
 
-    def analyse(self, query: Query) -> AnalysedQuery:
-        """Return what the manager needs of *query*.
-
-        Raises QueryFailed with line and position, DefinitionInvalid or Unsupported for a query that no refresh can run.
-        """
-        try:
-            with self._driver.translating():
-                session = self._contexts.session(query)
-                with active_session(session):
-                    return _analysed(session, query.text)
-        except QueryFailed as cause:
-            if cause.error_class not in _SESSION_BOUND:
-                raise
-            raise cause.reworded(f"{cause.message} {_OWN_SESSION}", line=cause.line, position=cause.position) from cause
-
-    def check_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> tuple[Column, ...]:
-        with self._working() as session:
-            return tuple(replace(column, type=stored_type(session, column)) for column in columns)
-
-    def check_assignable(self, produced: Sequence[Column], declared: Sequence[Column]) -> None:
-        with self._working() as session:
-            for source, target in zip(produced, declared, strict=True):
-                check_assignable(session, source, target)
-
-    def read_vector(self, query: Query) -> SourceVector:
-        with self._working():
-            return self._versions.vector(query)
-
-    def partition_values(self, query: Query, identifier: TableIdentifier, column: str) -> frozenset[str | None]:
-        with self._driver.run_tagged(uuid4().hex, REFRESH_POOL, f"partitions of {identifier}"):
-            session = self._contexts.session(query)
-            with active_session(session):
-                name = quote(column)
-                produced = session.sql(query.text).select(name)
-                values = produced.union(session.table(identifier.sql).select(name)).distinct()
-                return frozenset(row[0] for row in values.collect())
-
-
-def _analysed(session: SparkSession, text: str) -> AnalysedQuery:
+    Raises DefinitionInvalid or Unsupported for a query that no refresh can run, and Spark's own errors.
+    """
     names, parsed = Names(session), parse(session, text)
     for relation in parsed.relations:
         if len(relation.parts) == 2 and relation.parts[0].lower() == _GLOBAL_TEMPORARY:
-            raise DefinitionInvalid(f"{display_name(relation.parts)} is a temporary view. {_OWN_SESSION}")
+            raise DefinitionInvalid(f"{display_name(relation.parts)} is a temporary view. {OWN_SESSION}")
     analysed = session.sql(text)._jdf.queryExecution().analyzed()
     if analysed.isStreaming():
         raise Unsupported("The query reads a stream; a refresh in FULL mode reads tables: leave out STREAM.")

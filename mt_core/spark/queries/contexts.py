@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from mt_core.identifiers import Namespace, sql_name
 from mt_core.spark.catalogs.catalog_sync import CatalogSync
+from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.jvm_objects import active_session
 from mt_core.sql.flink.catalog_options import configured_catalogs
 from mt_core.tables.engine import Query
 

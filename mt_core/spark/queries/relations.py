@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import display_name
 from mt_core.spark.driver.conf import SESSION_CATALOG
-from mt_core.spark.jvm_objects import scala_items, state_of, static_member
+from mt_core.spark.driver.jvm_objects import scala_items, state_of, static_member
 
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"

@@ -10,8 +10,8 @@ from typing import Any
 from mt_core.errors import EngineError, SourcesChanged
 from mt_core.identifiers import Namespace, display_name
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
+from mt_core.spark.driver.jvm_objects import active_session, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.jvm_objects import active_session, static_member
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.lineage import Lineage, LineageReader, Shape, Source, shape_of
 from mt_core.spark.queries.views import Names

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from mt_core.errors import DefinitionInvalid
 from mt_core.identifiers import sql_name
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.jvm_objects import java_dataset, scala_items, state_of, static_member
+from mt_core.spark.driver.jvm_objects import java_dataset, scala_items, state_of, static_member
 from mt_core.spark.queries.relations import TABLE_WORD
 
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"

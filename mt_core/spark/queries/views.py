@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.conf import SESSION_CATALOG
-from mt_core.spark.jvm_objects import java_strings, scala_items, spark_identifier, state_of, static_member
+from mt_core.spark.driver.jvm_objects import java_strings, scala_items, spark_identifier, state_of, static_member
 
 _VIEW_CATALOG = "org.apache.spark.sql.connector.catalog.ViewCatalog"
 

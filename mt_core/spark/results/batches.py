@@ -13,8 +13,8 @@ from pyspark.util import _create_local_socket
 
 from mt_core.errors import EngineError
 from mt_core.spark.driver.jobs import scala_context
+from mt_core.spark.driver.jvm_objects import state_of, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.jvm_objects import state_of, static_member
 from mt_core.spark.results.limit import Window, limited_rows
 
 # What a wave should bring, so that neither the JVM nor a reader who is slow has more in hand.

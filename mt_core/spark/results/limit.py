@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from mt_core.spark.jvm_objects import active_session, java_dataset, static_member
+from mt_core.spark.driver.jvm_objects import active_session, java_dataset, static_member
 
 _LOGICAL = frozenset({"GlobalLimit", "LocalLimit", "Offset"})
 _PHYSICAL = "CollectLimit"

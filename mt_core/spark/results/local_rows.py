@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from mt_core.spark.jvm_objects import static_member
+from mt_core.spark.driver.jvm_objects import static_member
 
 # More would take longer through a call than through a job.
 MOST = 1000

@@ -20,8 +20,8 @@ from mt_core.sessions.ports import Relation, ResultRows, SessionContext, Session
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, Settings, no_catalogs
 from mt_core.spark.catalogs.lookup import ICEBERG_INTERNAL
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, SESSION_CATALOG
+from mt_core.spark.driver.jvm_objects import active_session, java_items, scala_items, state_of, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.jvm_objects import active_session, java_items, scala_items, state_of, static_member
 from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.queries.views import Names
 from mt_core.spark.results.arrow import ResultForm

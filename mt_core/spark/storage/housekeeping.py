@@ -6,8 +6,8 @@ from datetime import datetime
 
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.driver.file_systems import IO_IMPL
+from mt_core.spark.driver.jvm_objects import static_member
 from mt_core.spark.engine_role import EngineRole
-from mt_core.spark.jvm_objects import static_member
 
 
 class Housekeeping(EngineRole):

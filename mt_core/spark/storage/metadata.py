@@ -14,8 +14,8 @@ from mt_core.model.storage import EPOCH, FENCE, LAST_RUN, TABLE_ID, Snapshot, ru
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.lookup import COMMIT_FAILED, Catalogs
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
+from mt_core.spark.driver.jvm_objects import java_items, java_map, static_member
 from mt_core.spark.engine_role import EngineRole
-from mt_core.spark.jvm_objects import java_items, java_map, static_member
 from mt_core.tables.engine import MetadataChange, StorageMetadata
 
 MAIN = "main"

@@ -17,8 +17,8 @@ from mt_core.spark.catalogs.columns import iceberg_schema, iceberg_type
 from mt_core.spark.catalogs.lookup import ALREADY_EXISTS, COMMIT_FAILED, translating
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
 from mt_core.spark.driver.file_systems import delete_folder
+from mt_core.spark.driver.jvm_objects import java_map, java_strings, static_member
 from mt_core.spark.engine_role import EngineRole
-from mt_core.spark.jvm_objects import java_map, java_strings, static_member
 from mt_core.tables.engine import StorageSpec
 
 log = logging.getLogger(__name__)

@@ -18,8 +18,8 @@ from mt_core.model.storage import RUN_ID
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import sql_type
 from mt_core.spark.driver.conf import REFRESH_POOL
+from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.engine_role import EngineRole
-from mt_core.spark.jvm_objects import active_session
 from mt_core.spark.storage.metadata import read_metadata, summary_of
 from mt_core.tables.definition.options import execution_settings, write_options
 from mt_core.tables.definition.shape import stored_order

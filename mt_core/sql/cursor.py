@@ -37,14 +37,12 @@ class TokenCursor:
             self._tokens += semicolons
         return self._tokens[index]
 
-    def keyword(self, ahead: int = 0) -> str:
-        """Return the word *ahead* in capitals, empty if there is none."""
+    def word(self, ahead: int = 0) -> str:
+        """Return the word *ahead* in capitals, or the symbol; empty if there is none."""
         token = self.peek(ahead)
-        return token.keyword if token else ""
-
-    def at_symbol(self, symbol: str) -> bool:
-        token = self.peek()
-        return token is not None and token.kind is TokenKind.SYMBOL and token.text == symbol
+        if token is None:
+            return ""
+        return token.text if token.kind is TokenKind.SYMBOL else token.keyword
 
     @property
     def at_end(self) -> bool:
@@ -57,16 +55,10 @@ class TokenCursor:
         return token
 
     def accept(self, *words: str) -> bool:
-        """Move past *words* and return True if all of them come next; stay and return False otherwise."""
-        if any(self.keyword(ahead) != word for ahead, word in enumerate(words)):
+        """Move past *words*, which may be symbols, and return True if all of them come next; else stay and return False."""
+        if any(self.word(ahead) != word for ahead, word in enumerate(words)):
             return False
         self._next += len(words)
-        return True
-
-    def accept_symbol(self, symbol: str) -> bool:
-        if not self.at_symbol(symbol):
-            return False
-        self._next += 1
         return True
 
     def expect(self, *words: str) -> None:
@@ -74,46 +66,44 @@ class TokenCursor:
             if not self.accept(word):
                 raise self.error(word)
 
-    def expect_symbol(self, symbol: str) -> None:
-        if not self.accept_symbol(symbol):
-            raise self.error(symbol)
-
     def expect_end(self, expected: str = "the end of the statement") -> None:
         if not self.at_end:
             raise self.error(expected)
 
-    def error(self, expected: str, *, ahead: int = 0) -> SqlSyntaxError:
-        """Return the error that names the token *ahead*, and what was *expected* in its place."""
-        return self.refusal(f"expected {expected}", ahead=ahead)
+    def error(self, expected: str) -> SqlSyntaxError:
+        """Return the error that names the next token, and what was *expected* in its place."""
+        return self.refusal(f"expected {expected}")
 
-    def refusal(self, reason: str, *, ahead: int = 0) -> SqlSyntaxError:
-        """Return a syntax error at the token *ahead*, with the *reason* why it does not fit."""
-        token = self.peek(ahead)
+    def refusal(self, reason: str) -> SqlSyntaxError:
+        """Return a syntax error at the next token, with the *reason* why it does not fit."""
+        token = self.peek()
         if token is None:
             line, column = Lines(self._text).locate(len(self._text))
             return SqlSyntaxError(f'Encountered "<EOF>"; {reason}', line=line, column=column)
         return SqlSyntaxError(f'Encountered "{token.text}"; {reason}', line=token.line, column=token.column)
 
-    def identifier(self, what: str) -> str:
+    def value(self, what: str, *kinds: TokenKind) -> str:
+        """Read a token of one of *kinds*, which has a value, and return the value; *what* it is names it in an error."""
         token = self.peek()
-        if token is None or token.kind not in {TokenKind.WORD, TokenKind.IDENTIFIER} or not token.value:
+        if token is None or token.kind not in kinds:
             raise self.error(what)
         self._next += 1
         return token.value
+
+    def identifier(self, what: str) -> str:
+        if (token := self.peek()) and not token.value:
+            raise self.error(what)
+        return self.value(what, TokenKind.WORD, TokenKind.IDENTIFIER)
 
     def name(self, what: str = "the name of a materialized table") -> tuple[str, ...]:
         """Read a name with its qualifiers, such as catalog.`my schema`.t."""
         parts = [self.identifier(what)]
-        while self.accept_symbol("."):
+        while self.accept("."):
             parts.append(self.identifier("the next part of the name"))
         return tuple(parts)
 
     def string(self, what: str) -> str:
-        token = self.peek()
-        if token is None or token.kind is not TokenKind.STRING:
-            raise self.error(what)
-        self._next += 1
-        return token.value
+        return self.value(what, TokenKind.STRING)
 
     def comment(self) -> str | None:
         """Read `[COMMENT 'text']`; None without."""
@@ -121,14 +111,14 @@ class TokenCursor:
 
     def entries(self, what: str, *, empty: bool = False) -> Iterator[None]:
         """Read `( item, … )` together with a loop over this, whose body reads one item each time; *empty* allows `()`."""
-        if not self.accept_symbol("("):
+        if not self.accept("("):
             raise self.error(f"( before {what}")
-        if empty and self.accept_symbol(")"):
+        if empty and self.accept(")"):
             return
         yield
-        while self.accept_symbol(","):
+        while self.accept(","):
             yield
-        if not self.accept_symbol(")"):
+        if not self.accept(")"):
             raise self.error(f", or ) after {what}")
 
     def properties(self) -> Mapping[str, str]:
@@ -138,7 +128,7 @@ class TokenCursor:
             if (token := self.peek()) and token.value in properties and token.kind is TokenKind.STRING:
                 raise self.refusal(f"option '{token.value}' is given twice")
             key = self.string("an option key in quotes")
-            self.expect_symbol("=")
+            self.expect("=")
             properties[key] = self.string(f"the value of option '{key}' in quotes")
         return properties
 
@@ -148,25 +138,9 @@ class TokenCursor:
 
     def numbers(self) -> str:
         """Read `[(n, …)]`, the arguments of a type, and return the text between the brackets."""
-        if not self.at_symbol("("):
+        if self.word() != "(":
             return ""
-        return ", ".join(self._number() for _ in self.entries("the numbers of a type"))
-
-    def _number(self) -> str:
-        token = self.peek()
-        if token is None or token.kind is not TokenKind.NUMBER:
-            raise self.error("a number")
-        self._next += 1
-        return token.text
-
-    def partition_spec(self) -> Mapping[str, str]:
-        """Read `(column = 'value', …)` and nothing more."""
-        spec: dict[str, str] = {}
-        for column, values in self.partition().items():
-            if not isinstance(values, str):
-                raise self.refusal(f"partition column {column} takes one value here")
-            spec[column] = values
-        return spec
+        return ", ".join(self.value("a number", TokenKind.NUMBER) for _ in self.entries("the numbers of a type"))
 
     def partition(self) -> Mapping[str, PartitionValues]:
         """Read `(column = 'value', …)`, also with IN lists, ranges and NULL; raises SqlSyntaxError for a column given twice."""
@@ -189,7 +163,7 @@ class TokenCursor:
             return ValueRange(lower=lower, upper=self._partition_value(column))
         if self._comparison():
             return self._range(column)
-        self.expect_symbol("=")
+        self.expect("=")
         value = self._value_or_null(column)
         return (None,) if value is None else value
 
@@ -198,7 +172,7 @@ class TokenCursor:
         bounds = ValueRange()
         while sign := self._comparison():
             for symbol in sign:
-                self.expect_symbol(symbol)
+                self.expect(symbol)
             value, included = self._partition_value(column), sign.endswith("=")
             if (bounds.lower if sign[0] == ">" else bounds.upper) is not None:
                 raise self.refusal(f"partition column {column} has two such bounds")
@@ -206,7 +180,7 @@ class TokenCursor:
                 bounds = replace(bounds, lower=value, lower_included=included)
             else:
                 bounds = replace(bounds, upper=value, upper_included=included)
-            if self.keyword() == "AND" and (token := self.peek(1)) and token.value.lower() == column.lower():
+            if self.word() == "AND" and (token := self.peek(1)) and token.value.lower() == column.lower():
                 self._next += 2
             else:
                 break
@@ -223,11 +197,7 @@ class TokenCursor:
         return None if self.accept("NULL") else self._partition_value(column)
 
     def _partition_value(self, column: str) -> str:
-        token = self.peek()
-        if token is None or token.kind not in {TokenKind.STRING, TokenKind.NUMBER}:
-            raise self.error(f"the value of partition column {column} in quotes")
-        self._next += 1
-        return token.value
+        return self.value(f"the value of partition column {column} in quotes", TokenKind.STRING, TokenKind.NUMBER)
 
     def query(self) -> tuple[str, int, int]:
         """Read the rest as a query: its text as written, and the line and column where it begins."""
@@ -239,7 +209,3 @@ class TokenCursor:
         if not self.at_end:
             raise self.refusal("only one statement can be run at a time")
         return self._text[first.start : end], first.line, first.column
-
-    def text_between(self, first: Token, last: Token) -> str:
-        """Return the text from one token to another, both included."""
-        return self._text[first.start : last.end]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 
 from mt_core.sql.catalog import CatalogStatement, Shown
 from mt_core.sql.cursor import TokenCursor
@@ -15,8 +16,10 @@ from mt_core.sql.flink import changes as changes
 from mt_core.sql.flink.connector_table import read_connector_table
 from mt_core.sql.readers import catalog_statements as catalogs
 from mt_core.sql.readers import properties as properties
+from mt_core.sql.readers import refusals as refusals
 from mt_core.sql.readers import table_statements as tables
-from mt_core.sql.readers.catalog_statements import NO_MODULES, NO_REMOVAL
+from mt_core.sql.readers.create import create
+from mt_core.sql.readers.refusals import refuse
 from mt_core.sql.statements import Statement
 
 Reader = Callable[[TokenCursor, str], Statement | CatalogStatement | None]
@@ -80,18 +83,20 @@ def _describe(type_: str, what: str, reader: Reader, *more: Trait) -> StatementK
     return _kind(type_, _SHOWS | {*more}, dict.fromkeys(words, reader), words[:1])
 
 
+_NO_TEMPORARY = refuse(refusals.NO_TEMPORARY, views=True)
+_NO_SYSTEM_FUNCTION = refuse(f"TEMPORARY SYSTEM FUNCTION is not supported: {refusals.NO_CLASSES}")
 _MATERIALIZED_TABLES = (
     _kind(
         "CREATE_MATERIALIZED_TABLE",
         _DEFINES,
         {
-            "CREATE MATERIALIZED": tables.create,
-            "CREATE OR ALTER MATERIALIZED": tables.create_or_alter,
-            "CREATE OR REPLACE MATERIALIZED": tables.refuse_replace,
-            "CREATE TEMPORARY MATERIALIZED": tables.refuse_temporary,
-            "CREATE TEMP MATERIALIZED": tables.refuse_temporary,
-            "CREATE OR REPLACE TEMPORARY MATERIALIZED": tables.refuse_temporary,
-            "CREATE OR ALTER TEMPORARY MATERIALIZED": tables.refuse_temporary,
+            "CREATE MATERIALIZED": create,
+            "CREATE OR ALTER MATERIALIZED": partial(create, or_alter=True),
+            "CREATE OR REPLACE MATERIALIZED": refuse(refusals.NO_REPLACE, views=True),
+            "CREATE TEMPORARY MATERIALIZED": _NO_TEMPORARY,
+            "CREATE TEMP MATERIALIZED": _NO_TEMPORARY,
+            "CREATE OR REPLACE TEMPORARY MATERIALIZED": _NO_TEMPORARY,
+            "CREATE OR ALTER TEMPORARY MATERIALIZED": _NO_TEMPORARY,
         },
         ("CREATE MATERIALIZED TABLE", "CREATE OR ALTER MATERIALIZED TABLE"),
     ),
@@ -100,14 +105,17 @@ _MATERIALIZED_TABLES = (
     _kind(
         "DROP_MATERIALIZED_TABLE",
         _DEFINES,
-        {"DROP MATERIALIZED": tables.drop, "DROP TEMPORARY MATERIALIZED": tables.refuse_temporary},
+        {"DROP MATERIALIZED": tables.drop, "DROP TEMPORARY MATERIALIZED": _NO_TEMPORARY},
         ("DROP MATERIALIZED TABLE",),
     ),
     _kind("SHOW_MATERIALIZED_TABLES", _SHOWS, {"SHOW MATERIALIZED": tables.show_tables}, ("SHOW MATERIALIZED TABLES",)),
     _kind(
         "SHOW_CREATE_MATERIALIZED_TABLE",
         _SHOWS,
-        {"SHOW CREATE MATERIALIZED": tables.show_create, "SHOW CREATE OR ALTER": tables.show_create_or_alter},
+        {
+            "SHOW CREATE MATERIALIZED": tables.show_create,
+            "SHOW CREATE OR ALTER": partial(tables.show_create, or_alter=True),
+        },
         ("SHOW CREATE MATERIALIZED TABLE",),
     ),
     _kind("SHOW_REFRESHES", _SHOWS, {"SHOW REFRESHES": tables.show_refreshes}),
@@ -118,8 +126,8 @@ _MATERIALIZED_TABLES = (
         {
             "EXPLAIN": catalogs.read_explain,
             "EXPLAIN REFRESH": tables.explain_refresh,
-            "EXPLAIN CREATE MATERIALIZED TABLE": tables.refuse_explain_create,
-            "EXPLAIN CREATE OR ALTER MATERIALIZED TABLE": tables.refuse_explain_create,
+            "EXPLAIN CREATE MATERIALIZED TABLE": refuse(refusals.NO_EXPLAIN),
+            "EXPLAIN CREATE OR ALTER MATERIALIZED TABLE": refuse(refusals.NO_EXPLAIN),
         },
         (
             "EXPLAIN",
@@ -138,16 +146,12 @@ _SESSIONS = (
     _kind("USE", _SETS_UP, phrases=("USE",)),
     _kind("USE_DATABASE", _SETS_UP),
     _kind("USE_CATALOG", _SETS_UP, {"USE CATALOG": catalogs.use_catalog}),
-    _kind("USE_MODULES", _SETS_UP, {"USE MODULES": catalogs.refuse(f"USE MODULES is not supported: {NO_MODULES}")}),
-    _kind("LOAD_MODULE", _SETS_UP, {"LOAD MODULE": catalogs.refuse(f"LOAD MODULE is not supported: {NO_MODULES}")}, ()),
-    _kind(
-        "UNLOAD_MODULE",
-        _SETS_UP,
-        {"UNLOAD MODULE": catalogs.refuse(f"UNLOAD MODULE is not supported: {NO_MODULES}")},
-        (),
+    *(
+        _kind(words.replace(" ", "_"), _SETS_UP, {words: refuse(f"{words} {refusals.NO_MODULES}")}, phrases)
+        for words, phrases in (("USE MODULES", None), ("LOAD MODULE", ()), ("UNLOAD MODULE", ()))
     ),
     _kind("ADD_JAR", _SETS_UP, {"ADD JAR": catalogs.add_jar}),
-    _kind("REMOVE_JAR", readers={"REMOVE JAR": catalogs.refuse(NO_REMOVAL)}, phrases=()),
+    _kind("REMOVE_JAR", readers={"REMOVE JAR": refuse(refusals.NO_REMOVAL)}, phrases=()),
     _show("SHOW_JARS", Shown.JARS, *_AT_HAND),
     _show("SHOW_MODULES", Shown.MODULES, *_AT_HAND),
     _show("SHOW_MODULES", Shown.FULL_MODULES, *_AT_HAND),
@@ -196,14 +200,14 @@ _CATALOGS = (
         {
             "CREATE FUNCTION": changes.create_function,
             "CREATE TEMPORARY FUNCTION": changes.create_function,
-            "CREATE TEMPORARY SYSTEM FUNCTION": changes.refuse_system_function,
+            "CREATE TEMPORARY SYSTEM FUNCTION": _NO_SYSTEM_FUNCTION,
         },
         ("CREATE FUNCTION",),
     ),
     _kind(
         "DROP_FUNCTION",
         _DEFINES,
-        {"DROP TEMPORARY SYSTEM FUNCTION": changes.refuse_system_function},
+        {"DROP TEMPORARY SYSTEM FUNCTION": _NO_SYSTEM_FUNCTION},
         ("DROP FUNCTION",),
     ),
     _kind("DROP_TABLE", _DEFINES, {"DROP TEMPORARY TABLE": changes.drop_temporary}, ("DROP TABLE",)),
@@ -251,9 +255,9 @@ def traits_of(type_: str) -> frozenset[Trait]:
     return _TRAITS.get(type_, _SHOWS if type_.startswith(_VERBS_ALONE) else frozenset())
 
 
-def reader_of(words: Sequence[str]) -> tuple[Reader, Sequence[str]] | None:
-    """Return the reader of statements that begin with *words*, and its key among them; None: the statement is Spark's."""
+def reader_of(words: Sequence[str]) -> tuple[Reader | None, Sequence[str]]:
+    """Return the reader of statements that begin with *words*, and its key among them; None for a statement of Spark's."""
     for length in range(min(len(words), MOST_WORDS), 0, -1):
         if reader := _READERS.get(" ".join(words[:length])):
             return reader, words[:length]
-    return None
+    return None, ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import dropwhile, takewhile
 
@@ -29,7 +30,13 @@ class ReadStatement:
     @cached_property
     def head(self) -> tuple[Token, ...]:
         """The first tokens without comments: at most a dozen, and none after an unreadable one."""
-        return tuple(_head(self.sent))
+        head: list[Token] = []
+        with suppress(SqlSyntaxError):
+            for token in dropwhile(lambda token: token.text == ";", significant(self.sent)):
+                if token.text == ";" or len(head) == HEAD:
+                    break
+                head.append(token)
+        return tuple(head)
 
     @property
     def type(self) -> str:
@@ -63,7 +70,10 @@ class ReadStatement:
 
     @cached_property
     def fact(self) -> Statement | CatalogStatement | None:
-        """The statement as a fact, None if it is Spark's; raises what `parse` raises."""
+        """The statement as a fact, None if it is Spark's.
+
+        Raises SqlSyntaxError with the position, its token and what was expected; DefinitionInvalid; Unsupported.
+        """
         return _read(self.text, self.head)
 
     @cached_property
@@ -72,11 +82,8 @@ class ReadStatement:
 
 
 def parse(text: str) -> Statement | CatalogStatement | None:
-    """Return *text*, one statement, as a fact; None if it is Spark's.
-
-    Raises SqlSyntaxError with the position, its token and what was expected; DefinitionInvalid; Unsupported.
-    """
-    return _read(text, _head(text))
+    """Return *text*, one statement, as a fact; None if it is Spark's. Raises what `ReadStatement.fact` raises."""
+    return _read(text, ReadStatement(text).head)
 
 
 def parse_name(text: str) -> tuple[str, ...]:
@@ -89,22 +96,9 @@ def parse_name(text: str) -> tuple[str, ...]:
 
 def _read(text: str, head: Sequence[Token]) -> Statement | CatalogStatement | None:
     words = [token.keyword for token in takewhile(lambda token: token.kind is TokenKind.WORD, head)]
-    found = reader_of(words)
-    if found is None:
+    reader, first_words = reader_of(words)
+    if reader is None:
         return None
-    reader, begin = found
     cursor = TokenCursor(text)
-    cursor.expect(*begin)
+    cursor.expect(*first_words)
     return reader(cursor, text)
-
-
-def _head(text: str) -> list[Token]:
-    head: list[Token] = []
-    try:
-        for token in dropwhile(lambda token: token.text == ";", significant(text)):
-            if token.text == ";" or len(head) == HEAD:
-                break
-            head.append(token)
-    except SqlSyntaxError:
-        return head
-    return head

@@ -9,15 +9,12 @@ from mt_core.identifiers import display_name, property_list, quote, sql_name, st
 from mt_core.sql.catalog import CatalogStatement, DropTemporaryView, SparkStatement
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.flink.types import read_type
+from mt_core.sql.readers.refusals import NO_CLASSES
 from mt_core.sql.statements import Name
 
 _SPARKS_ADD = {"COLUMN", "COLUMNS", "PARTITION", "CHECK", "FOREIGN", "IF"}
 _SPARKS_DROP = {"COLUMN", "COLUMNS", "PARTITION", "IF", "BRANCH", "TAG", "IDENTIFIER"}
 _SPARKS_RENAME = {"COLUMN", "PARTITION"}
-_NO_CLASSES = (
-    "functions of classes are not supported; ADD JAR, and call a static method with reflect('class', 'method', …), or "
-    "CREATE TEMPORARY FUNCTION … RETURN expression."
-)
 _WATERMARK = "watermarks are not supported: batch queries do without them; leave it out"
 
 
@@ -26,7 +23,7 @@ def alter_table(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     if cursor.accept("IF", "EXISTS"):
         raise Unsupported("ALTER TABLE IF EXISTS is not supported; leave IF EXISTS out.")
     name = cursor.name("the name of a table")
-    change = _CHANGES.get(cursor.keyword())
+    change = _CHANGES.get(cursor.word())
     if change is None:
         return None
     cursor.take()
@@ -38,7 +35,7 @@ def alter_table(cursor: TokenCursor, text: str) -> CatalogStatement | None:
 
 
 def _set(cursor: TokenCursor, name: Name) -> str | None:
-    return f"SET TBLPROPERTIES ({property_list(cursor.properties())})" if cursor.at_symbol("(") else None
+    return f"SET TBLPROPERTIES ({property_list(cursor.properties())})" if cursor.word() == "(" else None
 
 
 def _reset(cursor: TokenCursor, name: Name) -> str:
@@ -46,7 +43,7 @@ def _reset(cursor: TokenCursor, name: Name) -> str:
 
 
 def _rename(cursor: TokenCursor, name: Name) -> str | None:
-    if cursor.keyword() in _SPARKS_RENAME and cursor.keyword(1) != "TO":
+    if cursor.word() in _SPARKS_RENAME and cursor.word(1) != "TO":
         return None
     if cursor.accept("TO"):
         new = cursor.name("the new name of the table")
@@ -58,11 +55,11 @@ def _rename(cursor: TokenCursor, name: Name) -> str | None:
 
 
 def _add(cursor: TokenCursor, name: Name) -> str | None:
-    if cursor.keyword() in _SPARKS_ADD and cursor.peek(1) is not None:
+    if cursor.word() in _SPARKS_ADD and cursor.peek(1) is not None:
         return None
-    if cursor.keyword() == "CONSTRAINT" and cursor.keyword(2) != "PRIMARY":
+    if cursor.word() == "CONSTRAINT" and cursor.word(2) != "PRIMARY":
         return None
-    if cursor.keyword() in {"PRIMARY", "CONSTRAINT"}:
+    if cursor.word() in {"PRIMARY", "CONSTRAINT"}:
         return f"SET IDENTIFIER FIELDS {', '.join(map(quote, read_key(cursor, display_name(name))))}"
     _refuse_watermark(cursor, name)
     columns = [_column(cursor, name) for _ in _one_or_more(cursor)]
@@ -71,31 +68,29 @@ def _add(cursor: TokenCursor, name: Name) -> str | None:
 
 def _modify(cursor: TokenCursor, name: Name) -> str:
     _refuse_watermark(cursor, name)
-    if cursor.keyword() in {"PRIMARY", "CONSTRAINT"}:
+    if cursor.word() in {"PRIMARY", "CONSTRAINT"}:
         raise _refused(name, "MODIFY of a key", "use Spark's ALTER TABLE … SET IDENTIFIER FIELDS column, …")
-    columns = [_modified(cursor, name) for _ in _one_or_more(cursor)]
-    if len(columns) > 1:
+    changes: list[str] = []
+    for _ in _one_or_more(cursor):
+        column = quote(cursor.identifier("a column name"))
+        kind = read_type(cursor)
+        if cursor.accept("NOT", "NULL"):
+            raise _refused(name, "MODIFY … NOT NULL", f"use Spark's ALTER TABLE … ALTER COLUMN {column} SET NOT NULL")
+        cursor.accept("NULL")
+        changes.append(f"CHANGE COLUMN {column} {column} {kind}{_comment_and_position(cursor)}")
+    if len(changes) > 1:
         raise _refused(name, "MODIFY of several columns", "MODIFY one column after the other")
-    return columns[0]
-
-
-def _modified(cursor: TokenCursor, name: Name) -> str:
-    column = quote(cursor.identifier("a column name"))
-    kind = read_type(cursor)
-    if cursor.accept("NOT", "NULL"):
-        raise _refused(name, "MODIFY … NOT NULL", f"use Spark's ALTER TABLE … ALTER COLUMN {column} SET NOT NULL")
-    cursor.accept("NULL")
-    return f"CHANGE COLUMN {column} {column} {kind}{_comment_and_position(cursor)}"
+    return changes[0]
 
 
 def _drop(cursor: TokenCursor, name: Name) -> str | None:
-    if cursor.keyword() in _SPARKS_DROP and cursor.peek(1) is not None:
+    if cursor.word() in _SPARKS_DROP and cursor.peek(1) is not None:
         return None
-    if cursor.keyword() == "PRIMARY" and cursor.keyword(1) == "KEY":
+    if cursor.word() == "PRIMARY" and cursor.word(1) == "KEY":
         raise _refused(name, "DROP PRIMARY KEY", "use Spark's ALTER TABLE … DROP IDENTIFIER FIELDS column, …")
-    if cursor.keyword() == "CONSTRAINT" and cursor.peek(1) is not None:
+    if cursor.word() == "CONSTRAINT" and cursor.peek(1) is not None:
         return None
-    if cursor.keyword() == "WATERMARK":
+    if cursor.word() == "WATERMARK":
         raise _refused(name, "DROP WATERMARK", _WATERMARK)
     columns = [quote(cursor.identifier("a column name")) for _ in _one_or_more(cursor)]
     return f"DROP COLUMNS ({', '.join(columns)})"
@@ -129,7 +124,7 @@ def not_enforced(cursor: TokenCursor, table: str) -> None:
 
 def _column(cursor: TokenCursor, name: Name) -> str:
     column = cursor.identifier("a column name")
-    if cursor.keyword() in {"AS", "METADATA"}:
+    if cursor.word() in {"AS", "METADATA"}:
         raise _refused(name, f"column {column}: a computed or metadata column", "use a view")
     kind = read_type(cursor)
     if cursor.accept("NOT", "NULL"):
@@ -148,14 +143,14 @@ def _comment_and_position(cursor: TokenCursor) -> str:
 
 def _one_or_more(cursor: TokenCursor) -> Iterator[None]:
     """Read a column or `( column, … )` together with a loop over this."""
-    if cursor.at_symbol("("):
+    if cursor.word() == "(":
         yield from cursor.entries("the columns")
     else:
         yield
 
 
 def _refuse_watermark(cursor: TokenCursor, name: Name) -> None:
-    if cursor.keyword() == "WATERMARK" and cursor.keyword(1) == "FOR":
+    if cursor.word() == "WATERMARK" and cursor.word(1) == "FOR":
         raise _refused(name, "WATERMARK", _WATERMARK)
 
 
@@ -170,7 +165,7 @@ def create_database(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     """Read CREATE DATABASE … WITH ('key' = 'value', …); None for Spark's own forms."""
     guard = "IF NOT EXISTS " if cursor.accept("IF", "NOT", "EXISTS") else ""
     name, comment = cursor.name("the name of a database"), cursor.comment()
-    if not cursor.accept("WITH") or not cursor.at_symbol("("):
+    if not cursor.accept("WITH") or cursor.word() != "(":
         return None
     properties = property_list(cursor.properties())
     cursor.expect_end()
@@ -181,7 +176,7 @@ def create_database(cursor: TokenCursor, text: str) -> CatalogStatement | None:
 def alter_database(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     """Read ALTER DATABASE d SET ('key' = 'value', …); None for Spark's own forms."""
     name = cursor.name("the name of a database")
-    if not cursor.accept("SET") or not cursor.at_symbol("("):
+    if not cursor.accept("SET") or cursor.word() != "(":
         return None
     properties = property_list(cursor.properties())
     cursor.expect_end()
@@ -203,10 +198,5 @@ def create_function(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name("the name of a function")
     if cursor.accept("AS") and cursor.string("the class of the function") and cursor.accept("LANGUAGE"):
-        raise Unsupported(f"Function {display_name(name)}: {_NO_CLASSES}")
+        raise Unsupported(f"Function {display_name(name)}: {NO_CLASSES}")
     return None
-
-
-def refuse_system_function(cursor: TokenCursor, text: str) -> CatalogStatement | None:
-    """Refuse what follows CREATE or DROP TEMPORARY SYSTEM FUNCTION."""
-    raise Unsupported(f"TEMPORARY SYSTEM FUNCTION is not supported: {_NO_CLASSES}")

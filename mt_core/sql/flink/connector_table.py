@@ -54,13 +54,13 @@ def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | N
         if_not_exists=cursor.accept("IF", "NOT", "EXISTS"),
         name=cursor.name("the name of a table"),
     )
-    if cursor.at_symbol("("):
+    if cursor.word() == "(":
         for _ in cursor.entries("the columns", empty=True):
             _read_column(cursor, table)
     table.comment = cursor.comment()
-    if cursor.keyword() in {"DISTRIBUTED", "LIKE"}:
+    if cursor.word() in {"DISTRIBUTED", "LIKE"}:
         raise Unsupported(
-            f"Table {table}: {cursor.keyword()} is not supported for a table in Flink's words; leave it out."
+            f"Table {table}: {cursor.word()} is not supported for a table in Flink's words; leave it out."
         )
     if cursor.accept("PARTITIONED"):
         cursor.expect("BY")
@@ -85,7 +85,7 @@ def _read_end(cursor: TokenCursor, table: _Table) -> None:
         query, line, column = cursor.query()
         # At the line and column where it was written, as far as the text before leaves room.
         table.query = "\n" * (line - 1) + " " * (column - 1) + query if line > 1 else f" {query}"
-    if cursor.keyword() == "LIKE":
+    if cursor.word() == "LIKE":
         raise Unsupported(f"Table {table}: LIKE is not supported for a table in Flink's words; write its columns.")
     cursor.expect_end(f"{'' if table.options else 'WITH (…), '}AS query, or the end of the statement")
 
@@ -119,7 +119,7 @@ def _is_flinks(text: str) -> bool:
         word = token.keyword
         if depth == 0 and word == "AS":
             return False
-        if depth == 0 and word == "WITH" and cursor.at_symbol("("):
+        if depth == 0 and word == "WITH" and cursor.word() == "(":
             return True
         if depth == 1 and (before, word) in {("PRIMARY", "KEY"), ("WATERMARK", "FOR")}:
             return True
@@ -131,16 +131,16 @@ def _read_column(cursor: TokenCursor, table: _Table) -> None:
     if _accept_key(cursor, table) or _accept_unenforced(cursor):
         return
     name = cursor.identifier("a column name")
-    if cursor.keyword() in {"AS", "METADATA"}:
+    if cursor.word() in {"AS", "METADATA"}:
         raise Unsupported(f"Table {table}, column {name}: computed and metadata columns are not supported; use a view.")
-    if cursor.at_symbol(",") or cursor.at_symbol(")"):
+    if cursor.word() in {",", ")"}:
         raise cursor.error(f"the type of column {name}")
     column = f"{quote(name)} {read_type(cursor)}"
     if cursor.accept("NOT", "NULL"):
         column += " NOT NULL"
     else:
         cursor.accept("NULL")
-    if cursor.keyword() == "METADATA":
+    if cursor.word() == "METADATA":
         raise Unsupported(f"Table {table}, column {name}: metadata columns are not supported; leave it out.")
     if cursor.accept("PRIMARY", "KEY"):
         not_enforced(cursor, str(table))
@@ -152,8 +152,8 @@ def _read_column(cursor: TokenCursor, table: _Table) -> None:
 
 
 def _accept_key(cursor: TokenCursor, table: _Table) -> bool:
-    is_named = cursor.keyword() == "CONSTRAINT" and cursor.keyword(2) == "PRIMARY"
-    if not is_named and (cursor.keyword(), cursor.keyword(1)) != ("PRIMARY", "KEY"):
+    is_named = cursor.word() == "CONSTRAINT" and cursor.word(2) == "PRIMARY"
+    if not is_named and (cursor.word(), cursor.word(1)) != ("PRIMARY", "KEY"):
         return False
     _set_keys(table, read_key(cursor, str(table)))
     return True
@@ -167,8 +167,8 @@ def _set_keys(table: _Table, keys: tuple[str, ...]) -> None:
 
 def _accept_unenforced(cursor: TokenCursor) -> bool:
     """Move past a UNIQUE key or a watermark: Flink does not enforce keys, and ignores watermarks in batch."""
-    watermark = cursor.keyword() == "WATERMARK" and cursor.keyword(1) == "FOR"
-    if not watermark and cursor.keyword() not in {"CONSTRAINT", "UNIQUE"}:
+    watermark = cursor.word() == "WATERMARK" and cursor.word(1) == "FOR"
+    if not watermark and cursor.word() not in {"CONSTRAINT", "UNIQUE"}:
         return False
     depth = 0
     while (token := cursor.peek()) and (depth or token.text not in {",", ")"}) and token.keyword != "COMMENT":

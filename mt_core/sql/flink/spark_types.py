@@ -37,9 +37,9 @@ def _type(cursor: TokenCursor) -> str:
         return f"INTERVAL {' TO '.join(units)}" + ("(6)" if units[-1] == "SECOND" else "")
     if word == "STRING" and cursor.accept("COLLATE"):
         cursor.identifier("a collation")
-    if cursor.accept_symbol("<"):
+    if cursor.accept("<"):
         inner = _inner(cursor, word)
-        cursor.expect_symbol(">")
+        cursor.expect(">")
         return f"{'ROW' if word == 'STRUCT' else word}<{inner}>"
     numbers = cursor.numbers()
     return _FLINK.get(word, word) + (f"({numbers})" if numbers else "")
@@ -48,17 +48,17 @@ def _type(cursor: TokenCursor) -> str:
 def _inner(cursor: TokenCursor, word: str) -> str:
     if word == "STRUCT":
         fields = [_field(cursor)]
-        while cursor.accept_symbol(","):
+        while cursor.accept(","):
             fields.append(_field(cursor))
         return ", ".join(fields)
     if word != "MAP":
         return _type(cursor)
     key = _type(cursor)
-    cursor.expect_symbol(",")
+    cursor.expect(",")
     return f"{key} NOT NULL, {_type(cursor)}"
 
 
 def _field(cursor: TokenCursor) -> str:
     name = cursor.identifier("the name of a field")
-    cursor.expect_symbol(":")
+    cursor.expect(":")
     return f"{quote(name)} {_type(cursor)}"

@@ -56,41 +56,37 @@ def read_type(cursor: TokenCursor) -> str:
 
 
 def _interval(cursor: TokenCursor) -> str:
-    words = [_unit(cursor)]
-    if cursor.accept("TO"):
-        words.append(_unit(cursor))
-    return f"INTERVAL {' TO '.join(words)}"
-
-
-def _unit(cursor: TokenCursor) -> str:
-    unit = cursor.identifier("a unit of an interval").upper()
+    units = [cursor.identifier("a unit of an interval").upper()]
     cursor.numbers()
-    return unit
+    if cursor.accept("TO"):
+        units.append(cursor.identifier("a unit of an interval").upper())
+        cursor.numbers()
+    return f"INTERVAL {' TO '.join(units)}"
 
 
 def _nested(cursor: TokenCursor, word: str) -> str:
     """Read what a type holds, in angle brackets or round ones."""
-    close = ")" if cursor.accept_symbol("(") else ">"
+    close = ")" if cursor.accept("(") else ">"
     if close == ">":
-        cursor.expect_symbol("<")
+        cursor.expect("<")
     if word == "MAP":
         key = _element(cursor)
-        cursor.expect_symbol(",")
+        cursor.expect(",")
         inner = f"{key}, {_element(cursor)}"
     elif word in {"ROW", "STRUCT"}:
         fields = [_field(cursor)]
-        while cursor.accept_symbol(","):
+        while cursor.accept(","):
             fields.append(_field(cursor))
         inner = ", ".join(fields)
     else:
         inner = _element(cursor)
-    cursor.expect_symbol(close)
+    cursor.expect(close)
     return _NESTED[word].format(inner)
 
 
 def _field(cursor: TokenCursor) -> str:
     name = cursor.identifier("the name of a field")
-    cursor.accept_symbol(":")
+    cursor.accept(":")
     return f"{quote(name)}: {_element(cursor)}"
 
 

@@ -40,10 +40,6 @@ _IN_A_NAMESPACE = {
     Shown.PROCEDURES,
     Shown.MODELS,
 }
-NO_MODULES = (
-    "Spark has no modules: its functions are always available; ADD JAR and reflect('class', 'method', …) call others."
-)
-NO_REMOVAL = "REMOVE JAR is not supported: Spark cannot unload classes; open a new session, or restart the gateway."
 _NO_SAVEPOINT = "is not supported: jobs here are batch jobs without savepoints; use STOP JOB 'id'."
 
 
@@ -62,8 +58,8 @@ def show(kind: Shown) -> Reader:
 
 
 def _pattern(cursor: TokenCursor) -> Pattern | None:
-    ahead = 1 if cursor.keyword() == "NOT" else 0
-    word, text = cursor.keyword(ahead), cursor.peek(ahead + 1)
+    ahead = 1 if cursor.word() == "NOT" else 0
+    word, text = cursor.word(ahead), cursor.peek(ahead + 1)
     if word not in {"LIKE", "ILIKE"} or text is None or text.kind is not TokenKind.STRING:
         return None
     for _ in range(ahead + 2):
@@ -82,7 +78,11 @@ def show_columns(cursor: TokenCursor, text: str) -> CatalogStatement | None:
 
 def show_partitions(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     name = cursor.name("a table")
-    partition = cursor.partition_spec() if cursor.accept("PARTITION") else {}
+    partition: dict[str, str] = {}
+    for column, value in cursor.partition().items() if cursor.accept("PARTITION") else ():
+        if not isinstance(value, str):
+            raise cursor.refusal(f"partition column {column} takes one value here")
+        partition[column] = value
     cursor.expect_end("PARTITION (…), or the end of the statement")
     return ShowPartitions(name=name, partition=partition)
 
@@ -130,7 +130,7 @@ def describe_job(cursor: TokenCursor, text: str) -> CatalogStatement | DescribeT
 def stop_job(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     job_id = cursor.string("a job id in quotes")
     if cursor.accept("WITH"):
-        raise Unsupported(f"STOP JOB … WITH {cursor.keyword()} {_NO_SAVEPOINT}")
+        raise Unsupported(f"STOP JOB … WITH {cursor.word()} {_NO_SAVEPOINT}")
     cursor.expect_end()
     return StopJob(job_id=job_id)
 
@@ -150,10 +150,10 @@ _FLINK_DETAILS = {
 def read_explain(cursor: TokenCursor, text: str) -> Explain:
     """Read what follows EXPLAIN: Flink's details, PLAN FOR, or Spark's modes, then a statement."""
     mode = ExplainMode.SIMPLE
-    if cursor.keyword() in _SPARK_MODES:
-        mode = _SPARK_MODES[cursor.keyword()]
+    if cursor.word() in _SPARK_MODES:
+        mode = _SPARK_MODES[cursor.word()]
         cursor.take()
-    elif cursor.keyword() in _FLINK_DETAILS:
+    elif cursor.word() in _FLINK_DETAILS:
         mode = max(_details(cursor), key=list(ExplainMode).index)
     else:
         cursor.accept("PLAN", "FOR")
@@ -166,8 +166,8 @@ def read_explain(cursor: TokenCursor, text: str) -> Explain:
 
 def _details(cursor: TokenCursor) -> list[ExplainMode]:
     details: list[ExplainMode] = []
-    while not details or cursor.accept_symbol(","):
-        detail = _FLINK_DETAILS.get(cursor.keyword())
+    while not details or cursor.accept(","):
+        detail = _FLINK_DETAILS.get(cursor.word())
         if detail is None:
             raise cursor.error(", ".join(_FLINK_DETAILS))
         cursor.take()
@@ -228,10 +228,3 @@ def add_jar(cursor: TokenCursor, text: str) -> CatalogStatement | None:
         last = token
     path = first.value if first is last else text[first.start : last.end if last else first.end]
     return AddJar(path=path)
-
-
-def refuse(reason: str) -> Reader:
-    def read(cursor: TokenCursor, text: str) -> CatalogStatement | None:
-        raise Unsupported(reason)
-
-    return read

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mt_core.errors import DefinitionInvalid, SqlSyntaxError, Unsupported
@@ -19,6 +19,11 @@ CLAUSE_ORDER = (
     "the clauses are, in this order: (columns), COMMENT '…', PARTITIONED BY (…), WITH ('key' = 'value', …), "
     "FRESHNESS = INTERVAL 'n' unit, REFRESH_MODE = FULL | CONTINUOUS, AS query"
 )
+_REFUSED = {
+    "DISTRIBUTED": "DISTRIBUTED is not supported: storage tables have no buckets; leave the clause out, or use PARTITIONED BY.",
+    "START_MODE": "START_MODE is not supported: a materialized table always begins with all the rows of its sources; "
+    "leave the clause out, and restrict the query with WHERE if it should begin later.",
+}
 _UNITS = ", ".join(FreshnessUnit)
 _NUMBER = re.compile(r"([+-]?[0-9]{1,18})(?:\.[0-9]*)?", re.ASCII)
 _BRACKETS = {"(": 1, "<": 1, ")": -1, ">": -1}
@@ -33,14 +38,26 @@ class _Clauses:
     refresh_mode: RefreshMode | None = None
 
 
-def read_create(cursor: TokenCursor, *, or_alter: bool) -> CreateMaterializedTable:
-    """Read what follows CREATE [OR ALTER] MATERIALIZED TABLE; raises SqlSyntaxError, DefinitionInvalid or Unsupported."""
-    if cursor.keyword() == "IF" and cursor.keyword(1) == "NOT":
+def is_view(cursor: TokenCursor) -> bool:
+    """Return whether this is Spark's MATERIALIZED VIEW; raises SqlSyntaxError unless VIEW or TABLE comes next."""
+    if cursor.word() in {"VIEW", "VIEWS"}:
+        return True
+    cursor.expect("TABLE")
+    return False
+
+
+def create(cursor: TokenCursor, text: str, *, or_alter: bool = False) -> CreateMaterializedTable | None:
+    """Read what follows CREATE [OR ALTER] MATERIALIZED; raises SqlSyntaxError, DefinitionInvalid or Unsupported."""
+    if or_alter:
+        cursor.expect("TABLE")
+    elif is_view(cursor):
+        return None
+    if cursor.word() == "IF" and cursor.word(1) == "NOT":
         raise cursor.error(
             "a name: CREATE MATERIALIZED TABLE has no IF NOT EXISTS, use CREATE OR ALTER MATERIALIZED TABLE"
         )
     name = cursor.name()
-    columns = _read_columns(cursor, name) if cursor.at_symbol("(") else None
+    columns = _read_columns(cursor, text, name) if cursor.word() == "(" else None
     clauses = _read_clauses(cursor)
     query, line, column = cursor.query()
     return CreateMaterializedTable(
@@ -61,7 +78,7 @@ def read_create(cursor: TokenCursor, *, or_alter: bool) -> CreateMaterializedTab
 def _read_clauses(cursor: TokenCursor) -> _Clauses:
     clauses, before = _Clauses(), [""]
     while True:
-        word = cursor.keyword()
+        word = cursor.word()
         last = CLAUSES.index(before[-1])
         if word not in CLAUSES[1:]:
             left = [clause for clause in CLAUSES[last + 1 :] if clause not in {"DISTRIBUTED", "START_MODE"}]
@@ -75,61 +92,38 @@ def _read_clauses(cursor: TokenCursor) -> _Clauses:
         cursor.take()
         if word == "AS":
             return clauses
-        _READERS[word](cursor, clauses)
+        if word in _REFUSED:
+            raise Unsupported(_REFUSED[word])
+        _read_clause(cursor, word, clauses)
 
 
-def _read_comment(cursor: TokenCursor, clauses: _Clauses) -> None:
-    clauses.comment = cursor.string("the comment in quotes")
+def _read_clause(cursor: TokenCursor, word: str, clauses: _Clauses) -> None:
+    match word:
+        case "COMMENT":
+            clauses.comment = cursor.string("the comment in quotes")
+        case "PARTITIONED":
+            clauses.partition_keys = _read_partition_keys(cursor)
+        case "WITH":
+            clauses.options = cursor.properties()
+        case "FRESHNESS":
+            cursor.expect("=")
+            clauses.freshness = read_interval(cursor)
+        case _:
+            cursor.expect("=")
+            clauses.refresh_mode = next((mode for mode in RefreshMode if cursor.accept(mode)), None)
+            if clauses.refresh_mode is None:
+                raise cursor.error("FULL or CONTINUOUS")
 
 
-def _read_partition_keys(cursor: TokenCursor, clauses: _Clauses) -> None:
+def _read_partition_keys(cursor: TokenCursor) -> tuple[str, ...]:
     cursor.expect("BY")
+    keys: list[str] = []
     for _ in cursor.entries("the partition columns"):
-        if (token := cursor.peek()) and token.value in clauses.partition_keys:
+        if (token := cursor.peek()) and token.value in keys:
             raise cursor.refusal(f"partition column {token.value} is given twice")
-        clauses.partition_keys = (*clauses.partition_keys, cursor.identifier("a partition column"))
+        keys.append(cursor.identifier("a partition column"))
+    return tuple(keys)
 
-
-def _read_options(cursor: TokenCursor, clauses: _Clauses) -> None:
-    clauses.options = cursor.properties()
-
-
-def _read_freshness(cursor: TokenCursor, clauses: _Clauses) -> None:
-    cursor.expect_symbol("=")
-    clauses.freshness = read_interval(cursor)
-
-
-def _read_refresh_mode(cursor: TokenCursor, clauses: _Clauses) -> None:
-    cursor.expect_symbol("=")
-    for mode in RefreshMode:
-        if cursor.accept(mode):
-            clauses.refresh_mode = mode
-            return
-    raise cursor.error("FULL or CONTINUOUS")
-
-
-def _refuse_distributed(cursor: TokenCursor, clauses: _Clauses) -> None:
-    raise Unsupported(
-        "DISTRIBUTED is not supported: storage tables have no buckets; leave the clause out, or use PARTITIONED BY."
-    )
-
-
-def _refuse_start_mode(cursor: TokenCursor, clauses: _Clauses) -> None:
-    raise Unsupported(
-        "START_MODE is not supported: a materialized table always begins with all the rows of its sources; "
-        "leave the clause out, and restrict the query with WHERE if it should begin later."
-    )
-
-
-_READERS: Mapping[str, Callable[[TokenCursor, _Clauses], None]] = {
-    "COMMENT": _read_comment,
-    "DISTRIBUTED": _refuse_distributed,
-    "PARTITIONED": _read_partition_keys,
-    "WITH": _read_options,
-    "START_MODE": _refuse_start_mode,
-    "FRESHNESS": _read_freshness,
-    "REFRESH_MODE": _read_refresh_mode,
-}
 
 # ------------------------------------------------------------------------------------------------------------ freshness
 
@@ -138,13 +132,13 @@ def read_interval(cursor: TokenCursor) -> Freshness:
     """Read `INTERVAL 'n' unit`; fractions are cut. Raises DefinitionInvalid for a number or unit that does not fit."""
     if not cursor.accept("INTERVAL"):
         raise cursor.refusal("only interval FRESHNESS is supported; expected INTERVAL such as INTERVAL '1' DAY")
-    minus = "-" if cursor.accept_symbol("-") else ""
+    minus = "-" if cursor.accept("-") else ""
     written = minus + cursor.string("a number in quotes, such as INTERVAL '1' DAY")
     if cursor.at_end:
         raise cursor.error(f"a unit: {_UNITS}")
     unit = cursor.identifier(f"a unit: {_UNITS}").upper()
-    if cursor.keyword() == "TO":
-        units = f"{unit} TO {cursor.keyword(1)}"
+    if cursor.word() == "TO":
+        units = f"{unit} TO {cursor.word(1)}"
         raise DefinitionInvalid(
             f"FRESHNESS: {units} is not supported; use one of {_UNITS}.", key="FRESHNESS", value=units
         )
@@ -162,12 +156,12 @@ def read_interval(cursor: TokenCursor) -> Freshness:
 # -------------------------------------------------------------------------------------------------------------- columns
 
 
-def _read_columns(cursor: TokenCursor, table: Name) -> tuple[ColumnSpec, ...]:
+def _read_columns(cursor: TokenCursor, text: str, table: Name) -> tuple[ColumnSpec, ...]:
     columns: list[ColumnSpec] = []
     for _ in cursor.entries("the columns"):
         _refuse_constraint(cursor)
         token = cursor.peek()
-        column = _read_column(cursor)
+        column = _read_column(cursor, text)
         where = {"line": token.line, "column": token.column} if token else {}
         if any(other.name.lower() == column.name.lower() for other in columns):
             raise SqlSyntaxError(f"Column {column.name} of {'.'.join(table)} is given twice", **where)
@@ -180,16 +174,16 @@ def _read_columns(cursor: TokenCursor, table: Name) -> tuple[ColumnSpec, ...]:
 
 
 def _refuse_constraint(cursor: TokenCursor) -> None:
-    words = (cursor.keyword(), cursor.keyword(1))
+    words = (cursor.word(), cursor.word(1))
     if words == ("WATERMARK", "FOR"):
         raise Unsupported("WATERMARK is not supported in the columns of a materialized table; put it into the query.")
-    if words == ("PRIMARY", "KEY") or (words[0] == "CONSTRAINT" and cursor.keyword(2) in {"PRIMARY", "UNIQUE"}):
+    if words == ("PRIMARY", "KEY") or (words[0] == "CONSTRAINT" and cursor.word(2) in {"PRIMARY", "UNIQUE"}):
         raise Unsupported("PRIMARY KEY is not supported: storage tables enforce no keys; leave the constraint out.")
 
 
-def _read_column(cursor: TokenCursor) -> ColumnSpec:
+def _read_column(cursor: TokenCursor, text: str) -> ColumnSpec:
     name = cursor.identifier("a column name")
-    type_text = _read_type(cursor, name)
+    type_text = _read_type(cursor, text, name)
     if type_text is None:
         return ColumnSpec(name=name)
     nullable = not cursor.accept("NOT", "NULL")
@@ -200,18 +194,18 @@ def _read_column(cursor: TokenCursor) -> ColumnSpec:
 
 
 def _refuse_computed(cursor: TokenCursor, column: str) -> None:
-    if cursor.keyword() in {"AS", "METADATA", "GENERATED", "DEFAULT"}:
+    if cursor.word() in {"AS", "METADATA", "GENERATED", "DEFAULT"}:
         raise Unsupported(
             f"Column {column}: computed, metadata and default columns are not supported; compute {column} in the query."
         )
-    if cursor.keyword() == "PRIMARY":
+    if cursor.word() == "PRIMARY":
         _refuse_constraint(cursor)
 
 
 _AFTER_TYPE = {"NOT", "NULL", "COMMENT", "AS", "METADATA", "GENERATED", "DEFAULT", "PRIMARY"}
 
 
-def _read_type(cursor: TokenCursor, column: str) -> str | None:
+def _read_type(cursor: TokenCursor, text: str, column: str) -> str | None:
     """Return the text of a type, up to the end of the column; None if there is none."""
     _refuse_computed(cursor, column)
     first = last = cursor.peek()
@@ -222,8 +216,8 @@ def _read_type(cursor: TokenCursor, column: str) -> str | None:
         if token.kind is TokenKind.SYMBOL:
             depth += _BRACKETS.get(token.text, 0)
         last = cursor.take()
-    if first is cursor.peek() and cursor.keyword() in _AFTER_TYPE:
+    if first is cursor.peek() and cursor.word() in _AFTER_TYPE:
         raise cursor.error(f"the type of column {column}, or , or )")
     if first is None or last is None or first is cursor.peek():
         return None
-    return cursor.text_between(first, last)
+    return text[first.start : last.end]

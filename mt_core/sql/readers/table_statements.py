@@ -10,7 +10,7 @@ from mt_core.model.run import RunStatus
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.readers.catalog_statements import read_explain
-from mt_core.sql.readers.create import read_create, read_interval
+from mt_core.sql.readers.create import is_view, read_interval
 from mt_core.sql.statements import (
     AlterQuery,
     DescribeTable,
@@ -33,40 +33,11 @@ _COLUMNS_COME_FROM_THE_QUERY = "its columns come from its query: use ALTER MATER
 _USE_CREATE_OR_ALTER = "use CREATE OR ALTER MATERIALIZED TABLE"
 
 
-# ------------------------------------------------------------------------------------------------ CREATE, ALTER, DROP
-
-
-def _is_a_view(cursor: TokenCursor) -> bool:
-    """Return whether this is Spark's MATERIALIZED VIEW; raises SqlSyntaxError unless VIEW or TABLE comes next."""
-    if cursor.keyword() in {"VIEW", "VIEWS"}:
-        return True
-    cursor.expect("TABLE")
-    return False
-
-
-def create(cursor: TokenCursor, text: str) -> Statement | None:
-    return None if _is_a_view(cursor) else read_create(cursor, or_alter=False)
-
-
-def create_or_alter(cursor: TokenCursor, text: str) -> Statement | None:
-    cursor.expect("TABLE")
-    return read_create(cursor, or_alter=True)
-
-
-def refuse_replace(cursor: TokenCursor, text: str) -> Statement | None:
-    if _is_a_view(cursor):
-        return None
-    raise Unsupported("CREATE OR REPLACE MATERIALIZED TABLE is not supported; use CREATE OR ALTER MATERIALIZED TABLE.")
-
-
-def refuse_temporary(cursor: TokenCursor, text: str) -> Statement | None:
-    if _is_a_view(cursor):
-        return None
-    raise Unsupported("TEMPORARY MATERIALIZED TABLE is not supported; leave TEMPORARY out, or use a TEMPORARY VIEW.")
+# --------------------------------------------------------------------------------------------------------- ALTER, DROP
 
 
 def drop(cursor: TokenCursor, text: str) -> Statement | None:
-    if _is_a_view(cursor):
+    if is_view(cursor):
         return None
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name()
@@ -76,12 +47,12 @@ def drop(cursor: TokenCursor, text: str) -> Statement | None:
 
 
 def alter(cursor: TokenCursor, text: str) -> Statement | None:
-    if _is_a_view(cursor):
+    if is_view(cursor):
         return None
     name = cursor.name()
-    action = _ACTIONS.get(cursor.keyword())
+    action = _ACTIONS.get(cursor.word())
     if action is None:
-        if refused := _REFUSED_ACTIONS.get(cursor.keyword()):
+        if refused := _REFUSED_ACTIONS.get(cursor.word()):
             raise _no_action(name, *refused)
         raise cursor.error(
             "SUSPEND, RESUME [WITH (…)], REFRESH [PARTITION (…)], SET FRESHNESS = INTERVAL 'n' unit, or AS query"
@@ -94,7 +65,7 @@ def alter(cursor: TokenCursor, text: str) -> Statement | None:
 
 def refresh(cursor: TokenCursor, text: str) -> Statement | None:
     """Read REFRESH MATERIALIZED TABLE name [PARTITION (…)], a synonym of ALTER MATERIALIZED TABLE … REFRESH."""
-    if _is_a_view(cursor):
+    if is_view(cursor):
         return None
     statement = _refresh(cursor, cursor.name())
     cursor.expect_end("PARTITION (…), or the end of the statement")
@@ -107,11 +78,11 @@ def _refresh(cursor: TokenCursor, name: tuple[str, ...]) -> Statement:
 
 def _set(cursor: TokenCursor, name: tuple[str, ...]) -> Statement:
     if cursor.accept("FRESHNESS"):
-        cursor.expect_symbol("=")
+        cursor.expect("=")
         return SetFreshness(name=name, freshness=read_interval(cursor))
-    if cursor.keyword() == "REFRESH_MODE":
+    if cursor.word() == "REFRESH_MODE":
         raise _no_action(name, "SET REFRESH_MODE", "the mode is fixed at CREATE: DROP the table and CREATE it again")
-    if cursor.at_symbol("(") or cursor.keyword() == "TBLPROPERTIES":
+    if cursor.word() == "(" or cursor.word() == "TBLPROPERTIES":
         raise _no_action(name, "SET of options", _USE_CREATE_OR_ALTER)
     raise cursor.error("FRESHNESS = INTERVAL 'n' unit")
 
@@ -146,28 +117,24 @@ def _no_action(name: tuple[str, ...], action: str, way_out: str) -> Unsupported:
 
 
 def show_tables(cursor: TokenCursor, text: str) -> Statement | None:
-    if cursor.keyword() in {"VIEW", "VIEWS"}:
+    if cursor.word() in {"VIEW", "VIEWS"}:
         return None
     cursor.expect("TABLES")
     namespace = cursor.name("a namespace") if cursor.accept("FROM") or cursor.accept("IN") else None
     negated = cursor.accept("NOT")
-    if negated and cursor.keyword() != "LIKE":
+    if negated and cursor.word() != "LIKE":
         raise cursor.error("LIKE")
     like = cursor.string("a pattern in quotes") if cursor.accept("LIKE") else None
     cursor.expect_end("FROM namespace, [NOT] LIKE 'pattern', or the end of the statement")
     return ShowMaterializedTables(namespace=namespace, like=like, negated=negated)
 
 
-def show_create(cursor: TokenCursor, text: str) -> Statement | None:
-    return None if _is_a_view(cursor) else _read_show_create(cursor, or_alter=False)
-
-
-def show_create_or_alter(cursor: TokenCursor, text: str) -> Statement | None:
-    cursor.expect("MATERIALIZED", "TABLE")
-    return _read_show_create(cursor, or_alter=True)
-
-
-def _read_show_create(cursor: TokenCursor, *, or_alter: bool) -> ShowCreateTable:
+def show_create(cursor: TokenCursor, text: str, *, or_alter: bool = False) -> Statement | None:
+    """Read what follows SHOW CREATE MATERIALIZED or SHOW CREATE OR ALTER."""
+    if or_alter:
+        cursor.expect("MATERIALIZED", "TABLE")
+    elif is_view(cursor):
+        return None
     name = cursor.name()
     cursor.expect_end()
     return ShowCreateTable(name=name, or_alter=or_alter)
@@ -177,7 +144,7 @@ def show_refreshes(cursor: TokenCursor, text: str) -> Statement | None:
     name, status = cursor.name() if cursor.accept("FOR") else None, None
     if cursor.accept("WHERE"):
         cursor.expect("STATUS")
-        cursor.expect_symbol("=")
+        cursor.expect("=")
         if (token := cursor.peek()) and token.value.upper() not in RunStatus.__members__:
             raise cursor.error("a status in quotes: " + ", ".join(f"'{each}'" for each in RunStatus))
         status = RunStatus(cursor.string("a status in quotes").upper())
@@ -197,7 +164,7 @@ def _read_limit(cursor: TokenCursor) -> int:
 
 
 def explain_refresh(cursor: TokenCursor, text: str) -> Statement | CatalogStatement | None:
-    if cursor.keyword() in {"TABLE", "FUNCTION"} and cursor.peek(1):
+    if cursor.word() in {"TABLE", "FUNCTION"} and cursor.peek(1):
         whole = TokenCursor(text)
         whole.expect("EXPLAIN")
         return read_explain(whole, text)
@@ -207,15 +174,9 @@ def explain_refresh(cursor: TokenCursor, text: str) -> Statement | CatalogStatem
     return ExplainRefresh(name=name, partitions=partitions)
 
 
-def refuse_explain_create(cursor: TokenCursor, text: str) -> Statement | None:
-    raise Unsupported(
-        "EXPLAIN CREATE MATERIALIZED TABLE is not supported; EXPLAIN its query, or EXPLAIN REFRESH a table."
-    )
-
-
 def describe(cursor: TokenCursor, text: str) -> Statement | None:
     """Read DESCRIBE [TABLE] [EXTENDED] name, the one form that can mean a materialized table; None for Spark's others."""
-    if cursor.keyword() == "MATERIALIZED" and cursor.keyword(1) == "TABLE":
+    if cursor.word() == "MATERIALIZED" and cursor.word(1) == "TABLE":
         raise cursor.refusal("DESCRIBE MATERIALIZED TABLE does not exist; expected DESCRIBE [EXTENDED] name")
     if cursor.peek(1):
         cursor.accept("TABLE")

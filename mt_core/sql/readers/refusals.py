@@ -1,0 +1,32 @@
+"""Refusals: statements of Flink's that are not supported, each with what to do in place of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mt_core.errors import Unsupported
+from mt_core.sql.cursor import TokenCursor
+from mt_core.sql.readers.create import is_view
+
+NO_MODULES = (
+    "is not supported: Spark has no modules: its functions are always available; ADD JAR and reflect('class', 'method', …) "
+    "call others."
+)
+NO_REMOVAL = "REMOVE JAR is not supported: Spark cannot unload classes; open a new session, or restart the gateway."
+NO_REPLACE = "CREATE OR REPLACE MATERIALIZED TABLE is not supported; use CREATE OR ALTER MATERIALIZED TABLE."
+NO_TEMPORARY = "TEMPORARY MATERIALIZED TABLE is not supported; leave TEMPORARY out, or use a TEMPORARY VIEW."
+NO_EXPLAIN = "EXPLAIN CREATE MATERIALIZED TABLE is not supported; EXPLAIN its query, or EXPLAIN REFRESH a table."
+NO_CLASSES = (
+    "functions of classes are not supported; ADD JAR, and call a static method with reflect('class', 'method', …), or "
+    "CREATE TEMPORARY FUNCTION … RETURN expression."
+)
+
+
+def refuse(reason: str, *, views: bool = False) -> Callable[[TokenCursor, str], None]:
+    """Return a reader that refuses its statement for *reason*; with *views* it leaves Spark's MATERIALIZED VIEW to Spark."""
+
+    def read(cursor: TokenCursor, text: str) -> None:
+        if not (views and is_view(cursor)):
+            raise Unsupported(reason)
+
+    return read

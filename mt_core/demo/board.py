@@ -2,95 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
 
 from rich.table import Table
 from rich.text import Text
 
 from mt_core.client.http import GatewayClient
+from mt_core.demo.facts import ENDED, RunFacts, TableFacts, ask, read_decision, read_runs, read_tables
 from mt_core.demo.story import ARRIVING_DAYS, DAILY, DAYS_AT_START, NAMESPACE, TABLES, day
 
-Row = Mapping[str, Any]
 TITLE = "Materialized tables, kept fresh"
-_ENDED = ("SUCCEEDED", "SKIPPED", "FAILED", "CANCELED")
+_RUNS = 20
+_STYLES = {"SUCCEEDED": ("refreshed", "green"), "SKIPPED": ("skipped", "cyan")}
+_UNITS = {
+    "day": timedelta(days=1),
+    "hour": timedelta(hours=1),
+    "minute": timedelta(minutes=1),
+    "second": timedelta(seconds=1),
+}
 
 
-def ask(client: GatewayClient, statement: str) -> list[Row]:
-    """Return the rows of a statement as dictionaries."""
-    found: list[Row] = []
-    for page in client.pages(client.execute(statement)):
-        names = [column.name for column in page.columns]
-        found.extend(dict(zip(names, row, strict=True)) for row in page.rows)
-    return found
-
-
+@dataclass
 class Board:
-    """Asks the gateway and draws. Row counts are read again only when a table was published since."""
+    """Draws what the gateway answers. It counts the rows of a table again only after a refresh has published some."""
 
-    def __init__(self, client: GatewayClient) -> None:
-        self._client = client
-        self._counts: dict[str, tuple[str | None, int]] = {}
+    client: GatewayClient
+    caption: str
+    _counts: dict[str, tuple[str | None, int]] = field(default_factory=dict)
 
-    def draw(self, caption: str) -> Table:
+    def draw(self) -> Table:
         """Return the table as it is now."""
-        table = Table(title=TITLE, caption=caption, expand=True)
+        board = Table(title=TITLE, caption=self.caption, expand=True)
         for column in ("table", "mode", "freshness", "schedule time", "stale for", "rows"):
-            table.add_column(column, no_wrap=True)
-        table.add_column("last refresh", overflow="fold", min_width=21, ratio=1)
-        table.add_column("why", overflow="fold", ratio=1)
-        states = {
-            row["materialized table"]: row for row in ask(self._client, f"SHOW MATERIALIZED TABLES IN {NAMESPACE}")
-        }
-        for name, state in states.items():
-            table.add_row(*self._cells(name, state))
-        return table
+            board.add_column(column, no_wrap=True)
+        board.add_column("last refresh", overflow="fold", min_width=21, ratio=1)
+        board.add_column("why", overflow="fold", ratio=1)
+        for table in read_tables(self.client):
+            runs = read_runs(self.client, f"{NAMESPACE}.{table.name}", _RUNS)
+            board.add_row(*_cells(table, runs, self._count(table, runs)))
+        return board
 
-    def _cells(self, name: str, state: Row) -> Iterable[Text | str]:
-        runs = ask(self._client, f"SHOW REFRESHES FOR {NAMESPACE}.{name} LIMIT 20")
-        ended = [run for run in runs if run["status"] in _ENDED]
-        last = ended[0] if ended else None
-        periodic = next((run["schedule time"] for run in ended if run["schedule time"]), None)
-        return (
-            name,
-            state["refresh mode"],
-            _spoken(str(state["freshness"])),
-            periodic or "-",
-            str(state["stale for"] or "-").partition(" (")[0],
-            str(self._rows(name, runs)),
-            _did(last),
-            str(last["error"] or last["reason"] or "") if last else "",
-        )
-
-    def _rows(self, name: str, runs: Iterable[Row]) -> int:
-        published = next((run["snapshot"] for run in runs if run["status"] == "SUCCEEDED"), None)
-        known = self._counts.get(name)
-        if known is None or known[0] != published:
-            count = ask(self._client, f"SELECT count(*) AS n FROM {NAMESPACE}.{name}")[0]["n"]
-            known = self._counts[name] = (published, count)
-        return known[1]
+    def _count(self, table: TableFacts, runs: Sequence[RunFacts]) -> int:
+        snapshot = next((run.snapshot for run in runs if run.status == "SUCCEEDED"), None)
+        counted, rows = self._counts.get(table.name, (None, 0))
+        if table.name not in self._counts or counted != snapshot:
+            rows = ask(self.client, f"SELECT count(*) AS n FROM {NAMESPACE}.{table.name}")[0]["n"]
+            self._counts[table.name] = (snapshot, rows)
+        return rows
 
 
-def _spoken(interval: str) -> str:
-    """Return INTERVAL '10' SECOND as 10 seconds."""
-    _, number, unit = interval.replace("'", "").lower().split()
-    return f"{number} {unit}" if number == "1" else f"{number} {unit}s"
+def _cells(table: TableFacts, runs: Sequence[RunFacts], rows: int) -> tuple[Text | str, ...]:
+    ended = [run for run in runs if run.status in ENDED]
+    last, refresh = next(iter(ended), None), Text("waiting", style="dim")
+    if last is not None and last.status in _STYLES:
+        verb, style = _STYLES[last.status]
+        refresh = Text(f"{verb} {last.partitions}", style=style)
+    elif last is not None:
+        refresh = Text(last.status.lower(), style="red")
+    unit, number = next((unit, table.freshness // span) for unit, span in _UNITS.items() if not table.freshness % span)
+    return (
+        table.name,
+        table.refresh_mode,
+        f"{number} {unit}" if number == 1 else f"{number} {unit}s",
+        next((str(run.schedule_time) for run in ended if run.schedule_time), "-"),
+        "-" if table.stale_for is None else _age(table.stale_for),
+        str(rows),
+        refresh,
+        last.why if last is not None else "",
+    )
 
 
-def _did(run: Row | None) -> Text:
-    if run is None:
-        return Text("waiting", style="dim")
-    match run["status"]:
-        case "SUCCEEDED":
-            return Text(f"refreshed {run['partitions']}", style="green")
-        case "SKIPPED":
-            return Text(f"skipped {run['partitions']}", style="cyan")
-        case status:
-            return Text(str(status).lower(), style="red")
+def _age(age: timedelta) -> str:
+    return f"{age.total_seconds():.0f} s" if age < timedelta(minutes=2) else f"{age // timedelta(minutes=1)} min"
 
 
 def is_settled(client: GatewayClient) -> bool:
     """Whether a refresh of every table (of the newest partition, where it has some) would find nothing to do now."""
     newest = f"PARTITION (ds = '{day(DAYS_AT_START + ARRIVING_DAYS - 1)}')"
-    asked = [f"{table.full_name} {newest if table is DAILY else ''}" for table in TABLES]
-    return all("decision: skip" in str(ask(client, f"EXPLAIN REFRESH {name}")[0]["result"]) for name in asked)
+    targets = (f"{table.full_name} {newest if table is DAILY else ''}" for table in TABLES)
+    return all(read_decision(client, target) == "skip" for target in targets)

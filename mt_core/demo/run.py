@@ -13,14 +13,16 @@ from rich.console import Console
 from rich.live import Live
 
 from mt_core.client.http import GatewayClient, Refresh
-from mt_core.demo.board import Board, ask, is_settled
+from mt_core.demo.board import Board, is_settled
+from mt_core.demo.facts import ask
 from mt_core.demo.flights import FlightFiles, write_files
 from mt_core.demo.process import GatewayProcess
-from mt_core.demo.story import ARRIVING_DAYS, DAILY, DAYS_AT_START, TABLES, arrival, day, next_midnight, sources
+from mt_core.demo.story import ARRIVING_DAYS, DAILY, DAYS_AT_START, TABLES, arrival, day, sources
 from mt_core.demo.verify import verify
 from mt_core.errors import GatewayError, MtError
 
 ARRIVES_EVERY_S = 4.0
+ARRIVALS_LAST_S = ARRIVING_DAYS * (ARRIVES_EVERY_S + 5.0)
 SETTLES_WITHIN_S = 60.0
 SETTINGS = ("sql-gateway.endpoint.rest.port=0", "table.local-time-zone=America/New_York")
 
@@ -32,7 +34,7 @@ def run_demo(console: Console, *, keep: bool) -> int:
     try:
         console.print(f"Starting a gateway with Spark on {home} …")
         url = gateway.start()
-        _tell(console, url)
+        _play(console, url)
     except MtError as error:
         console.print(f"[red]The demo failed:[/red] {error}")
         console.print(f"The gateway's log is in {home}/logs.")
@@ -48,7 +50,7 @@ def run_demo(console: Console, *, keep: bool) -> int:
     return 0
 
 
-def _tell(console: Console, url: str) -> None:
+def _play(console: Console, url: str) -> None:
     with GatewayClient(url) as client, tempfile.TemporaryDirectory(prefix="freshtable-flights-") as folder:
         console.print(f"Gateway: {url}. Loading the flights of New York, 2013 …")
         files = write_files(Path(folder))
@@ -64,60 +66,51 @@ def _tell(console: Console, url: str) -> None:
 
 def _watch(console: Console, client: GatewayClient, url: str, files: FlightFiles) -> None:
     """Show the tables while days arrive, and until every table has caught up."""
-    arrivals = Arrivals(url, files)
+    board = Board(client, caption="waiting for flights")
+    arrivals = Arrivals(url, files, board)
     arrivals.start()
-    board = Board(client)
-    with Live(board.draw("waiting for flights"), console=console, refresh_per_second=4, transient=False) as live:
-        _until(
-            lambda: _redraw(live, board, arrivals.news) and not arrivals.is_alive(), arrivals.lasts_s + SETTLES_WITHIN_S
-        )
-        arrivals.check()
-        _until(lambda: _redraw(live, board, "all days arrived") and is_settled(client), SETTLES_WITHIN_S)
+    with Live(board.draw(), console=console, refresh_per_second=4, transient=False) as live:
+        _redraw_until(lambda: not arrivals.is_alive(), live, board, ARRIVALS_LAST_S + SETTLES_WITHIN_S)
+        if arrivals.error is not None:
+            raise arrivals.error
+        board.caption = "all days arrived"
+        _redraw_until(lambda: is_settled(client), live, board, SETTLES_WITHIN_S)
     if not console.is_terminal:
         # Into a file the table is written without the end of its last line.
         console.print()
 
 
-def _redraw(live: Live, board: Board, caption: str) -> bool:
-    live.update(board.draw(caption))
-    return True
-
-
-def _until(done: Callable[[], bool], timeout_s: float) -> None:
+def _redraw_until(done: Callable[[], bool], live: Live, board: Board, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
+    live.update(board.draw())
     while not done():
         if time.monotonic() > deadline:
             raise GatewayError(f"The tables did not catch up within {timeout_s:.0f} s.")
         time.sleep(0.5)
+        live.update(board.draw())
 
 
 class Arrivals(threading.Thread):
-    """Plays the outside world: every few seconds a day of flights arrives, and an external scheduler asks for its partition."""
+    """Plays the outside world: every few seconds a day of flights arrives, and an external scheduler requests its partition.
 
-    def __init__(self, url: str, files: FlightFiles) -> None:
+    `error` is why it ended early.
+    """
+
+    def __init__(self, url: str, files: FlightFiles, board: Board) -> None:
         super().__init__(name="arrivals", daemon=True)
-        self._url, self._files = url, files
-        self._error: MtError | None = None
-        self.news = ""
-        self.lasts_s = ARRIVING_DAYS * (ARRIVES_EVERY_S + 5.0)
+        self._url, self._files, self._board = url, files, board
+        self.error: MtError | None = None
 
     def run(self) -> None:
         try:
             with GatewayClient(self._url) as client:
                 for number in range(DAYS_AT_START, DAYS_AT_START + ARRIVING_DAYS):
-                    self._arrive(client, number)
+                    arrived, midnight = day(number), f"{day(number + 1)} 00:00:00"
+                    ask(client, arrival(self._files, arrived))
+                    client.refresh(Refresh(identifier=DAILY.full_name, is_periodic=True, schedule_time=midnight))
+                    self._board.caption = (
+                        f"flights of {arrived} arrived; the scheduler asked for {DAILY.name} at {midnight}"
+                    )
                     time.sleep(ARRIVES_EVERY_S)
         except MtError as error:
-            self._error = error
-
-    def _arrive(self, client: GatewayClient, number: int) -> None:
-        arrived = day(number)
-        ask(client, arrival(self._files, arrived))
-        schedule_time = next_midnight(arrived)
-        client.refresh(Refresh(identifier=DAILY.full_name, is_periodic=True, schedule_time=schedule_time))
-        self.news = f"flights of {arrived} arrived; the scheduler asked for {DAILY.name} at {schedule_time}"
-
-    def check(self) -> None:
-        """Raise what went wrong."""
-        if self._error is not None:
-            raise self._error
+            self.error = error

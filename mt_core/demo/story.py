@@ -73,8 +73,3 @@ def sources(files: FlightFiles) -> Iterator[str]:
 def arrival(files: FlightFiles, arriving: date) -> str:
     """Return the statement by which a day of flights arrives."""
     return f"INSERT INTO {NAMESPACE}.flights SELECT * FROM parquet.`{files.path('flights')}` WHERE ds = '{arriving}'"
-
-
-def next_midnight(arrived: date) -> str:
-    """Return the schedule time that covers *arrived*: the midnight after it."""
-    return f"{arrived + timedelta(days=1)} 00:00:00"

@@ -9,8 +9,8 @@ from typing import Any
 from mt_core.errors import GatewayError, MtError
 from mt_core.secrets import without_passwords
 
-# Headers of a refresh: they make a repeated call harmless, name the table by its uuid, number the caller's attempt, and
-# ask for a periodic refresh even if no source has changed.
+# Headers of a refresh: the key of a request that may be repeated, the table's uuid, the number of the caller's attempt, and
+# whether a periodic refresh runs even if no source has changed.
 REQUEST_KEY_HEADER = "Idempotency-Key"
 TABLE_HEADER = "Freshtable-Table"
 ATTEMPT_HEADER = "Freshtable-Attempt"
@@ -40,9 +40,9 @@ _CAUSE, _ORIGIN, _END = "Caused by: ", "\n\tat ", "\n\nEnd of exception on serve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refresh:
-    """A call of the refresh endpoint; `request_key` makes repeating it harmless, `table_id` is the table's uuid.
+    """A request to the refresh endpoint; it may be repeated if it has a `request_key`. `table_id` is the table's uuid.
 
-    With `force` a periodic refresh runs even if no source has changed.
+    With `force`, a periodic refresh runs even if no source has changed.
     """
 
     identifier: str

@@ -1,10 +1,10 @@
-"""SQL tokens, as Spark's lexer cuts them, and statements split at semicolons; shared by client and server."""
+"""SQL tokens, as Spark's lexer cuts them, and statements, split at semicolons: client and gateway share both."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain, pairwise
 
@@ -230,9 +230,9 @@ def end_of_statement(text: str, start: int) -> tuple[int, int]:
 def _end_of_plain(text: str, start: int, lines: Lines, pattern: re.Pattern[str] = _UP_TO_SEMICOLON) -> tuple[int, int]:
     end = stop = start
     while True:
-        found = pattern.match(text, stop)
-        if found and found.end() > stop:
-            end = stop = found.end()
+        outline = pattern.match(text, stop)
+        if outline and outline.end() > stop:
+            end = stop = outline.end()
         gap = _GAPS.match(text, stop)
         stop = gap.end() if gap else stop
         if stop == len(text) or text[stop] in ";()":
@@ -275,27 +275,23 @@ def _end_of_blocks(text: str, start: int, lines: Lines) -> tuple[int, int]:
     return before[-1].end, len(text)
 
 
+@dataclass(slots=True)
 class _Blocks:
     """The BEGIN and CASE words of one statement that still need an END; outside of a compound block there are none."""
 
-    def __init__(self) -> None:
-        self.open: list[Token] = []
+    open: list[Token] = field(default_factory=list)
 
     def read(self, before: list[Token], token: Token, following: Token | None) -> None:
         word, next_word = token.keyword, following.keyword if following else ""
         if not self.open:
             if word == "BEGIN" and _opens_compound(before, next_word):
                 self.open.append(token)
-        elif _after_dot_or_as(before):
+        elif (before[-1].keyword or before[-1].text) in _NO_KEYWORD_AFTER:
             return
         elif word == "END" and next_word not in _INNER_BLOCKS:
             self.open.pop()
         elif word == "BEGIN" or (word == "CASE" and before[-1].keyword != "END"):
             self.open.append(token)
-
-
-def _after_dot_or_as(before: list[Token]) -> bool:
-    return bool(before) and (before[-1].keyword or before[-1].text) in _NO_KEYWORD_AFTER
 
 
 def _opens_compound(before: list[Token], next_word: str) -> bool:

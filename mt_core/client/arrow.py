@@ -19,7 +19,7 @@ def read_stream(content: bytes) -> pa.Table:
         table = pa.ipc.open_stream(content).read_all()
     except pa.ArrowException as cause:
         raise GatewayError(f"The gateway answered an Arrow stream that cannot be read: {cause}") from cause
-    # What the gateway adds for its own sake is not the reader's.
+    # The gateway's own metadata is of no use to the reader.
     return table.replace_schema_metadata(None)
 
 
@@ -51,7 +51,7 @@ def arrow_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> pa.
 
 
 def _prepared(value: Any, kind: pa.DataType) -> Any:
-    # Arrow makes maps of pairs only.
+    # Arrow builds maps from pairs only.
     match value:
         case None:
             return None

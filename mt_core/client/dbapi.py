@@ -93,7 +93,7 @@ threadsafety = 2
 paramstyle = "qmark"
 
 DEFAULT_URL = "http://127.0.0.1:8083"
-# A statement has ended when execute() returns, also one that writes.
+# With it, execute() returns when the statement has ended, also one that writes.
 SESSION_PROPERTIES = {"table.dml-sync": "true"}
 
 # --------------------------------------------------------------------------------------------------------- connections
@@ -230,7 +230,7 @@ class Cursor(Closing):
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Sequence[Sequence[Any]]) -> Self:
-        """Run a statement once for each parameters; an INSERT … VALUES (…) takes many rows at once."""
+        """Run a statement once for each sequence of parameters; an INSERT … VALUES (…) takes many rows at once."""
         self._ready()
         with translating():
             batches = insert_batches(operation, seq_of_parameters)
@@ -240,7 +240,7 @@ class Cursor(Closing):
 
     def cancel(self) -> None:
         """Stop the statement on the gateway, from another thread; harmless when it has ended."""
-        # Looked at by execute(), which may not know the operation yet.
+        # For execute(), which may still wait for the handle of the operation.
         self._to_cancel = True
         operation = self._operation
         if operation is not None:
@@ -285,7 +285,7 @@ class Cursor(Closing):
         """Do nothing: values come whole."""
 
     def close(self) -> None:
-        """Let the statement's rows go."""
+        """Release the rows of the statement; the cursor runs no other one."""
         self._release()
         self._closed = True
 
@@ -300,12 +300,12 @@ class Cursor(Closing):
         operation, self._operation = self._operation, None
         self._reader, self.columns, self.description, self.rownumber = None, (), None, None
         if operation is not None:
-            # A gateway or a session that is away has let them go already.
+            # With the gateway or the session, the rows are gone already.
             with suppress(GatewayError, InterfaceError):
                 self.connection.client.close_operation(operation)
 
     def _paging(self, first: ResultPage, others: Iterator[ResultPage], zone: tzinfo | None) -> PageReader:
-        """Return what reads the rows: pages after the first one as Arrow where pyarrow is there and gives the same objects."""
+        """Return a reader of the rows; pages after the first come as Arrow if pyarrow is installed and gives the same objects."""
         from_json, from_arrow, pages = rows_converter(first.columns, zone), None, others
         as_arrow = ARROW_ROOTS.issuperset(column.type.root for column in first.columns)
         if as_arrow and first.is_query and not first.is_last and self._operation is not None:
@@ -351,7 +351,7 @@ class Cursor(Closing):
 
 
 def _refuse_hidden_zone(statement: str) -> None:
-    """Raise NotSupportedError for a SET TIME ZONE: the gateway would not tell in which zone its timestamps are."""
+    """Raise NotSupportedError for a SET TIME ZONE: the properties of the session do not have the zone that it sets."""
     words = (token.keyword for token in significant(statement))
     if tuple(islice(words, 3)) == ("SET", "TIME", "ZONE"):
         raise NotSupportedError("Use SET 'table.local-time-zone' = '…' instead of SET TIME ZONE.")

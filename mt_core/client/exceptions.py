@@ -1,4 +1,4 @@
-"""The exceptions of PEP 249, and which one tells of which failure."""
+"""The exceptions of PEP 249, and which failure raises which of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Error(Exception):
 
 
 class InterfaceError(Error):
-    """The driver was used in a way it cannot be."""
+    """The program used a closed connection or cursor."""
 
 
 class DatabaseError(Error):
@@ -52,10 +52,10 @@ class ProgrammingError(DatabaseError):
 
 
 class NotSupportedError(DatabaseError):
-    """Something that the gateway does not do."""
+    """The gateway does not support what the program asks for."""
 
 
-# Where the text of an error has facts, if the gateway sends none: Flink's, and ours about what a refresh met.
+# Where the text of an error has these facts: Flink's gateway sends only texts, and our errors of refreshes have no others.
 _IN_TEXT = {
     "error_class": re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]"),
     "sqlstate": re.compile(r"SQLSTATE: (\w{5})"),
@@ -102,7 +102,7 @@ def _spark_fact(error: GatewayError, name: str) -> str | None:
 
 @contextmanager
 def translating() -> Iterator[None]:
-    """Raise what goes wrong inside as an exception of the standard."""
+    """Raise the errors of the block as exceptions of the standard."""
     try:
         yield
     except GatewayError as cause:

@@ -1,4 +1,4 @@
-"""The token that a gateway of this user has left in its home folder."""
+"""The token that a gateway of this user wrote to its home folder."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ DEFAULT_HOME = "./.freshtable"
 def token_in(home: Path, gateway: str) -> str | None:
     """Return the token in *home* for the gateway at the URL *gateway*, or None if that gateway is not the one of *home*.
 
-    A token goes to no other machine, and to no other port: somebody else may listen there.
+    The token is sent to no other machine and to no other port, where another user's program may listen.
     """
     try:
         url = urlsplit(gateway)
-        noted = urlsplit(json.loads((home / "gateway.json").read_text(encoding="utf-8"))["url"] or "")
-        if not is_loopback(url.hostname or "") or url.port is None or url.port != noted.port:
+        own = urlsplit(json.loads((home / "gateway.json").read_text(encoding="utf-8"))["url"] or "")
+        if not is_loopback(url.hostname or "") or url.port is None or url.port != own.port:
             return None
         return (home / "token").read_text(encoding="ascii").strip() or None
     except (OSError, ValueError, KeyError, TypeError):

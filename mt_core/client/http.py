@@ -41,8 +41,9 @@ TIMEOUT_S = 120.0
 class GatewayClient(Closing):
     """One session on a gateway, opened with the first call that needs it and kept open until `close`.
 
-    Every failure is a GatewayError with the gateway's code in `code`. A session that has ended on the gateway is SessionLost;
-    the next call opens another one. With *exact* fractions in JSON are read as Decimal, not as float. Threads may share it.
+    Every failure is a GatewayError with the gateway's code in `code`. A call in a session that has ended on the gateway raises
+    SessionLost; the next call opens another one. With *exact*, fractions in JSON become Decimal instead of float. Threads may
+    share the client.
     """
 
     def __init__(
@@ -56,14 +57,14 @@ class GatewayClient(Closing):
     ) -> None:
         self.url, self._parse_float = url.rstrip("/"), Decimal if exact else float
         headers = {ERRORS_HEADER: ERRORS_AS_JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
-        # To load the certificates that https is checked against takes 20 ms; plain http needs none.
+        # Loading the certificates that https needs takes 20 ms; plain http needs none.
         verify = not self.url.startswith("http://")
         self._http = httpx.Client(
             base_url=self.url, headers=headers, timeout=TIMEOUT_S, transport=transport, verify=verify
         )
         self._session: str | None = None
         self._opening = Opening()
-        # By session what statements changed, and by operation its session: answers may be late, when another is open.
+        # What statements changed in each session, and the session of each operation: another one may be open at its answer.
         self._changes, self._operations = dict[str, list[str]](), dict[str, str]()
         self._notice: str | None = None
         self._heartbeat = Heartbeat(self._beat, heartbeat_s)
@@ -89,10 +90,10 @@ class GatewayClient(Closing):
         return properties
 
     def execute(self, statement: str, *, timeout_s: float | None = None) -> str:
-        """Begin a statement, which the gateway ends after *timeout_s*, and return the handle of its operation.
+        """Start a statement, which the gateway stops after *timeout_s*, and return the handle of its operation.
 
-        A session that has ended is opened again, with a warning in the first page of the result. If statements had changed it
-        it is not the same any more: then nothing is run, and SessionLost names them.
+        If the session has ended, the statement runs in another one, with a warning in the first page of its result. If other
+        statements had changed the session, this one does not run: SessionLost names them.
         """
         body: dict[str, Any] = {"statement": statement}
         if timeout_s is not None:
@@ -103,7 +104,7 @@ class GatewayClient(Closing):
         return handle
 
     def refresh(self, refresh: Refresh) -> str:
-        """Ask for a refresh and return the handle of its operation, which is the id of the run."""
+        """Request a refresh and return the handle of its operation, which is the id of the run."""
         path = f"/materialized-tables/{quote(refresh.identifier, safe='')}/refresh"
         return self._begin_or_reopen(path, refresh.body(), refresh.headers())
 
@@ -159,12 +160,12 @@ class GatewayClient(Closing):
         self._call("POST", self._operation(operation, "/cancel"))
 
     def close_operation(self, operation: str) -> None:
-        """Forget the operation; harmless when it is closed already, also with its session."""
+        """Close the operation; harmless if it is closed already, or its session is."""
         session = self._operations.pop(operation, self._session)
         if session is None:
             return
         response = self._send("DELETE", f"/sessions/{session}/operations/{operation}/close")
-        # That the session is lost, the next statement says, which this one is only tidying up for.
+        # A lost session is for the next statement to report; this call only cleans up.
         if response.headers.get(ERROR_CODE_HEADER) != SessionNotFound.code:
             self._answer(response)
 
@@ -177,7 +178,7 @@ class GatewayClient(Closing):
             self._call("DELETE", f"/sessions/{session}")
 
     def close(self) -> None:
-        """Close the session and the connection; a gateway that is away has closed them already."""
+        """Close the session and the connection, also if the gateway no longer answers."""
         self._heartbeat.stop()
         try:
             self.close_session()
@@ -199,21 +200,21 @@ class GatewayClient(Closing):
                     pass
                 self.close_operation(operation)
         except GatewayError:
-            # Nothing may run in a session that is not set up.
+            # No statement may run in a session without its setup.
             with suppress(GatewayError):
                 self.close_session()
             raise
         return handle
 
     def _begin(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> str:
-        """Begin an operation by a request to *path* of the session, and return its handle."""
+        """Start an operation by a request to *path* of the session, and return its handle."""
         session = self.session
         handle: str = self._call("POST", f"/sessions/{session}{path}", body, headers)["operationHandle"]
         self._operations[handle] = session
         return handle
 
     def _begin_or_reopen(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> str:
-        """Begin an operation, in another session if this one has ended and nothing is lost with it; raises SessionLost."""
+        """Start an operation, in another session if this one has ended unchanged; raises SessionLost if it was changed."""
         try:
             return self._begin(path, body, headers)
         except SessionLost as lost:
@@ -226,7 +227,7 @@ class GatewayClient(Closing):
     def _beat(self) -> None:
         session = self._session
         if session is not None:
-            # The answer is not looked at: whoever runs the next statement has to hear of a session that is lost.
+            # The answer does not matter here: it is the next statement that reports a lost session.
             with suppress(GatewayError):
                 self._send("POST", f"/sessions/{session}/heartbeat", {})
 
@@ -249,7 +250,7 @@ class GatewayClient(Closing):
     def _results(
         self, operation: str, first: str, headers: Mapping[str, str] | None = None
     ) -> Iterator[tuple[httpx.Response, dict[str, Any]]]:
-        """Yield the answers of a result from *first* on, each with its fields, which one in Arrow has in headers."""
+        """Yield the answers of a result from *first* on, with their fields; an answer in Arrow has them in headers."""
         path = self._operation(operation, f"/result/{first}")
         while True:
             response = self._send("GET", path, headers=headers)

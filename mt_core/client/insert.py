@@ -1,4 +1,4 @@
-"""INSERTs of many rows, as few statements as can be: each of them costs a commit of the table."""
+"""INSERTs of many rows in as few statements as possible: each of them is a commit of the table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def insert_batches(statement: str, rows: Sequence[Sequence[Any]]) -> Iterator[tu
 def _values_of(statement: str) -> tuple[int, int, int] | None:
     """Return where the row of an INSERT … VALUES (…) begins and ends, and its number of `?`; None for anything else.
 
-    There must be nothing behind the row, and no `?` before it.
+    Nothing may follow the row, and no `?` may precede it.
     """
     tokens = list(significant(statement))
     if not tokens or tokens[0].keyword != "INSERT":

@@ -19,11 +19,11 @@ _ESCAPES = {"\\": "\\\\", "'": "\\'", "\0": "\\u0000", "\r": "\\r", "\n": "\\n",
 
 
 class UnknownType(TypeError):
-    """No literal is known for values of a Python type."""
+    """A parameter has a Python type without literals."""
 
 
 class OutOfRange(ValueError):
-    """A value has no literal, though others of its type have."""
+    """A parameter is outside of the range of the literals of its type."""
 
 
 class ParameterCount(ValueError):

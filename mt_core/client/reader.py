@@ -39,7 +39,7 @@ ARROW_ROOTS = frozenset(
 
 
 class PageReader:
-    """Reads pages in turn, *limit* rows at most. `token` is the page being read, and `taken` how many of its rows were read."""
+    """Reads pages in turn, at most *limit* rows. `token` is the number of the current page, `taken` counts its rows read so far."""
 
     def __init__(self, first: ResultPage, others: Iterator[Page], convert: Convert, limit: int | None = None) -> None:
         self._left = limit
@@ -51,18 +51,18 @@ class PageReader:
         """Return the next *size* rows (None: all), fewer at the end."""
         if self._left is not None:
             size = self._left if size is None else min(size, self._left)
-        found: list[Row] = []
-        while size is None or len(found) < size:
+        rows: list[Row] = []
+        while size is None or len(rows) < size:
             if self._at >= len(self._chunk) and not self._turn():
                 break
-            end = None if size is None else self._at + size - len(found)
+            end = None if size is None else self._at + size - len(rows)
             part = self._chunk[self._at : end]
             self._at += len(part)
             self.taken += len(part)
-            found += part
+            rows += part
         if self._left is not None:
-            self._left -= len(found)
-        return found
+            self._left -= len(rows)
+        return rows
 
     def tables(self, pages: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """Yield the rows that are left of *pages*, the same pages from `token` on; they are no longer read by `take`."""

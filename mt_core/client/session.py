@@ -30,7 +30,7 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """How a session was opened, and is opened again: its properties, and statements that run first."""
+    """How to open a session, and to open it again: its properties, and statements that run first."""
 
     name: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -38,13 +38,13 @@ class Opening:
 
 
 def session_change(statement: str) -> str | None:
-    """Return what *statement* changes in its session, in its own words and without values of SET; None for nothing."""
+    """Return the words of *statement* that change its session, without values of SET; None if it does not change it."""
     match = _CHANGES.match(statement)
     return " ".join(match[1].split())[:_SHOWN] if match else None
 
 
 class Heartbeat:
-    """Calls a bound method at every interval while its object lives; started once, by the first `start`."""
+    """Calls a bound method at intervals, from the first `start` until `stop` or the end of its object."""
 
     def __init__(self, beat: Callable[[], None], every_s: float) -> None:
         self._beat, self._every_s = WeakMethod(beat), every_s
@@ -52,16 +52,16 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to beat; harmless when it has begun."""
+        """Start the thread; harmless if it runs already."""
         with self._lock:
             if self._thread is None and not self._stop.is_set():
                 arguments = self._stop, self._beat, self._every_s
-                # Not a method: the thread of a client that was dropped without being closed must not keep it alive.
+                # A function, not a method: the thread must not keep a client alive that is dropped without being closed.
                 self._thread = threading.Thread(target=_run, args=arguments, name="heartbeat", daemon=True)
                 self._thread.start()
 
     def stop(self) -> None:
-        """End it for good."""
+        """Stop the thread for good."""
         self._stop.set()
 
 
@@ -73,7 +73,7 @@ def _run(stop: threading.Event, beat: WeakMethod[Callable[[], None]], every_s: f
         try:
             call()
         except RuntimeError:
-            # httpx refuses what is sent on a client that was closed in the middle of the beat.
+            # httpx refuses a request of a client that was closed in the meantime.
             if not stop.is_set():
                 raise
         del call

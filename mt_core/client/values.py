@@ -25,7 +25,7 @@ class UnreadableValue(ValueError):
 
 
 def rows_converter(columns: Sequence[Column], zone: tzinfo | None) -> Callable[[Rows], Iterator[tuple[Any, ...]]]:
-    """Return what makes tuples of Python objects of the rows of a page; it raises UnreadableValue.
+    """Return a function that converts the rows of a page to tuples of Python objects; it raises UnreadableValue.
 
     *zone* is what `zone_for` returns for *columns*.
     """
@@ -83,9 +83,9 @@ def zone_for(columns: Sequence[Column], properties: Callable[[], Mapping[str, st
 
 
 def converter(kind: LogicalType, scalars: Mapping[str, Convert]) -> Convert:
-    """Return what makes a Python object of a JSON value, not None, of the type *kind*.
+    """Return a function that converts a JSON value of the type *kind*, not None, to a Python object.
 
-    *scalars* has what converts values without parts, by their type's root; DECIMAL becomes Decimal, all else stays JSON.
+    *scalars* has the functions for values without parts, by the root of their type. DECIMAL becomes Decimal; all else stays.
     """
     parts = {name: _nullable(converter(part, scalars)) for name, part in kind.parts}
     match kind.root:

@@ -42,9 +42,9 @@ def run_demo(console: Console, *, keep: bool) -> int:
         return 1
     if keep:
         console.print(f'Connect with: freshtable sql --gateway {url} -e "SHOW MATERIALIZED TABLES IN lake.demo"')
-        console.print(f"The gateway goes on (process {gateway.pid}); stop it with: kill {gateway.pid}")
+        console.print(f"The gateway keeps running (process {gateway.pid}); stop it with: kill {gateway.pid}")
         return 0
-    console.print("Stopping the gateway; `freshtable demo --keep` leaves it running, to be asked.")
+    console.print("Stopping the gateway; `freshtable demo --keep` leaves it running.")
     gateway.stop()
     shutil.rmtree(home, ignore_errors=True)
     return 0
@@ -76,7 +76,7 @@ def _watch(console: Console, client: GatewayClient, url: str, files: FlightFiles
         board.caption = "all days arrived"
         _redraw_until(lambda: is_settled(client), live, board, SETTLES_WITHIN_S)
     if not console.is_terminal:
-        # Into a file the table is written without the end of its last line.
+        # In a file, the last line of the table has no end.
         console.print()
 
 

@@ -91,7 +91,7 @@ class SparkCompiler(compiler.SQLCompiler):
 
 
 class SparkDDLCompiler(compiler.DDLCompiler):
-    """Writes CREATE TABLE. Keys and checks are left out: nothing in Spark would enforce them."""
+    """Writes CREATE TABLE, without keys and checks: Spark would not enforce them."""
 
     def get_column_specification(self, column: Any, **kw: Any) -> str:
         kind = self.dialect.type_compiler_instance.process(column.type, type_expression=column)

@@ -1,4 +1,4 @@
-"""Column types of SQLAlchemy: those it lacks, what they are called in Spark SQL, and which one a logical type is."""
+"""Column types of SQLAlchemy: those that it lacks, their names in Spark SQL, and the type of a column of a result."""
 
 # SQLAlchemy finds what to call by the names of types, which are in capitals.
 # ruff: noqa: N801, N802, N815
@@ -109,7 +109,7 @@ def _named(name: str) -> Any:
 
 
 class SparkTypeCompiler(compiler.GenericTypeCompiler):
-    """Writes types as Spark SQL calls them. Lengths of plain strings are left out: Spark has no limit on them."""
+    """Writes the names of types in Spark SQL, of plain strings without a length: Spark does not limit it."""
 
     visit_INTEGER, visit_TINYINT = _named("INT"), _named("TINYINT")
     visit_REAL = _named("FLOAT")

@@ -1,4 +1,4 @@
-"""The prompt of `freshtable sql`: statements typed by a person, each run when its semicolon comes."""
+"""The prompt of `freshtable sql`: statements that a person types, each run at its semicolon."""
 
 from __future__ import annotations
 

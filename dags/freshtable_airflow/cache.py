@@ -12,7 +12,7 @@ from pathlib import Path
 from freshtable_airflow.shard import SHARDS, Shard
 
 EMPTY = Shard(etag="", workflows=())
-PROBLEM = "problem.txt"
+SHARD, PARSED, PROBLEM = "shard_{:02d}.json", "parsed_{:02d}.txt", "problem.txt"
 
 
 class ShardCache:
@@ -24,20 +24,20 @@ class ShardCache:
     def read(self, number: int) -> Shard:
         """Return the stored shard, or an empty one if there is none or its file cannot be read."""
         try:
-            body = json.loads(self._path(number).read_text(encoding="utf-8"))
+            body = json.loads((self._folder / SHARD.format(number)).read_text(encoding="utf-8"))
             return Shard(etag=body["etag"], workflows=body["workflows"], state=body.get("state", ""))
         except (OSError, ValueError, KeyError, TypeError):
             return EMPTY
 
     def store(self, number: int, shard: Shard) -> None:
         body = json.dumps({"etag": shard.etag, "state": shard.state, "workflows": list(shard.workflows)})
-        write_whole(self._path(number), body)
+        write_whole(self._folder / SHARD.format(number), body)
 
     def shard_with(self, name: str) -> int | None:
         """Return the number of the shard that has the workflow *name*, or None, without decoding any file."""
         wanted = f'"name": {json.dumps(name)}'
         for number in range(SHARDS):
-            path = self._path(number)
+            path = self._folder / SHARD.format(number)
             if path.exists() and wanted in path.read_text(encoding="utf-8"):
                 return number
         return None
@@ -53,11 +53,11 @@ class ShardCache:
         # A parser that may not write here still parses: its file is then parsed once more than needed.
         with suppress(OSError):
             if not self.is_parsed(number, state):
-                write_whole(self._parsed(number), state)
+                write_whole(self._folder / PARSED.format(number), state)
 
     def is_parsed(self, number: int, state: str) -> bool:
         """Whether the last parse of the shard's file that is stored has read that state."""
-        path = self._parsed(number)
+        path = self._folder / PARSED.format(number)
         return path.exists() and path.read_text(encoding="utf-8") == state
 
     @property
@@ -70,12 +70,6 @@ class ShardCache:
     def problem(self, text: str) -> None:
         if text != self.problem:
             write_whole(self._folder / PROBLEM, text)
-
-    def _path(self, number: int) -> Path:
-        return self._folder / f"shard_{number:02d}.json"
-
-    def _parsed(self, number: int) -> Path:
-        return self._folder / f"parsed_{number:02d}.txt"
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -6,7 +6,7 @@ which must not, hold the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -21,7 +21,7 @@ from freshtable_airflow.run_status import Outcome, Progress, partitions_line
 SESSION_NAME = "airflow"
 SESSIONS = "/v3/sessions"
 SESSION_LOST = "SESSION_NOT_FOUND"
-# A refresh whose query cannot be analysed any more: the next one fails in the same way until the query or a source changes.
+# A refresh whose query can no longer be analysed: the next one fails in the same way until the query or a source changes.
 HOPELESS = "QUERY_BROKEN"
 NOT_CANCELABLE = frozenset({"ILLEGAL_STATUS", "OPERATION_NOT_FOUND"})
 T = TypeVar("T")
@@ -78,13 +78,13 @@ def close_session(run: RunAddress) -> Conversation[None]:
 
 def get_progress(run: RunAddress) -> Conversation[tuple[RunAddress, Progress]]:
     """Return the progress of the run, and the run with the session to use next."""
-    run, response = yield from _in_session(run, lambda at: HttpRequest("GET", f"{_operation(at)}/status"))
+    run, response = yield from _ask_about(run, "GET", "status")
     return run, Progress.of(_read(response, f"The status of the refresh of {run.table}"))
 
 
 def get_outcome(run: RunAddress) -> Conversation[tuple[RunAddress, Outcome]]:
     """Return the outcome of a run that has ended; raises RefreshFailed with the gateway's reason if it failed."""
-    run, response = yield from _in_session(run, lambda at: HttpRequest("GET", f"{_operation(at)}/result/0"))
+    run, response = yield from _ask_about(run, "GET", "result/0")
     if response.is_error:
         error = ErrorResponse.of(response)
         failure = RefreshHopeless if error.code == HOPELESS else RefreshFailed
@@ -94,27 +94,22 @@ def get_outcome(run: RunAddress) -> Conversation[tuple[RunAddress, Outcome]]:
 
 def cancel(run: RunAddress) -> Conversation[tuple[RunAddress, str]]:
     """Cancel the run and return its status, or why it was not cancelled; one that has ended is left alone."""
-    attempt = {"Freshtable-Attempt": str(run.attempt)}
-    run, response = yield from _in_session(run, lambda at: HttpRequest("POST", f"{_operation(at)}/cancel", {}, attempt))
+    run, response = yield from _ask_about(run, "POST", "cancel", {})
     if response.headers.get("Freshtable-Error") in NOT_CANCELABLE:
         return run, f"not cancelled: {ErrorResponse.of(response).text}"
     body = _read(response, f"The cancel of the refresh of {run.table}")
     return run, str(body.get("status", "CANCELED"))
 
 
-def _operation(run: RunAddress) -> str:
-    return f"{SESSIONS}/{run.session}/operations/{run.handle}"
-
-
-def _in_session(
-    run: RunAddress, request: Callable[[RunAddress], HttpRequest]
+def _ask_about(
+    run: RunAddress, method: str, path: str, json: Mapping[str, Any] | None = None
 ) -> Conversation[tuple[RunAddress, httpx.Response]]:
-    """HttpRequest, and once more in a new session when the gateway no longer knows this one: a run outlives its session."""
-    response = yield request(run)
+    """Send a request about the run, and once more in a new session if the gateway no longer has this one: a run outlives it."""
+    attempt = {"Freshtable-Attempt": str(run.attempt)} if json is not None else {}
+    response = yield HttpRequest(method, f"{SESSIONS}/{run.session}/operations/{run.handle}/{path}", json, attempt)
     if response.is_error and response.headers.get("Freshtable-Error") == SESSION_LOST:
-        session = yield from open_session(run.init_config)
-        run = replace(run, session=session)
-        response = yield request(run)
+        run = replace(run, session=(yield from open_session(run.init_config)))
+        response = yield HttpRequest(method, f"{SESSIONS}/{run.session}/operations/{run.handle}/{path}", json, attempt)
     return run, response
 
 
@@ -126,8 +121,8 @@ def _read(response: httpx.Response, what: str) -> dict[str, Any]:
         body = response.json()
     except ValueError as cause:
         raise GatewayUnavailable(
-            f"{what}: the answer of {response.url.host} is no JSON; is that the URL of a gateway?"
+            f"{what}: the answer of {response.url.host} is not JSON; is that the URL of a gateway?"
         ) from cause
     if not isinstance(body, dict):
-        raise GatewayRefused(f"{what}: the answer of {response.url.host} is no gateway's.")
+        raise GatewayRefused(f"{what}: the answer of {response.url.host} is not a gateway's.")
     return body

@@ -7,7 +7,6 @@ from datetime import date, datetime, time, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 from freshtable_airflow.zone import (
-    SECOND,
     instant_at,
     instant_of,
     offset_at,
@@ -29,19 +28,20 @@ class _CalendarGrid:
     zone: ZoneInfo
 
     def after(self, instant: datetime) -> datetime:
-        index = self._index(instant)
-        while (point := self._point(index)) <= instant:
-            index += 1
-        return point
+        """Return the first point strictly later than *instant*."""
+        return self._point(self._index(instant) + 1)
 
     def at_or_before(self, instant: datetime) -> datetime:
-        index = self._index(instant) + 1
-        while (point := self._point(index)) > instant:
-            index -= 1
-        return point
+        """Return the last point that is not later than *instant*."""
+        return self._point(self._index(instant))
 
     def _index(self, instant: datetime) -> int:
-        return (instant.astimezone(self.zone).date() - FIRST_MONDAY).days // self.days
+        """Return the number of the last point that is not later than *instant*."""
+        # Where the clock is put back over midnight, the point of the next day comes before the end of this one.
+        index = (instant.astimezone(self.zone).date() - FIRST_MONDAY).days // self.days + 1
+        while self._point(index) > instant:
+            index -= 1
+        return index
 
     def _point(self, index: int) -> datetime:
         return instant_at(datetime.combine(FIRST_MONDAY + timedelta(days=index * self.days), time()), self.zone)
@@ -49,55 +49,41 @@ class _CalendarGrid:
 
 @dataclass(frozen=True)
 class _WallClockGrid:
-    """`step` divides a day, so the wall clock is a multiple of it since midnight as it is one since 1970."""
+    """Multiples of `step`, counted on the wall clock from Monday 1970-01-05; one that divides a day counts from midnight too."""
 
     step: int
     zone: ZoneInfo
 
     def after(self, instant: datetime) -> datetime:
+        """Return the first point strictly later than *instant*."""
         seconds = seconds_of(instant)
-        return instant_of(min(self._ceiling(seconds + 1), self._floor(seconds, fill=True) + self.step))
+        # No two points are further apart than a step.
+        point = self._floor(seconds + self.step, fill=True)
+        while (earlier := self._floor(point - 1, fill=True)) > seconds:
+            point = earlier
+        return instant_of(point)
 
     def at_or_before(self, instant: datetime) -> datetime:
+        """Return the last point that is not later than *instant*."""
         return instant_of(self._floor(seconds_of(instant), fill=True))
 
     def _floor(self, seconds: int, *, fill: bool = False) -> int:
+        """Return the last point that the wall clock shows; with *fill*, or one whole steps after it."""
         offset = offset_at(seconds, self.zone)
-        point = (seconds + offset) // self.step * self.step - offset
+        point = self._multiple(seconds + offset) - offset
         if offset_at(point, self.zone) != offset:
             change = transition_between(point, seconds, self.zone)
-            point = change if self._skips_a_point(change) else self._floor(change - 1)
+            # The wall clock jumps over these seconds, the last of them not included, if it is put forward.
+            start, end = (change + offset_at(instant, self.zone) for instant in (change - 1, change))
+            skips_a_point = start < end and self._multiple(end - 1) >= start
+            point = change if skips_a_point else self._floor(change - 1)
         return point + (seconds - point) // self.step * self.step if fill else point
 
-    def _ceiling(self, seconds: int) -> int:
-        if self._skips_a_point(seconds):
-            return seconds
-        offset = offset_at(seconds, self.zone)
-        point = -(-(seconds + offset) // self.step) * self.step - offset
-        if offset_at(point, self.zone) == offset:
-            return point
-        return self._ceiling(transition_between(seconds, point, self.zone))
-
-    def _skips_a_point(self, seconds: int) -> bool:
-        """Whether the clock is put forward at this instant, over a multiple of the step."""
-        start = seconds + offset_at(seconds - 1, self.zone)
-        end = seconds + offset_at(seconds, self.zone)
-        return start < end and (end - 1) // self.step * self.step >= start
+    def _multiple(self, wall: int) -> int:
+        return (wall - FIRST_INSTANT) // self.step * self.step + FIRST_INSTANT
 
 
-@dataclass(frozen=True)
-class _ElapsedGrid:
-    step: int
-
-    def after(self, instant: datetime) -> datetime:
-        return self.at_or_before(instant) + self.step * SECOND
-
-    def at_or_before(self, instant: datetime) -> datetime:
-        return instant_of((seconds_of(instant) - FIRST_INSTANT) // self.step * self.step + FIRST_INSTANT)
-
-
-# Endless schedule times: `after` is the first point later than an instant, `at_or_before` the last that is not later.
-Grid = _CalendarGrid | _WallClockGrid | _ElapsedGrid
+Grid = _CalendarGrid | _WallClockGrid
 
 
 def grid_of(amount: int, unit: str, zone: str) -> Grid:
@@ -111,10 +97,10 @@ def grid_of(amount: int, unit: str, zone: str) -> Grid:
     seconds, named = amount * UNIT_SECONDS[unit], zone_named(zone)
     if seconds % DAY_S == 0:
         return _CalendarGrid(seconds // DAY_S, named)
-    return _WallClockGrid(seconds, named) if _cron_can_say(seconds) else _ElapsedGrid(seconds)
+    return _WallClockGrid(seconds, named if _cron_can_express(seconds) else zone_named("UTC"))
 
 
-def _cron_can_say(seconds: int) -> bool:
+def _cron_can_express(seconds: int) -> bool:
     if seconds % 3_600 == 0:
         return 24 % (seconds // 3_600) == 0
     return 60 % (seconds // 60 if seconds % 60 == 0 else seconds) == 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context
@@ -23,7 +24,6 @@ from freshtable_airflow.errors import (
 from freshtable_airflow.hook import DEFAULT_CONNECTION, FreshtableHook
 from freshtable_airflow.link import RUN_URL, GatewayRunLink
 from freshtable_airflow.request import RefreshRequest, RunAddress, key_of
-from freshtable_airflow.run_status import Outcome
 from freshtable_airflow.transport import Gateway
 from freshtable_airflow.trigger import RefreshTrigger
 from freshtable_airflow.watch import Terms, watch
@@ -32,8 +32,8 @@ from freshtable_airflow.zone import wall_clock
 FORCE = "force"
 FINISHED = "FINISHED"
 CANCELED = "CANCELED"
-# Airflow can take a task for failed that is resumed seconds after it was deferred. So the task itself waits for short refreshes,
-# and the trigger reports one that ends soon after that a little later; its rows are published at once all the same.
+# Airflow can mark a task failed that is resumed seconds after it was deferred. So the task itself waits for short refreshes,
+# and the trigger reports one that ends soon after that a little later; its rows are published at once nevertheless.
 GRACE_S = 15.0
 SETTLE_S = 10.0
 POLL_INTERVAL_S = 3.0
@@ -98,14 +98,14 @@ class RefreshMaterializedTableOperator(BaseOperator):
             end = self._watch(gateway, until)
             if end:
                 return self._finish(gateway, context, end)
-        terms = asdict(replace(self._terms(until), not_before=time.time() + self.settle_s))
-        run, connection = self._run.to_json(), self.freshtable_conn_id
-        trigger = RefreshTrigger(run=run, freshtable_conn_id=connection, terms=terms)
+        terms = Terms(until, self.poll_interval_s, self.patience_s, not_before=time.time() + self.settle_s)
+        run, connection = asdict(self._run), self.freshtable_conn_id
+        trigger = RefreshTrigger(run=run, freshtable_conn_id=connection, terms=asdict(terms))
         raise TaskDeferred(trigger=trigger, method_name="execute_complete")
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Continue when the trigger has fired."""
-        self._run = RunAddress.from_json(event["run"])
+        self._run = RunAddress(**event["run"])
         if event["end"] == "unreachable":
             raise GatewayUnavailable(f"{event['problem']} The run may go on; a retry finds it.")
         if event["end"] == "refused":
@@ -129,58 +129,49 @@ class RefreshMaterializedTableOperator(BaseOperator):
     # ----------------------------------------------------------------------------------------------------------- its steps
 
     def _begin(self, gateway: Gateway, context: Context) -> RunAddress:
-        request = self._request(context)
-        scope = f"schedule time {request.schedule_time} ({self.zone}), the period that ends then"
-        if request.partitions:
-            scope = f"partitions {request.partitions}"
-        forced = ", forced" if request.force else ""
-        self.log.info("Asking for the refresh of %s, %s%s, attempt %d.", request.table, scope, forced, request.attempt)
-        try:
-            run = gateway.hold(begin_refresh(request, self.init_config))
-        except GatewayRefused as error:
-            raise AirflowFailException(str(error)) from error
-        about = f": {run.partitions}" if run.partitions else ""
-        self.log.info("The gateway took it as run %s%s.", run.handle, about)
-        return run
-
-    def _is_forced(self, context: Context) -> bool:
-        return self.force
-
-    def _request(self, context: Context) -> RefreshRequest:
         dag_run, task_instance = context["dag_run"], context["ti"]
-        moment = dag_run.data_interval_end or dag_run.run_after
-        return RefreshRequest(
+        schedule_time = wall_clock(dag_run.data_interval_end or dag_run.run_after, self.zone)
+        request = RefreshRequest(
             table=self.table,
             key=key_of(self.workflow_id or self.table, task_instance, dag_run),
             attempt=task_instance.try_number,
-            schedule_time="" if self.partitions else wall_clock(moment, self.zone),
+            schedule_time="" if self.partitions else schedule_time,
             workflow_id=self.workflow_id,
             partitions=self.partitions,
             dynamic_options=self.dynamic_options,
             execution_config=self.execution_config,
             force=self._is_forced(context),
         )
+        scope = f"schedule time {schedule_time} ({self.zone}), the period that ends then"
+        if request.partitions:
+            scope = f"partitions {request.partitions}"
+        forced = ", forced" if request.force else ""
+        self.log.info("Requesting the refresh of %s, %s%s, attempt %d.", self.table, scope, forced, request.attempt)
+        try:
+            run = gateway.hold(begin_refresh(request, self.init_config))
+        except GatewayRefused as error:
+            raise AirflowFailException(str(error)) from error
+        about = f": {run.partitions}" if run.partitions else ""
+        self.log.info("The gateway accepted it as run %s%s.", run.handle, about)
+        return run
+
+    def _is_forced(self, context: Context) -> bool:
+        return self.force
 
     def _watch(self, gateway: Gateway, until: float | None) -> str:
         """Return how the run ended: its status, "late" past the deadline, or "" if the trigger has to watch it from here."""
         assert self._run is not None
         grace = time.time() + self.grace_s if self.deferrable else None
         ends = [end for end in (grace, until) if end is not None]
+        terms = Terms(min(ends, default=None), self.poll_interval_s, self.patience_s)
+        log_progress = partial(self.log.info, "Refresh of %s: %s", self.table)
         try:
-            self._run, progress = gateway.hold(
-                watch(self._run, self._terms(min(ends, default=None)), self._log_progress)
-            )
+            self._run, progress = gateway.hold(watch(self._run, terms, log_progress))
         except GatewayRefused as error:
             raise AirflowFailException(str(error)) from error
         if progress.ended:
             return progress.status
         return "late" if until is not None and time.time() >= until else ""
-
-    def _terms(self, until: float | None) -> Terms:
-        return Terms(until=until, poll_interval_s=self.poll_interval_s, patience_s=self.patience_s)
-
-    def _log_progress(self, line: str) -> None:
-        self.log.info("Refresh of %s: %s", self.table, line)
 
     def _finish(self, gateway: Gateway, context: Context, end: str) -> dict[str, Any]:
         """Return the result of the run, or fail the task with the reason."""
@@ -205,11 +196,8 @@ class RefreshMaterializedTableOperator(BaseOperator):
                 gateway.hold(close_session(run))
         self._run = None
         self.log.info("Refresh of %s %s: %s.", run.table, end, outcome.line)
-        return self._publish(context, run, outcome)
-
-    def _publish(self, context: Context, run: RunAddress, outcome: Outcome) -> dict[str, Any]:
-        result = {**outcome.to_json(), "run": run.handle}
-        if outcome.is_skip:
+        result = {**asdict(outcome), "run": run.handle}
+        if outcome.decision != "refresh":
             # Airflow sends an event for each outlet that the task has when it ends, whatever happened.
             self.outlets = []
         for outlet in self.outlets:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -59,18 +59,11 @@ class RunAddress:
     init_config: Mapping[str, str] = field(default_factory=dict)
     partitions: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> RunAddress:
-        return cls(**body)
-
 
 def key_of(owner: str, task_instance: Any, dag_run: Any) -> str:
     """Return the idempotency key of a task instance: the same over its retries, another after it was cleared.
 
-    *owner* is the table's id, or its identifier where that is not known. Airflow has no type with these fields for the other two.
+    *owner* is the table's id, or its identifier without one. Airflow has no type with these fields for the other two.
     """
     return "/".join(
         str(part)

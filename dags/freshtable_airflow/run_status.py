@@ -44,7 +44,7 @@ class Progress:
 
 
 def partitions_line(body: Mapping[str, Any]) -> str:
-    """Return, for a log, the partitions that an answer of the gateway names; "" where it says nothing of them."""
+    """Return, for a log, the partitions that an answer of the gateway names; "" where it does not list them."""
     if "partitions" not in body:
         return ""
     partitions = body["partitions"]
@@ -60,7 +60,8 @@ def partitions_line(body: Mapping[str, Any]) -> str:
 class Outcome:
     """The outcome of a finished run; `rows` and `snapshot` are None where the gateway does not report them.
 
-    `partitions` are those that it refreshed, as text for a log.
+    Any `decision` but "refresh" wrote nothing, because nothing had changed; `partitions` are those that it refreshed, as text
+    for a log.
     """
 
     decision: str
@@ -82,23 +83,9 @@ class Outcome:
         )
 
     @property
-    def is_skip(self) -> bool:
-        """Whether nothing was written, because nothing had changed."""
-        return self.decision != "refresh"
-
-    @property
     def line(self) -> str:
         """The outcome in a line of the task's log."""
         decided = f"decision {self.decision}" + (f" ({self.reason})" if self.reason else "")
         rows = f"{self.rows} rows" if self.rows is not None else ""
         snapshot = f"snapshot {self.snapshot}" if self.snapshot is not None else ""
         return ", ".join(part for part in (decided, self.partitions, rows, snapshot) if part)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "decision": self.decision,
-            "reason": self.reason,
-            "partitions": self.partitions,
-            "rows": self.rows,
-            "snapshot": self.snapshot,
-        }

@@ -15,7 +15,6 @@ from freshtable_airflow.conversation import cancel, close_session
 from freshtable_airflow.errors import FreshtableError, GatewayRefused, GatewayUnavailable
 from freshtable_airflow.hook import FreshtableHook
 from freshtable_airflow.request import RunAddress
-from freshtable_airflow.transport import AsyncGateway
 from freshtable_airflow.watch import Terms, watch
 
 CANCEL_TRIES = 3
@@ -30,19 +29,20 @@ class RefreshTrigger(BaseTrigger):
     def __init__(self, *, run: dict[str, Any], freshtable_conn_id: str, terms: dict[str, Any]) -> None:
         super().__init__()
         self.freshtable_conn_id = freshtable_conn_id
-        self.watched = RunAddress.from_json(run)
+        self.hook = FreshtableHook(freshtable_conn_id)
+        self.watched = RunAddress(**run)
         self.terms = Terms(**terms)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return f"{type(self).__module__}.{type(self).__qualname__}", {
-            "run": self.watched.to_json(),
+            "run": asdict(self.watched),
             "freshtable_conn_id": self.freshtable_conn_id,
             "terms": asdict(self.terms),
         }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         event = await self._watched()
-        # Airflow notices late that a task has deferred itself. If it is resumed before that, Airflow takes it for failed.
+        # Airflow notices late that a task has deferred itself. If it is resumed before that, Airflow marks it failed.
         await asyncio.sleep(max(0.0, self.terms.not_before - time.time()))
         yield TriggerEvent(event)
 
@@ -50,13 +50,13 @@ class RefreshTrigger(BaseTrigger):
         """Cancel the run: a user failed, cleared or ended the task, or deleted its DAG."""
         self.log.info("The task was ended by hand: refresh of %s %s", self.watched.table, await self._cancel())
         with suppress(FreshtableError):
-            async with await self._gateway() as gateway:
+            async with await self.hook.aget_conn() as gateway:
                 await gateway.hold(close_session(self.watched))
 
     async def _watched(self) -> dict[str, Any]:
         """Return the event: how the watch ended, and the run with the session to use next."""
         try:
-            async with await self._gateway() as gateway:
+            async with await self.hook.aget_conn() as gateway:
                 self.watched, progress = await gateway.hold(watch(self.watched, self.terms, self._log_progress))
         except GatewayRefused as error:
             return self._event("refused", str(error))
@@ -71,14 +71,14 @@ class RefreshTrigger(BaseTrigger):
         return self._event("late")
 
     def _event(self, end: str, problem: str = "") -> dict[str, Any]:
-        return {"end": end, "problem": problem, "run": self.watched.to_json()}
+        return {"end": end, "problem": problem, "run": asdict(self.watched)}
 
     async def _cancel(self) -> str:
         """Return the run's status, or why it was not cancelled; tries a few times while the gateway is away."""
         answer = ""
         for _ in range(CANCEL_TRIES):
             try:
-                async with await self._gateway() as gateway:
+                async with await self.hook.aget_conn() as gateway:
                     self.watched, answer = await gateway.hold(cancel(self.watched))
                     return answer
             except GatewayUnavailable as error:
@@ -86,9 +86,6 @@ class RefreshTrigger(BaseTrigger):
             except FreshtableError as error:
                 return f"not cancelled: {error}"
         return answer
-
-    async def _gateway(self) -> AsyncGateway:
-        return await FreshtableHook(self.freshtable_conn_id).aget_conn()
 
     def _log_progress(self, line: str) -> None:
         self.log.info("Refresh of %s: %s", self.watched.table, line)

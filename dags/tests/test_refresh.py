@@ -270,7 +270,7 @@ def test_the_log_names_the_schedule_time_and_the_partitions_at_start_and_end(
 
     log = capsys.readouterr().out
     assert "schedule time 2026-11-21 00:00:00 (Europe/Berlin), the period that ends then" in log
-    assert re.search(rf"The gateway took it as run \S+: .*{re.escape(told)}\.", log)
+    assert re.search(rf"The gateway accepted it as run \S+: .*{re.escape(told)}\.", log)
     assert f"{told}, 42 rows" in log
 
 

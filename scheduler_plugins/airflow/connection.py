@@ -75,7 +75,15 @@ class Connection:
             if dag.is_paused is not definition.paused:
                 self.set_paused(definition)
         except WorkflowError:
-            self._unpublish(definition, over)
+            if over is not None:
+                self.definitions.put(over)
+                raise
+            try:
+                self.drop(definition.name, definition.workflow_id)
+            except WorkflowError as error:
+                # The definition is stored or deleted; the caller, whose CREATE fails, deletes the workflow in either case.
+                facts = {"action": "dag_left", "dag": definition.name}
+                log.warning("DAG %s is left: %s", definition.name, error, extra=facts)
             raise
 
     def change(self, definition: WorkflowDefinition, *, over: WorkflowDefinition) -> None:
@@ -134,16 +142,3 @@ class Connection:
                     "them there."
                 )
             self.client.pause(DELETE_AGAIN_S)
-
-    def _unpublish(self, definition: WorkflowDefinition, over: WorkflowDefinition | None) -> None:
-        """Undo a publish that failed."""
-        if over is not None:
-            self.definitions.put(over)
-            return
-        try:
-            self.drop(definition.name, definition.workflow_id)
-        except WorkflowError as error:
-            # The definition is stored or deleted; the caller, whose CREATE fails, deletes the workflow in either case.
-            log.warning(
-                "DAG %s is left: %s", definition.name, error, extra={"action": "dag_left", "dag": definition.name}
-            )

@@ -77,18 +77,16 @@ class DagReader:
         dags = {dag_id: dag for dag_id in few if (dag := self._dags.get(dag_id)) is not None}
         if len(dag_ids) > FEW:
             with self._lock:
-                dags |= self._in_bulk(ours)
+                paused = {dag.dag_id: dag for dag in self._dags.search(prefix, paused=True)}
+                count, now = self._dags.count(prefix), self._clock.now()
+                longest = timedelta(seconds=self._settings.full_read_interval_s)
+                is_old = self._read_at is None or now - self._read_at >= longest
+                if is_old or count != self._count or any(dag_id not in self._last for dag_id in ours):
+                    self._last = {dag.dag_id: dag for dag in self._dags.search(prefix)}
+                    self._count, self._read_at = count, self._clock.now()
+                    # The later of the two readings counts.
+                    dags |= {dag_id: self._last[dag_id] for dag_id in ours if dag_id in self._last}
+                else:
+                    active = {dag_id: replace(self._last[dag_id], is_paused=False) for dag_id in ours}
+                    dags |= {dag_id: paused.get(dag_id, active[dag_id]) for dag_id in ours}
         return {dag_id: dag for dag_id, dag in dags.items() if not dag.is_stale}
-
-    def _in_bulk(self, dag_ids: Collection[str]) -> dict[str, Dag]:
-        prefix = self._settings.dag_id_prefix
-        paused = {dag.dag_id: dag for dag in self._dags.search(prefix, paused=True)}
-        count, now = self._dags.count(prefix), self._clock.now()
-        longest = timedelta(seconds=self._settings.full_read_interval_s)
-        is_old = self._read_at is None or now - self._read_at >= longest
-        if is_old or count != self._count or any(dag_id not in self._last for dag_id in dag_ids):
-            self._last = {dag.dag_id: dag for dag in self._dags.search(prefix)}
-            self._count, self._read_at = count, self._clock.now()
-            # The later of the two readings counts.
-            return {dag_id: self._last[dag_id] for dag_id in dag_ids if dag_id in self._last}
-        return {dag_id: paused.get(dag_id) or replace(self._last[dag_id], is_paused=False) for dag_id in dag_ids}

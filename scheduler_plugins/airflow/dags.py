@@ -78,11 +78,11 @@ class PauseEvent:
         return cls(owner=str(body.get("owner") or ""), when=when, paused=str(paused).lower() == "true")
 
 
+@dataclass(frozen=True, slots=True)
 class Dags:
     """The DAGs of one Airflow; every method is idempotent and raises WorkflowError."""
 
-    def __init__(self, client: AirflowClient) -> None:
-        self.client = client
+    client: AirflowClient
 
     def get(self, dag_id: str) -> Dag | None:
         answer = self.client.get(_path(dag_id), accept=(OK, NOT_FOUND, SERVER_ERROR))
@@ -150,24 +150,21 @@ class Dags:
 
         Of many DAGs it has only those that were paused one by one, and lately.
         """
-        if len(dag_ids) > FEW_EVENTS:
-            events = self._events({"limit": PAGE})
-        else:
-            events = [event for dag_id in dag_ids for event in self._events({"dag_id": dag_id, "limit": 1})]
+        queries: list[dict[str, Any]] = [{"dag_id": dag_id, "limit": 1} for dag_id in dag_ids]
         latest: dict[str, PauseEvent] = {}
-        for dag_id, event in events:
-            if dag_id in dag_ids and event is not None:
-                latest.setdefault(dag_id, event)
+        for query in queries if len(dag_ids) <= FEW_EVENTS else [{"limit": PAGE}]:
+            params = {**query, "included_events": "patch_dag", "order_by": "-when"}
+            answer = self.client.get("/eventLogs", params, accept=(OK, FORBIDDEN))
+            if answer.status_code != OK:
+                continue
+            events = self.client.read(
+                answer,
+                lambda body: [(str(event["dag_id"]), PauseEvent.from_json(event)) for event in body["event_logs"]],
+            )
+            for dag_id, event in events:
+                if dag_id in dag_ids and event is not None:
+                    latest.setdefault(dag_id, event)
         return latest
-
-    def _events(self, where: Mapping[str, Any]) -> list[tuple[str, PauseEvent | None]]:
-        params = {**where, "included_events": "patch_dag", "order_by": "-when"}
-        answer = self.client.get("/eventLogs", params, accept=(OK, FORBIDDEN))
-        if answer.status_code != OK:
-            return []
-        return self.client.read(
-            answer, lambda body: [(str(event["dag_id"]), PauseEvent.from_json(event)) for event in body["event_logs"]]
-        )
 
 
 def _path(dag_id: str) -> str:

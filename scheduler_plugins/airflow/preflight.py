@@ -27,34 +27,39 @@ class _Lack:
     passing: bool = True
 
 
+@dataclass(frozen=True, slots=True)
 class Preflight:
     """Checks one Airflow."""
 
-    def __init__(self, client: AirflowClient, settings: AirflowSettings, clock: Clock) -> None:
-        self._client, self._settings, self._clock = client, settings, clock
+    client: AirflowClient
+    settings: AirflowSettings
+    clock: Clock
 
     def check(self) -> str:
         """Return what the operator should know though it stops nothing: Airflow is away, or a part of it ill; "" if all is well.
 
         Raises WorkflowError naming what must be corrected; waits for what an Airflow that is starting may still lack.
         """
-        until = self._clock.now() + timedelta(seconds=self._settings.open_timeout_s)
+        until = self.clock.now() + timedelta(seconds=self.settings.open_timeout_s)
         while True:
+            warning = ""
             try:
-                lack = self._version() or self._anchor() or self._absent_component()
+                lack = self._version() or self._anchor()
+                if lack is None:
+                    lack, warning = self._components()
             except AirflowAway as error:
                 return str(error)
             if lack is None:
-                return self._ill_components()
-            if not lack.passing or self._clock.now() >= until:
-                raise WorkflowError(f"Airflow at {self._client.endpoint} {lack.text}.")
-            self._client.pause(AGAIN_S)
+                return warning
+            if not lack.passing or self.clock.now() >= until:
+                raise WorkflowError(f"Airflow at {self.client.endpoint} {lack.text}.")
+            self.client.pause(AGAIN_S)
 
     def _version(self) -> _Lack | None:
-        answer = self._client.get("/version", accept=(OK, NOT_FOUND))
+        answer = self.client.get("/version", accept=(OK, NOT_FOUND))
         text, numbers = "without /api/v2", tuple[int, ...]()
         if answer.status_code == OK:
-            text = self._client.read(answer, lambda body: str(body.get("version", "")))
+            text = self.client.read(answer, lambda body: str(body.get("version", "")))
             numbers = tuple(int(part) for part in re.findall(r"\d+", text)[:2])
         if numbers >= LOWEST_VERSION:
             return None
@@ -65,14 +70,14 @@ class Preflight:
         )
 
     def _anchor(self) -> _Lack | None:
-        dag_id = anchor_of(self._settings.dag_id_prefix, 0)
-        answer = self._client.get(f"/dags/{dag_id}", accept=(OK, NOT_FOUND, SERVER_ERROR))
+        dag_id = anchor_of(self.settings.dag_id_prefix, 0)
+        answer = self.client.get(f"/dags/{dag_id}", accept=(OK, NOT_FOUND, SERVER_ERROR))
         if answer.status_code == SERVER_ERROR:
             return _Lack(
                 text=f"has our DAGs, but its api-server not the plug-in {PLUGIN} to show them: install {PACKAGE} where the "
                 "api-server runs, and start it again",
             )
-        if answer.status_code == OK and not self._client.read(answer, lambda dag: bool(dag["is_stale"])):
+        if answer.status_code == OK and not self.client.read(answer, lambda dag: bool(dag["is_stale"])):
             return None
         if answer.status_code == OK:
             return _Lack(
@@ -90,17 +95,17 @@ class Preflight:
             "[dag_processor] dag_bundle_config_list as "
             '{"name": "materialized-tables", "classpath": "freshtable_airflow.bundle.GatewayDagBundle", '
             '"kwargs": {"gateway": "<the URL of this gateway>"}}, see that its dag_id_prefix is the same as '
-            f"{PREFIX}{DAG_ID_PREFIX.key} ({self._settings.dag_id_prefix!r}), and that the DAG processor runs",
+            f"{PREFIX}{DAG_ID_PREFIX.key} ({self.settings.dag_id_prefix!r}), and that the DAG processor runs",
         )
 
     def _providers(self) -> list[str]:
         """Return the packages of the installed providers; without the right to see them, ours, as if it were installed."""
         packages: list[str] = []
         while True:
-            answer = self._client.get("/providers", {"limit": 100, "offset": len(packages)}, accept=(OK, FORBIDDEN))
+            answer = self.client.get("/providers", {"limit": 100, "offset": len(packages)}, accept=(OK, FORBIDDEN))
             if answer.status_code == FORBIDDEN:
                 return [PACKAGE]
-            page, total = self._client.read(
+            page, total = self.client.read(
                 answer,
                 lambda body: (
                     [str(each.get("package_name")) for each in body["providers"]],
@@ -111,24 +116,21 @@ class Preflight:
             if not page or len(packages) >= total:
                 return packages
 
-    def _absent_component(self) -> _Lack | None:
-        # A status of null is that of a component that has never run.
-        absent = [name for name, status in self._statuses().items() if not status]
-        return _Lack(text=f"runs no {absent[0]}; start one with `airflow {absent[0]}`") if absent else None
-
-    def _ill_components(self) -> str:
-        ill = [name for name, status in self._statuses().items() if status != "healthy"]
-        if not ill:
-            return ""
-        commands = " and ".join(f"`airflow {name}`" for name in ill)
-        return (
-            f"Airflow at {self._client.endpoint} runs without a healthy {' and '.join(ill)}: DAGs and refreshes may be late; "
-            f"see that {commands} runs"
-        )
-
-    def _statuses(self) -> dict[str, str]:
-        """Return the status of each component, by the name of its command; "" for one that has never run."""
-        return self._client.read(
-            self._client.get("/monitor/health"),
+    def _components(self) -> tuple[_Lack | None, str]:
+        """Return what lacks of Airflow's components, and a warning about those that are not healthy, "" without any."""
+        statuses = self.client.read(
+            self.client.get("/monitor/health"),
             lambda body: {name.replace("_", "-"): (body.get(name) or {}).get("status") or "" for name in COMPONENTS},
+        )
+        # A component without a status has never run.
+        absent = [name for name, status in statuses.items() if not status]
+        ill = [name for name, status in statuses.items() if status != "healthy"]
+        if absent:
+            return _Lack(text=f"runs no {absent[0]}; start one with `airflow {absent[0]}`"), ""
+        if not ill:
+            return None, ""
+        commands = " and ".join(f"`airflow {name}`" for name in ill)
+        return None, (
+            f"Airflow at {self.client.endpoint} runs without a healthy {' and '.join(ill)}: DAGs and refreshes may be late; "
+            f"see that {commands} runs"
         )

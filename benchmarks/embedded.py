@@ -81,7 +81,7 @@ def embedded_gateway(settings: Sequence[str] = ()) -> Iterator[Embedded]:
         config = load_config(None, os.environ, [*SETTINGS, *settings], Path(folder))
         home, steps = Home(config.home), Steps()
         home.take()
-        log_to(home.paths.logs, verbose=False)
+        log_to(home.logs, verbose=False)
         gateway = Gateway(config, home, os.environ, watch=steps.watch)
         try:
             gateway.start()

@@ -19,7 +19,6 @@ import psutil
 from benchmarks import bare_session
 from benchmarks.report import Finding, Target
 from benchmarks.sampling import Samples
-from mt_core.app.home import HomePaths
 from mt_core.demo.process import GatewayProcess
 
 ROUNDS = 4
@@ -111,7 +110,7 @@ def _start_session() -> Start:
     with TemporaryDirectory(prefix="freshtable-bench-") as folder:
         begun = time.perf_counter()
         process = subprocess.Popen(
-            [sys.executable, "-m", bare_session.__name__, str(HomePaths(folder=Path(folder)).folder)],
+            [sys.executable, "-m", bare_session.__name__, folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -54,9 +54,9 @@ PASS_END_S = 30.0
 
 
 class Gateway:
-    """Built from a configuration; `start` answers requests at once while Spark still comes up.
+    """Built from a configuration; after `start` it answers requests at once, while Spark is still starting.
 
-    `on_lost` is told why the gateway must end when it cannot keep its registry for itself.
+    `on_lost` receives the error that ends the gateway: it could not keep its lease of the registry.
     """
 
     def __init__(
@@ -74,20 +74,20 @@ class Gateway:
         self._loops: list[BackgroundLoop] = []
         self._registry = SqlRegistry.open(config.registry_url.reveal())
         self._driver = SparkDriver(
-            driver_settings(config, home.paths.logs, environ),
+            driver_settings(config, home.logs, environ),
             on_launch=lambda pid: self._home.note(url=self.url, jvm_pid=pid),
         )
         self._catalogs = CreatedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
         self._engine = SparkEngine(self._driver, self._catalogs.settings)
         self._statements = SparkStatements(
             self._driver,
-            spools(config, home.paths.results),
+            spools(config, home.results),
             catalogs=self._catalogs.settings,
             tables=RegisteredTables(self._registry),
         )
         scheduler = load_scheduler(config.text("workflow-scheduler.type"))
         self._scheduler, self._scheduler_options = scheduler(), scheduler_options(config, scheduler)
-        self._tokens = gateway_tokens(config.tokens, home.paths.token)
+        self._tokens = gateway_tokens(config.tokens, home.token)
         self._wiring = Wiring(self._parts(config), watch=watch)
         self.manager, self._tables = self._wiring.manager, self._wiring.tables
         self._server = self._listening(config)
@@ -105,14 +105,16 @@ class Gateway:
         return self._server.url
 
     def start(self, interrupt: threading.Event | None = None) -> None:
-        """Answer requests and let the scheduler tick; Spark comes up in the background, and accepted runs wait for it.
+        """Answer requests and let the scheduler tick; Spark starts in the background, and accepted runs wait for it.
 
-        First the lease of another gateway on the registry is waited out, until *interrupt*; raises RegistryInUse.
+        First it waits for the end of another gateway's lease of the registry, or for *interrupt*; raises RegistryInUse.
         """
         if not self._lease.take(interrupt or threading.Event()):
             return
         self._lease.start()
-        self._take_over_tables()
+        # Before the first request: a table of a scheduler that is not in use could be neither changed nor dropped.
+        for line in take_over_tables(self._tables):
+            log.info("%s", line, extra={"action": "scheduler_changed"})
         self._driver.start()
         self._server.start()
         token = self._tokens[-1].secret.reveal() if self._tokens else ""
@@ -122,13 +124,8 @@ class Gateway:
         self._catalogs.load()
         self._expiry.start()
 
-    def _take_over_tables(self) -> None:
-        """Before anybody can ask for anything: a table of a scheduler that is not in use could be neither changed nor dropped."""
-        for line in take_over_tables(self._tables):
-            log.info("%s", line, extra={"action": "scheduler_changed"})
-
     def wait_ready(self) -> None:
-        """Block until Spark runs, then settle what the last process left, and let the workers begin."""
+        """Wait until Spark runs, then settle what the last process left, and start the workers."""
         while not self._driver.wait_ready(SPARK_START_S):
             log.warning("spark is not ready yet", extra={"action": "spark_late"})
         self._reconciler.attempt()
@@ -137,10 +134,10 @@ class Gateway:
         self._maintenance.start()
 
     def stop(self) -> None:
-        """Take no new work, let publishes under way finish, release everything; harmless at any stage of the start."""
+        """Refuse new work, let running publishes finish, and release everything; harmless at any stage of the start."""
         for loop in self._loops:
             loop.end()
-        # Each step is taken, whatever became of the one before it; an error is raised at the end.
+        # Every step runs, even if one before it failed; the error is raised at the end.
         with ExitStack() as steps:
             steps.callback(self._home.note, url=None, jvm_pid=None)
             steps.callback(self._registry.close)
@@ -184,7 +181,7 @@ class Gateway:
     # -------------------------------------------------------------------------------------------------------- loops
 
     def _loop(self, name: str, every: timedelta, work: Callable[[], object]) -> BackgroundLoop:
-        """Return a loop that ends with the gateway; one without a period never begins."""
+        """Return a loop that ends with the gateway; one without a period never starts."""
         loop = BackgroundLoop(name, work, clock=self._clock, every=every)
         self._loops.append(loop)
         if not every:
@@ -192,13 +189,13 @@ class Gateway:
         return loop
 
     def _join(self) -> None:
-        """Wait until no pass is at work any more: the registry is not closed under one."""
+        """Wait for the end of running passes: they need the registry, which is closed next."""
         deadline = time.monotonic() + PASS_END_S
         for loop in self._loops:
             if not loop.join(max(0.0, deadline - time.monotonic())):
                 log.warning("%s is still at work", loop.name, extra={"action": "pass_left", "work": loop.name})
 
-    def _upkeep(self, pass_over: Callable[[TableServices], list[str]], done: str) -> None:
-        """Do one pass over the tables, and log what it did as events *done*; the next one tries again what failed."""
+    def _upkeep(self, pass_over: Callable[[TableServices], list[str]], action: str) -> None:
+        """Make one pass over the tables, and log each change as an event *action*; the next pass retries what failed."""
         for line in pass_over(self._tables):
-            log.info("%s", line, extra={"action": done})
+            log.info("%s", line, extra={"action": action})

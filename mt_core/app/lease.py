@@ -1,4 +1,4 @@
-"""The gateway's lease of its registry: waited for at the start, renewed while it works, given up at the end."""
+"""The gateway's lease of its registry: taken at the start, renewed while it works, released at the end."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from mt_core.tables.upkeep.gateways import LEASE, end_lease, take_lease
 RENEW_EVERY = LEASE / 3
 LOOK_EVERY = timedelta(seconds=1)
 END_S = 5.0
-# After so many periods without a renewal the lease has run out; a database that does not even refuse gets longer,
-# because a long transaction of our own may be what it is busy with.
+# After so many periods without a renewal the lease has expired; a database that does not answer at all gets longer,
+# because it may be busy with a long transaction of our own.
 MOST_FAILED, MOST_SILENT = 3, 6
 
 log = logging.getLogger(__name__)
 
 
 def lease_of(owner: str, url: str) -> GatewayLease:
-    """Return the lease of this process, as *owner* with the address *url*, which has yet to be taken."""
+    """Return the lease that this process can take, as *owner* with the address *url*."""
     return GatewayLease(
         owner=owner,
         url=url,
@@ -40,7 +40,7 @@ def lease_of(owner: str, url: str) -> GatewayLease:
 
 
 class RegistryLease:
-    """Keeps other gateways from *registry*; *on_lost* is told, once, why this one must end."""
+    """Keeps other gateways from *registry*; *on_lost* receives, once, the error that ends this one."""
 
     def __init__(
         self, registry: Registry, lease: GatewayLease, *, clock: Clock, on_lost: Callable[[MtError], object]
@@ -53,9 +53,9 @@ class RegistryLease:
         self._failure: RegistryError | None = None
 
     def take(self, interrupt: threading.Event) -> bool:
-        """Take the registry; False if *interrupt* was set while another gateway's lease was waited out.
+        """Take the registry, and return True; False if *interrupt* is set before another gateway's lease ends.
 
-        A gateway whose process has ended on this machine is not waited for. Raises RegistryInUse naming the gateway
+        It does not wait for a gateway whose process has ended on this machine. Raises RegistryInUse naming the gateway
         that renews its lease.
         """
         first: GatewayLease | None = None
@@ -76,12 +76,12 @@ class RegistryLease:
         return True
 
     def start(self) -> None:
-        """Renew the lease from now on."""
+        """Start the renewal of the lease."""
         self._renewal.start()
         self._watch.start()
 
     def renew(self) -> None:
-        """Renew the lease once; a gateway that took over meanwhile ends this one."""
+        """Renew the lease once; end this gateway if another one has taken the registry."""
         try:
             holder = in_transaction(self._registry, partial(take_lease, lease=self._lease))
         except RegistryError as error:
@@ -94,7 +94,7 @@ class RegistryLease:
             )
 
     def check(self) -> None:
-        """End this gateway if its lease was not renewed for too long."""
+        """End this gateway if its last renewal is too long ago."""
         self._missed = 0 if self._renewed else self._missed + 1
         self._renewed = False
         if self._missed < (MOST_FAILED if self._failure else MOST_SILENT):
@@ -103,7 +103,7 @@ class RegistryLease:
         self._lose(RegistryError(f"The gateway ends, because it cannot renew its lease of the registry: {reason}"))
 
     def release(self) -> None:
-        """Renew no more, and let the next gateway begin at once; what the registry refuses is left to the lease's end."""
+        """Stop the renewal, and end the lease so that the next gateway can start at once; if that fails, the lease expires."""
         for loop in (self._renewal, self._watch):
             loop.end()
         for loop in (self._renewal, self._watch):
@@ -114,7 +114,7 @@ class RegistryLease:
         try:
             in_transaction(self._registry, partial(end_lease, lease=self._lease))
         except RegistryError as error:
-            log.warning("the lease of the registry was not given up: %s", error, extra={"action": "lease_left"})
+            log.warning("the lease of the registry was not released: %s", error, extra={"action": "lease_left"})
 
     def _lose(self, error: MtError) -> None:
         for loop in (self._renewal, self._watch):

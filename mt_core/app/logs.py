@@ -16,7 +16,7 @@ _MAX_BYTES, _BACKUPS = 20_000_000, 5
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and the facts given as `extra`."""
+    """One JSON object a line: time, level, logger, message, and the facts in `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         event = {
@@ -32,7 +32,7 @@ class JsonLines(logging.Formatter):
 
 
 class PlainLines(logging.Formatter):
-    """What people read on stderr."""
+    """Lines for people, on stderr."""
 
     def format(self, record: logging.LogRecord) -> str:
         return without_passwords(super().format(record))

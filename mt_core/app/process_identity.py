@@ -1,4 +1,4 @@
-"""Which process of which machine: a process id alone is given to others once its process has ended."""
+"""Which process of which machine: a process id alone does not say, because the system uses it again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PROC = Path("/proc")
 
 
 def machine() -> str:
-    """Return what tells this machine since its last start, and this container on it, from all others."""
+    """Return what identifies this machine since its last start, and this container on it."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot}/{os.readlink(_PROC / 'self/ns/pid')}"
@@ -20,7 +20,7 @@ def machine() -> str:
 
 
 def started(pid: int) -> str:
-    """Return when the process *pid* of this machine began, in a unit of its own; empty when it does not live."""
+    """Return when the process *pid* of this machine started, in a unit of its own; empty if there is no such process."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:

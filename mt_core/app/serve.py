@@ -1,4 +1,4 @@
-"""`freshtable gateway`: run a gateway in the foreground until it is told to stop."""
+"""`freshtable gateway`: run a gateway in the foreground until a signal stops it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable, Mapping
 
 from mt_core.app.gateway import Gateway
+from mt_core.app.gc_tuning import freeze_startup_objects
 from mt_core.app.home import Home
 from mt_core.app.logs import log_to
-from mt_core.app.memory import spare_what_stays
 from mt_core.app.wiring import Watch
 from mt_core.background import start_thread
 from mt_core.config import Config
@@ -25,20 +25,20 @@ OPEN = (
 
 
 class _End:
-    """The end of a gateway: that it was asked for, or the error that made it necessary."""
+    """The end of a gateway, by a signal or by an error."""
 
     def __init__(self) -> None:
-        self.came = threading.Event()
+        self.event = threading.Event()
         self._reason: Exception | None = None
 
     def fail(self, error: Exception) -> None:
-        """End the gateway because of *error*; one that ends already breaks off its start, which is nobody's error."""
-        if self.came.is_set():
+        """End the gateway because of *error*, unless it is ending: that makes its start fail, which is no error."""
+        if self.event.is_set():
             return
         if not isinstance(error, MtError):
             log.error("the gateway failed", exc_info=error, extra={"action": "gateway_failed"})
         self._reason = error
-        self.came.set()
+        self.event.set()
 
     def raise_reason(self) -> None:
         """Raise the error that ended the gateway, if one did."""
@@ -65,27 +65,27 @@ def serve(
 ) -> int:
     """Run a gateway until SIGTERM or SIGINT, and return the exit code.
 
-    *note* gets a line when the gateway answers and Spark is starting, *say* the one with its URL once it is ready.
+    *note* receives a line when the gateway answers and Spark is starting, *say* the line with its URL when it is ready.
     """
     end = _End()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: end.came.set())
+        signal.signal(number, lambda _number, _frame: end.event.set())
     home = Home(config.home)
     home.take()
     try:
-        log_to(home.paths.logs, verbose=verbose)
+        log_to(home.logs, verbose=verbose)
         gateway = Gateway(config, home, environ, watch=watch, on_lost=end.fail)
         try:
-            gateway.start(end.came)
-            if not end.came.is_set():
+            gateway.start(end.event)
+            if not end.event.is_set():
                 note(
                     f"The gateway answers at {gateway.url}. Spark is starting, which can take half a minute; "
-                    f"logs: {home.paths.logs}"
+                    f"logs: {home.logs}"
                 )
                 if not config.tokens:
                     log.warning(OPEN, gateway.url, getpass.getuser(), extra={"action": "gateway_open"})
                 start_thread("start", lambda: _say_when_ready(gateway, say), end.fail)
-            end.came.wait()
+            end.event.wait()
         finally:
             gateway.stop()
         end.raise_reason()
@@ -95,8 +95,8 @@ def serve(
 
 
 def _say_when_ready(gateway: Gateway, say: Callable[[str], None]) -> None:
-    """Wait for Spark, in a thread of its own, so that a signal is heard meanwhile."""
+    """Wait for Spark, in a thread of its own, so that the main thread can handle signals."""
     gateway.wait_ready()
-    spare_what_stays()
+    freeze_startup_objects()
     log.info("gateway ready", extra={"action": "gateway_ready", "url": gateway.url})
     say(f"Freshtable gateway ready at {gateway.url}")

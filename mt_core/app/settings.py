@@ -1,4 +1,4 @@
-"""From the configuration to what each part is told."""
+"""From the configuration to the settings of each part."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VERSIONS_KEY = "sql-gateway.endpoint.rest.api-versions"
 
 
 def manager_settings(config: Config) -> ManagerSettings:
-    """Return what the manager is told; its owner names this process."""
+    """Return the settings of the manager; their owner names this process."""
     return ManagerSettings(
         owner=f"{os.uname().nodename}/{os.getpid()}/{uuid.uuid4().hex[:8]}",
         zone=config.text("table.local-time-zone"),
@@ -48,7 +48,7 @@ def _freshness(length: timedelta) -> Freshness:
 
 
 def driver_settings(config: Config, logs: Path, environ: Mapping[str, str]) -> DriverSettings:
-    """Return what the Spark driver is started with."""
+    """Return the settings of the Spark driver."""
     url = config.catalog_url.reveal()
     if url.startswith("sqlite:///"):
         url = f"jdbc:sqlite:file:{url.removeprefix('sqlite:///')}"
@@ -65,7 +65,7 @@ def driver_settings(config: Config, logs: Path, environ: Mapping[str, str]) -> D
 
 
 def spools(config: Config, folder: Path) -> Spools:
-    """Return what keeps the rows of results, in memory and in *folder*, which is emptied."""
+    """Return the store of the rows of results, in memory and in *folder*, which it empties."""
     return Spools(
         folder,
         max_memory=config.integer("sql-gateway.result.max-memory"),
@@ -74,14 +74,14 @@ def spools(config: Config, folder: Path) -> Spools:
 
 
 def session_defaults(config: Config) -> dict[str, str]:
-    """Return the properties that every session begins with."""
+    """Return the properties that every session starts with."""
     keys = ("execution.runtime-mode", "table.local-time-zone")
     limit_ms = int(config.duration(TIMEOUT_KEY).total_seconds() * 1000)
     return {key: config.text(key) for key in keys} | ({TIMEOUT_KEY: f"{limit_ms} ms"} if limit_ms else {})
 
 
 def api_versions(config: Config) -> tuple[str, ...]:
-    """Return the API versions that clients are told of; raises ConfigError for a name that is none."""
+    """Return the API versions that the gateway announces; raises ConfigError for an unknown name."""
     text = config.text(VERSIONS_KEY)
     versions = tuple(dict.fromkeys(name.strip().upper() for name in text.split(",")))
     unknown = [name for name in versions if name not in API_VERSIONS]

@@ -17,9 +17,9 @@ _BYTES = 32
 
 
 def gateway_tokens(configured: Sequence[Token], file: Path) -> tuple[Token, ...]:
-    """Return the tokens that are let in, empty if none are *configured*; the last one is that of the gateway's own scheduler.
+    """Return the tokens that give access, empty if none are *configured*; the last one is that of the gateway's own scheduler.
 
-    A token that is to be generated is the one in *file*, which is written with mode 0600 if it is not there.
+    A token that the gateway generates is the one in *file*, which it writes with mode 0600 if there is none.
     """
     if not configured:
         return ()
@@ -41,8 +41,8 @@ def _generated(file: Path) -> Secret:
 
 
 def _write(file: Path, text: str) -> None:
-    # Written aside first: a start that is killed must leave no half of a token.
+    # Written aside first, so that a killed start leaves no incomplete token.
     staged = file.with_suffix(f".{os.getpid()}.tmp")
-    with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as opened:
-        opened.write(text + "\n")
+    with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as stream:
+        stream.write(text + "\n")
     staged.replace(file)

@@ -1,4 +1,4 @@
-"""The wiring: from registry, engines, scheduler and clock to all that answers requests; nothing runs yet."""
+"""The wiring: from registry, engines, scheduler and clock to the services that answer requests; it starts nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Watch = Callable[[Claimed, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a gateway is made of, and how many threads of it work at refreshes and at statements."""
+    """The parts of a gateway, and how many threads it has for refreshes and for statements."""
 
     registry: Registry
     engine: RefreshEngine
@@ -47,7 +47,7 @@ class Parts:
 
 
 class Wiring:
-    """The services of one gateway, which know each other; `watch` is told each step of a refresh before it happens."""
+    """The services of one gateway, wired to each other; `watch` is called before each step of a refresh."""
 
     def __init__(self, parts: Parts, *, watch: Watch | None = None) -> None:
         self._parts = parts
@@ -77,7 +77,7 @@ class Wiring:
     def scheduler_context(
         self, gateway_url: str, *, options: Mapping[str, str] | None = None, token: str = ""
     ) -> SchedulerContext:
-        """Return what the scheduler is opened with: its options have their defaults where *options* do not say more."""
+        """Return the context that opens the scheduler; its options have their defaults unless *options* has them."""
         defaults = {option.key: option.default or "" for option in self._parts.scheduler.options}
         return SchedulerContext(
             options={**defaults, **(options or {})},
@@ -100,7 +100,7 @@ def wire_tables(
     clock: Clock,
     new_id: Callable[[], str] = _new_id,
 ) -> TableServices:
-    """Return what commands on materialized tables work with, over one signal."""
+    """Return the services of commands on materialized tables, over one signal."""
     signal = Signal()
     return TableServices(
         registry=registry,

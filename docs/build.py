@@ -19,6 +19,7 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 import mt_core  # noqa: E402
+from docs.public_names import public_names_page  # noqa: E402
 from mt_core.config import settings_markdown  # noqa: E402
 from mt_core.errors import MtError  # noqa: E402
 from mt_core.gateway.application import documents  # noqa: E402
@@ -77,14 +78,15 @@ WAYS_OUT: Mapping[str, str] = {
 
 def pages() -> dict[Path, str]:
     """Return every generated page with its text."""
-    docs = ROOT / "docs"
+    docs, documents = ROOT / "docs", openapi_documents()
     return {
         docs / "settings.md": settings_page(),
         docs / "errors.md": errors_page(),
         docs / "statuses.md": statuses_page(),
+        docs / "public-names.md": NOTICE + public_names_page(documents, [key for key, _, _ in scheduler_options()]),
         **{
-            docs / "openapi" / f"{name}.json": json.dumps(made, indent=2, ensure_ascii=False) + "\n"
-            for name, made in openapi_documents().items()
+            docs / "openapi" / f"{name}.json": json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+            for name, document in documents.items()
         },
     }
 
@@ -102,7 +104,7 @@ def openapi_documents() -> Mapping[str, dict[str, Any]]:
         runs=nothing,
         info=ProductInfo(version=mt_core.__version__),
     )
-    return {name.strip("/"): made for name, made in documents(services).items() if name}
+    return {name.strip("/"): document for name, document in documents(services).items() if name}
 
 
 # ------------------------------------------------------------------------------------------------------------ settings
@@ -110,6 +112,7 @@ def openapi_documents() -> Mapping[str, dict[str, Any]]:
 
 def settings_page() -> str:
     """Return docs/settings.md."""
+    rows = "".join(f"| `{key}` | {default} | {meaning} |\n" for key, default, meaning in scheduler_options())
     return f"""{NOTICE}# Settings
 
 The gateway works without any. Later wins: the default, a YAML file (`freshtable gateway -c FILE`, flat or nested keys),
@@ -130,15 +133,16 @@ A workflow scheduler declares its own options, `workflow-scheduler.<type>.<key>`
 
 | key | default | meaning |
 |---|---|---|
-{"".join(_scheduler_options())}"""
+{rows}"""
 
 
-def _scheduler_options() -> Iterator[str]:
+def scheduler_options() -> Iterator[tuple[str, str, str]]:
+    """Yield the key of each option of the bundled schedulers, its default, and what it means."""
     for identifier in BUNDLED_SCHEDULERS:
         [scheduler] = importlib.import_module(f"scheduler_plugins.{identifier}").mt_workflow_schedulers()
         for option in scheduler.options:
             default = "must be set" if option.default is None else f"`{option.default}`" if option.default else ""
-            yield f"| `workflow-scheduler.{identifier}.{option.key}` | {default} | {option.help} |\n"
+            yield f"workflow-scheduler.{identifier}.{option.key}", default, option.help
 
 
 # -------------------------------------------------------------------------------------------------------------- errors

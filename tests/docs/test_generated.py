@@ -22,7 +22,14 @@ def generated() -> Mapping[Path, str]:
 
 
 @pytest.mark.parametrize(
-    "page", ["settings.md", "errors.md", "statuses.md", *(f"openapi/v{number}.json" for number in range(1, 5))]
+    "page",
+    [
+        "settings.md",
+        "errors.md",
+        "statuses.md",
+        "public-names.md",
+        *(f"openapi/v{number}.json" for number in range(1, 5)),
+    ],
 )
 def test_a_generated_page_is_what_the_code_says_now(page: str, generated: Mapping[Path, str]) -> None:
     path = ROOT / "docs" / page

@@ -340,7 +340,7 @@ def test_any_text_is_a_value_or_a_named_error(setting: Setting, text: str) -> No
     else:
         refusal = "" if value is not None else "no value"
 
-    assert refusal == "" or refusal.startswith(f"{setting.key}: ")
+    assert refusal == "" or refusal.startswith((f"{setting.key}: ", f"{setting.key} (here): "))
 
 
 def test_asking_for_another_type_is_a_mistake_of_ours() -> None:

@@ -106,7 +106,10 @@ class GatewayClient(Closing):
     def refresh(self, refresh: Refresh) -> str:
         """Request a refresh and return the handle of its operation, which is the id of the run."""
         path = f"/materialized-tables/{quote(refresh.identifier, safe='')}/refresh"
-        return self._begin_or_reopen(path, refresh.body(), refresh.headers())
+        handle = self._begin_or_reopen(path, refresh.body(), refresh.headers())
+        # A refresh outlives the session that requested it: each later session can read it.
+        del self._operations[handle]
+        return handle
 
     def status(self, operation: str) -> str:
         """Return the operation's status, such as RUNNING."""

@@ -65,7 +65,7 @@ class PageReader:
         return rows
 
     def tables(self, pages: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """Yield the rows that are left of *pages*, the same pages from `token` on; they are no longer read by `take`."""
+        """Yield the rows that are left of *pages*, the same pages from `token` on; `take` no longer reads them."""
         skipped = self.taken
         self._others, self._chunks, self._chunk, self._at, self.taken = iter(()), iter(()), [], 0, 0
         for page in pages:

@@ -63,6 +63,15 @@ def test_a_handle_resolves_under_another_session_also_when_the_first_is_closed(w
         assert other.status(handle) == "FINISHED"
 
 
+def test_a_client_reads_its_refresh_in_the_session_that_it_has_then(whole: WholeGateway) -> None:
+    whole.sql(DAILY)
+    handle = whole.client.refresh(Refresh(identifier=DAILY_NAME))
+    whole.wait_quiet()
+    whole.client.close_session()
+
+    assert whole.client.status(handle) == "FINISHED"
+
+
 def test_the_result_is_one_row_of_job_id_and_cluster_with_what_the_run_did(whole: WholeGateway) -> None:
     whole.sql(DAILY)
     handle = whole.client.refresh(Refresh(identifier=DAILY_NAME, static_partitions={"ds": "2026-03-01"}))

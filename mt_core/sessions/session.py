@@ -23,7 +23,8 @@ DML_SYNC = "table.dml-sync"
 class SessionView:
     """A session at one moment: what SET, SHOW JARS and REST show of it.
 
-    `properties` are all that are in effect. `busy` means that a statement runs or waits for its turn.
+    `properties` are all that are in effect. `busy` means that a statement runs or waits for its turn; a query that waits for
+    its client to fetch rows does not count.
     """
 
     handle: str
@@ -78,11 +79,6 @@ class Session:
         with self._lock:
             return list(self._operations.values())
 
-    @property
-    def busy(self) -> bool:
-        """Whether a statement runs or waits for its turn; a query that waits for its client to fetch rows does not count."""
-        return any(operation.busy for operation in self.operations)
-
     def view(self) -> SessionView:
         """Return the session as it is now."""
         return SessionView(
@@ -92,7 +88,7 @@ class Session:
             last_access=self.last_access,
             properties=self.properties,
             jars=self.jars,
-            busy=self.busy,
+            busy=any(operation.busy for operation in self.operations),
         )
 
     def context(self, statement_properties: Mapping[str, str] | None = None) -> SessionContext:

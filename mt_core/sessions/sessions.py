@@ -97,7 +97,7 @@ class SessionManager:
         with self._lock:
             sessions = list(self._sessions.values())
         for session in sessions:
-            if session.busy:
+            if session.view().busy:
                 # A statement at work counts as a request.
                 session.last_access = now
             elif now - session.last_access >= self._idle_timeout:

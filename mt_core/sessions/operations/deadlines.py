@@ -68,7 +68,15 @@ class Deadlines:
             heapq.heappush(
                 self._waiting, (operation.created_at + limit, next(self._numbers), limit, weakref.ref(operation))
             )
-            self._sweep()
+            if len(self._waiting) > self._sweep_above:
+                # Keep only the operations that have not ended before their deadlines.
+                self._waiting = [
+                    each
+                    for each in self._waiting
+                    if (other := each[3]()) and (other.status not in TERMINAL or other.querying)
+                ]
+                heapq.heapify(self._waiting)
+                self._sweep_above = max(_SWEEP_ABOVE, 2 * len(self._waiting))
             if self._loop is None and not self._closed:
                 self._loop = BackgroundLoop("deadlines", self._end_late, clock=self._clock)
                 self._loop.start()
@@ -83,38 +91,21 @@ class Deadlines:
             self._changed.set()
             loop.join(_END_S)
 
-    def _sweep(self) -> None:
-        """From time to time, remove operations that ended before their deadlines."""
-        if len(self._waiting) <= self._sweep_above:
-            return
-        self._waiting = [
-            each
-            for each in self._waiting
-            if (operation := each[3]()) and (operation.status not in TERMINAL or operation.querying)
-        ]
-        heapq.heapify(self._waiting)
-        self._sweep_above = max(_SWEEP_ABOVE, 2 * len(self._waiting))
-
     def _end_late(self) -> None:
         """Wait for the next deadline, and end the operations that are late."""
         with self._lock:
             next_deadline = self._waiting[0][0] if self._waiting else None
         self._clock.wait_until(next_deadline, self._changed)
         self._changed.clear()
-        # One at a time: if one raises, the others still follow.
-        while (late := self._take_late()) is not None:
-            _time_out(*late)
-
-    def _take_late(self) -> tuple[Operation, timedelta] | None:
-        """Remove and return an operation whose deadline has passed; None if there is none."""
         now = self._clock.now()
-        with self._lock:
-            while self._waiting and self._waiting[0][0] <= now:
+        while True:
+            # One at a time: if one raises, the others still follow.
+            with self._lock:
+                if not self._waiting or self._waiting[0][0] > now:
+                    return
                 _, _, limit, reference = heapq.heappop(self._waiting)
-                operation = reference()
-                if operation is not None:
-                    return operation, limit
-        return None
+            if operation := reference():
+                _time_out(operation, limit)
 
 
 def _time_out(operation: Operation, limit: timedelta) -> None:

@@ -9,10 +9,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from itertools import dropwhile, islice
 
 from mt_core.clock import Clock
-from mt_core.errors import Canceled, IllegalStatus, MtError, OperationNotFound
+from mt_core.errors import Canceled, IllegalStatus, OperationNotFound
 from mt_core.model.run import TERMINAL, RunStatus
 from mt_core.sessions.operations.operation import Operation
 from mt_core.sessions.ports import Runs, StatementResult
@@ -20,7 +21,7 @@ from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statement_types import CREATE_TABLE_AS, REPLACE_TABLE_AS, SELECT
 from mt_core.tables.views.run_view import RunView
-from mt_core.tokens import Token, TokenKind, significant
+from mt_core.tokens import TokenKind, significant
 
 REMEMBERED = 1000
 _BEFORE_NAME = {"INTO", "OVERWRITE", "TABLE", "UPDATE", "DELETE", "FROM", "IF", "NOT", "EXISTS"}
@@ -117,19 +118,17 @@ class Jobs:
             cancel(job_id)
 
         self._begin(job_id, statement, stop)
-        status, results = JobStatus.FAILED, list[StatementResult]()
+        results: list[StatementResult] = []
         try:
             yield results.append
-            status = JobStatus.FINISHED
-        except Canceled:
-            status = JobStatus.CANCELED
+        except BaseException as error:
+            self._end(job_id, error)
             raise
-        finally:
-            rows = results[0].rows if results else None
-            if rows is not None and status is JobStatus.FINISHED:
-                rows.on_end(lambda error: self._end(job_id, _status_after(error)))
-            else:
-                self._end(job_id, status, results[0].affected_rows if results else None)
+        result = results[0] if results else None
+        if result is not None and result.rows is not None:
+            result.rows.on_end(partial(self._end, job_id))
+        else:
+            self._end(job_id, None, result.affected_rows if result is not None else None)
 
     def _begin(self, job_id: str, statement: ReadStatement, stop: Callable[[], None]) -> None:
         job = Job(
@@ -145,7 +144,9 @@ class Jobs:
             for each in ended[: max(0, len(self._statements) - self._remembered)]:
                 del self._statements[each]
 
-    def _end(self, job_id: str, status: JobStatus, affected_rows: int | None = None) -> None:
+    def _end(self, job_id: str, error: BaseException | None, affected_rows: int | None = None) -> None:
+        ended_by_error = JobStatus.CANCELED if isinstance(error, Canceled) else JobStatus.FAILED
+        status = JobStatus.FINISHED if error is None else ended_by_error
         with self._lock:
             self._stops.pop(job_id, None)
             if job := self._statements.get(job_id):
@@ -169,12 +170,6 @@ def _job_of(refresh: RunView) -> Job:
     )
 
 
-def _status_after(error: MtError | None) -> JobStatus:
-    if error is None:
-        return JobStatus.FINISHED
-    return JobStatus.CANCELED if isinstance(error, Canceled) else JobStatus.FAILED
-
-
 def job_name(statement: ReadStatement) -> str:
     """Return the name of a job: collect for a query, else the kind of change and the table it goes to."""
     kind = statement.type
@@ -182,18 +177,11 @@ def job_name(statement: ReadStatement) -> str:
         return "collect"
     first = {CREATE_TABLE_AS: "TABLE", REPLACE_TABLE_AS: "TABLE"}.get(kind, kind)
     tokens = significant(statement.sent, statement.verb_offset)
-    behind = islice(dropwhile(lambda token: token.keyword != first, tokens), 1, None)
-    words = kind.lower().replace("_", "-")
-    return f"{words}-{''.join(_name(behind))}".removesuffix("-")
-
-
-def _name(rest: Iterator[Token]) -> Iterator[str]:
-    """Yield the parts of the name that comes next, with their dots."""
-    token = next((each for each in rest if each.keyword not in _BEFORE_NAME), None)
+    rest = islice(dropwhile(lambda token: token.keyword != first, tokens), 1, None)
+    token, name = next((each for each in rest if each.keyword not in _BEFORE_NAME), None), list[str]()
     while token is not None and token.kind in {TokenKind.WORD, TokenKind.IDENTIFIER}:
-        yield token.value
+        name.append(token.value)
         dot = next(rest, None)
-        if dot is None or dot.text != ".":
-            return
-        yield "."
-        token = next(rest, None)
+        token = next(rest, None) if dot is not None and dot.text == "." else None
+    words = kind.lower().replace("_", "-")
+    return f"{words}-{'.'.join(name)}".removesuffix("-")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mt_core.errors import RequestInvalid
 from mt_core.options import BOOLEAN, FLINK_DURATION, FLINK_SIZE, INTEGER, NUMBER, TEXT, Form, one_of
 
 _OUTPUT_MODE = one_of("ordered", "allow_unordered")
@@ -92,10 +91,3 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
     )),
 )  # fmt: skip
 WITHOUT_EFFECT: Mapping[str, Form] = {key: form for form, keys in _FORMS for key in keys}
-
-
-def check_flink_property(key: str, value: str) -> None:
-    """Raise RequestInvalid naming key, value and what is expected, if *key* is one of the table and *value* impossible."""
-    form = WITHOUT_EFFECT.get(key)
-    if form is not None and not form.accepts(value):
-        raise RequestInvalid(f"{key}: '{value}' (the session) cannot be used; expected {form.name}.", key=key)

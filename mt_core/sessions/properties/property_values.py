@@ -10,7 +10,7 @@ from mt_core.config.values import value_of, zone_key
 from mt_core.errors import ConfigError, RequestInvalid, Unsupported
 from mt_core.model.zone import zone_named
 from mt_core.options import suggestion
-from mt_core.sessions.properties.flink_properties import WITHOUT_EFFECT, check_flink_property
+from mt_core.sessions.properties.flink_properties import WITHOUT_EFFECT
 from mt_core.tables.settings import DEFAULT_CONTINUOUS_KEY, DEFAULT_FULL_KEY, THRESHOLD_KEY, ZONE_KEY
 
 TIMEOUT_KEY = "execution.timeout"
@@ -52,25 +52,13 @@ def check_set(key: str, value: str) -> None:
     That is an impossible value, a setting of the gateway, a misspelt key, and streaming.
     """
     check_property(key, value)
-    check_flink_property(key, value)
+    form = WITHOUT_EFFECT.get(key)
+    if form is not None and not form.accepts(value):
+        raise RequestInvalid(f"{key}: '{value}' (the session) cannot be used; expected {form.name}.", key=key)
     if key == RUNTIME_MODE_KEY:
         refuse_streaming(f"{key} = '{value}'", value)
-    elif key not in ACTING and key not in WITHOUT_EFFECT and not key.startswith("spark."):
-        _check_key(key)
-
-
-def refuse_streaming(asked: str, mode: str) -> None:
-    """Raise Unsupported if *mode*, which *asked* shows as it was given, is streaming."""
-    if mode.strip().lower() == "streaming":
-        raise Unsupported(
-            f"{asked} is not supported: a statement runs as batch, over the rows there are. Leave it out, or say batch; a "
-            "result that follows its sources is a materialized table: CREATE MATERIALIZED TABLE … FRESHNESS = INTERVAL "
-            "'1' MINUTE AS SELECT …."
-        )
-
-
-def _check_key(key: str) -> None:
-    """Raise RequestInvalid for a setting of the gateway, and for a key that is nearly a known one."""
+    if key in ACTING or form is not None or key.startswith("spark."):
+        return
     if key in _GATEWAYS or _SCHEDULER_OPTION.fullmatch(key):
         raise RequestInvalid(
             f"{key} is a setting of the whole gateway, not of a session; give it to the gateway when it starts, as "
@@ -82,6 +70,16 @@ def _check_key(key: str) -> None:
     if near or ours:
         raise RequestInvalid(
             f"There is no property {key}; {near or 'docs/settings.md lists those there are.'}", key=key
+        )
+
+
+def refuse_streaming(asked: str, mode: str) -> None:
+    """Raise Unsupported if *mode*, which *asked* shows as it was given, is streaming."""
+    if mode.strip().lower() == "streaming":
+        raise Unsupported(
+            f"{asked} is not supported: a statement runs as batch, over the rows there are. Leave it out, or say batch; a "
+            "result that follows its sources is a materialized table: CREATE MATERIALIZED TABLE … FRESHNESS = INTERVAL "
+            "'1' MINUTE AS SELECT …."
         )
 
 

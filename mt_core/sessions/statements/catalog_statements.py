@@ -42,9 +42,10 @@ class CatalogStatements:
             case sql.ShowColumns(name=name, pattern=pattern):
                 return content(self._columns(name, request, pattern))
             case sql.Explain(mode=mode, statement=text):
-                return _text(self._explain(text, mode, request))
+                return content(names_only("result", [self._explain(text, mode, request)]))
             case sql.ShowCreateRelation(name=name):
-                return _text(str(self._rows(f"SHOW CREATE TABLE {sql_name(name)}", request)[0][0]))
+                rows = self._rows(f"SHOW CREATE TABLE {sql_name(name)}", request)
+                return content(names_only("result", [str(rows[0][0])]))
             case sql.DescribeDatabase():
                 return self._describe_database(statement, request)
             case sql.DescribeJob(job_id=job_id):
@@ -123,7 +124,3 @@ class CatalogStatements:
     def _rows(self, text: str, request: CatalogRequest) -> list[list[Any]]:
         rows = self._engine.execute(request.context, text, job_id=request.job_id).rows
         return rows.page(0, _MOST) if rows is not None else []
-
-
-def _text(text: str) -> OperationResult:
-    return content(names_only("result", [text]))

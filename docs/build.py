@@ -211,27 +211,27 @@ def statuses_page() -> str:
 
 ## Materialized tables
 
-What `SHOW MATERIALIZED TABLES` shows as status. DROP is possible in each.
+`SHOW MATERIALIZED TABLES` shows these statuses. DROP works in each of them.
 
 {_transitions(table.TRANSITIONS)}
 ## Refresh runs
 
-What `SHOW REFRESHES` shows as status. A RUNNING run goes back to QUEUED when its process or Spark was lost.
+`SHOW REFRESHES` shows these statuses. A RUNNING run returns to QUEUED when its process or Spark is lost.
 
 {_transitions(run.TRANSITIONS)}
 ## Operations
 
-What `GET …/operations/{{operation_handle}}/status` answers.
+`GET …/operations/{{operation_handle}}/status` returns these statuses.
 
 {_transitions(operation.TRANSITIONS)}
-## Which statement works when
+## Which statement works in which status
 
-*yes*: it is done. *busy*: refused with `TABLE_BUSY` after waiting up to 5 seconds for the other command. *soon*: refused with
-`TABLE_INITIALIZING`. *no*: refused with `ILLEGAL_STATUS`, because it is so already. *lost*: refused with `STORAGE_MISSING`.
-*taken*: refused with `TABLE_EXISTS`. A refusal changes nothing.
+*yes*: the statement succeeds. *busy*: it waits up to 5 seconds for the other command, then fails with `TABLE_BUSY`. *soon*: it
+fails with `TABLE_INITIALIZING`. *no*: it fails with `ILLEGAL_STATUS`, because the table has that status already. *lost*: it fails
+with `STORAGE_MISSING`. *taken*: it fails with `TABLE_EXISTS`. A statement that fails changes nothing.
 
 {_outcomes()}
-A periodic refresh of a SUSPENDED table is accepted and recorded as SKIPPED, "suspended".
+A periodic refresh of a SUSPENDED table succeeds: the ledger records it as SKIPPED, "suspended".
 """
 
 
@@ -239,7 +239,7 @@ def _transitions(allowed: Mapping[StrEnum, frozenset[StrEnum]]) -> str:
     lines = ["| from | to |", "|---|---|"]
     for status, targets in allowed.items():
         following = ", ".join(target for target in type(status) if target in targets)
-        lines.append(f"| {status} | {following or 'the end'} |")
+        lines.append(f"| {status} | {following or 'none (final)'} |")
     return "\n".join(lines) + "\n"
 
 
@@ -250,10 +250,10 @@ def _outcomes() -> str:
         "initializing": "INITIALIZING",
         "activated": "ACTIVATED",
         "suspended": "SUSPENDED",
-        "alter_under_way": "another command under way",
+        "alter_under_way": "another command in progress",
         "running": "a refresh RUNNING",
-        "without_workflow": "workflow gone",
-        "without_storage": "storage gone",
+        "without_workflow": "workflow removed",
+        "without_storage": "storage removed",
     }
     titles = {"periodic": "periodic refresh (REST)", "manual": "manual refresh (REST)", "ALTER AS": "ALTER … AS"}
     columns = [state.__name__ for state in STATES]

@@ -17,42 +17,42 @@ from mt_core.tables.views.run_view import RunView
 
 
 class ResultRows(Protocol):
-    """The rows of a statement, readable from any thread until closed, also while the query still brings more of them."""
+    """The rows of a statement, which any thread can read until they are closed, also while the query still produces more."""
 
     @property
     def columns(self) -> Sequence[Column]: ...
 
     @property
     def running(self) -> bool:
-        """Whether the query may still bring rows."""
+        """Whether the query can still produce rows."""
 
     @property
     def stalled(self) -> bool:
         """Whether the query waits for a reader."""
 
     def available(self, start: int, size: int, timeout_s: float) -> int:
-        """Wait until row *start* is there or none will come; return how many of *size* rows make a page that is there."""
+        """Wait until row *start* is available or the rows end before it; return how many of *size* rows are available as a page."""
 
     def page(self, start: int, size: int) -> list[list[Any]]:
         """Return up to *size* rows from row *start* in JSON form; fewer only at the end.
 
-        Waits for them; raises the error of a query that ended before.
+        Waits for them; raises the error of a query that failed before it produced them.
         """
 
     def encoded(self, start: int, size: int, form: PageForm) -> bytes | memoryview | None:
-        """Return what `page` returns, encoded; None if the rows are values only."""
+        """Return what `page` returns, encoded; None if the rows have no encoded form."""
 
     def release(self, before: int) -> None:
-        """Release the rows before row *before*, which no page has any more."""
+        """Release the rows before row *before*, which no page needs any more."""
 
     def on_end(self, callback: Callable[[MtError | None], None]) -> None:
-        """Call *callback* once, when the query has ended, with its error if it has one; at once if it has ended already."""
+        """Call *callback* once, when the query has ended, with its error or None; at once if it has ended already."""
 
     def abort(self, error: MtError) -> None:
-        """End the query if it runs; reading further rows raises *error*."""
+        """Stop the query if it runs; to read further rows raises *error*."""
 
     def close(self) -> None:
-        """End the query if it runs, and release the rows."""
+        """Stop the query if it runs, and release the rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +96,13 @@ class Relation:
 
 
 class StatementEngine(Protocol):
-    """Runs SQL text in sessions that do not see each other. Raises EngineUnavailable while it starts or after it was lost."""
+    """Runs SQL text in sessions that do not see each other. Raises EngineUnavailable while it starts and after it is lost."""
 
     def wait_ready(self, timeout_s: float) -> bool:
         """Wait until statements can run; raises EngineUnavailable with the cause if the engine failed, or lost its cluster."""
 
     def execute(self, context: SessionContext, sql: str, *, job_id: str) -> StatementResult:
-        """Run one statement until its first rows are there; blocks.
+        """Run one statement until its first rows are available; blocks.
 
         Raises QueryFailed with line and position, Canceled after `cancel(job_id)`.
         """
@@ -125,10 +125,10 @@ class StatementEngine(Protocol):
         """Return the plan of a statement without running it, in a mode of EXPLAIN or as json; raises QueryFailed."""
 
     def add_jar(self, context: SessionContext, path: str) -> str:
-        """Load the classes of a jar and return its full path; raises DefinitionInvalid if it is not there."""
+        """Load the classes of a jar and return its full path; raises DefinitionInvalid if there is no such file."""
 
     def open_catalog(self, name: str, settings: Mapping[str, str]) -> None:
-        """Try whether a catalog opens with *settings*, which no session sees; raises QueryFailed or EngineError if not."""
+        """Open a catalog with *settings* as a test, which no session sees; raises QueryFailed or EngineError if that fails."""
 
     def close_session(self, session_id: str) -> None: ...
 
@@ -138,7 +138,7 @@ class StatementEngine(Protocol):
 
 
 class TableCommands(Protocol):
-    """Executes the statements of ours."""
+    """Executes statements about materialized tables."""
 
     def execute(self, statement: Statement, context: CommandContext) -> CommandOutcome:
         """Raises MtError with nothing changed, or with everything undone."""
@@ -156,12 +156,12 @@ class Runs(Protocol):
         """Return the run as soon as it is terminal, or as it is after *timeout_s*; raises OperationNotFound."""
 
     def cancel_run(self, run_id: str, attempt: int | None = None) -> RefreshRun:
-        """Take one requester away, unless its *attempt* is older than one seen since; return the run as it shows itself."""
+        """Withdraw one requester, unless it has made a later attempt than *attempt*; return the run as requesters see it."""
 
     def progress(self, run_id: str) -> Progress | None: ...
 
     def running_jobs(self) -> Sequence[RunView]:
-        """Return the jobs of the runs at work, the one asked for first first."""
+        """Return the jobs of the runs that are RUNNING, in the order in which they were requested."""
 
     def job(self, job_id: str) -> RunView | None:
         """Return the job of a run that is open or among the last thousand, None for any other id."""

@@ -61,7 +61,7 @@ class RefreshOperation:
     cluster_info: ClusterInfo
 
     def run(self) -> RefreshRun:
-        """Return the run as it is now; raises OperationNotFound."""
+        """Return the present state of the run; raises OperationNotFound."""
         run = self.runs.run(self.handle)
         if run is None:
             raise OperationNotFound(
@@ -93,7 +93,7 @@ class RefreshOperation:
         return STATUS_OF[self.runs.wait_run(self.handle, timeout_s).status] in TERMINAL
 
     def wait_page(self, token: int, timeout_s: float) -> bool:
-        """Wait until the run is terminal; returns whether it is: then its one row is there."""
+        """Wait until the run is terminal, for its one row is available then; returns whether it is."""
         return self.wait(timeout_s)
 
     def fetch(self, token: int, size: int | None = None, form: PageForm | None = None) -> Page:

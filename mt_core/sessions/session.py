@@ -80,7 +80,7 @@ class Session:
             return list(self._operations.values())
 
     def view(self) -> SessionView:
-        """Return the session as it is now."""
+        """Return the present state of the session."""
         return SessionView(
             handle=self.handle,
             name=self.name,
@@ -98,7 +98,7 @@ class Session:
     # ----------------------------------------------------------------------------------------------------- operations
 
     def add(self, operation: Operation) -> None:
-        """Add a new operation; raises SessionNotFound when the session was closed meanwhile."""
+        """Add a new operation; raises SessionNotFound if the session is closed."""
         with self._lock:
             if self._closed:
                 raise SessionNotFound(f"Session {self.handle} was closed; open a new one.", session=self.handle)
@@ -114,7 +114,7 @@ class Session:
         return next((each for each in self.operations if each.planned_job_id == job_id), None)
 
     def close_operation(self, handle: str) -> None:
-        """Close an operation and remove it; harmless when it is not there.
+        """Close an operation and remove it; does nothing if there is none of that handle.
 
         A change of data continues after its operation is closed, and the next statement may begin; with `table.dml-sync`
         it is cancelled, as in Flink.
@@ -137,7 +137,7 @@ class Session:
             self.end_turn(operation)
 
     def close(self) -> None:
-        """Close all operations, and refuse further ones; an error with one is logged, and the others are closed all the same."""
+        """Close all operations, and refuse further ones; an error with one is logged, and does not keep the others open."""
         with self._lock:
             self._closed = True
         for operation in self.operations:
@@ -152,7 +152,7 @@ class Session:
         self._begin_next()
 
     def take_turn_now(self, operation: Operation) -> bool:
-        """Give *operation* the turn if it is free and no operation waits for it; returns whether it was."""
+        """Give *operation* the turn if it is free and no operation waits for it; returns whether it has the turn."""
         with self._lock:
             if self._holder is not None or self._waiting:
                 return False

@@ -1,4 +1,4 @@
-"""All sessions of a gateway: opening, look-up, closing, and expiry of those that clients no longer use."""
+"""All sessions of a gateway: how they are opened, found, closed, and expire when clients no longer use them."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ class SessionManager:
             self._engine.close_session(handle)
 
     def close_all(self) -> None:
-        """Close every session; an error with one is logged, and the others are closed all the same."""
+        """Close every session; an error with one is logged, and does not keep the others open."""
         with self._lock:
             handles = list(self._sessions)
         for handle in handles:
             attempt("closing a session", partial(self.close, handle, missing_ok=True))
 
     def expire_idle(self) -> list[str]:
-        """Close the sessions that were idle for too long, and return their handles."""
+        """Close the sessions that have exceeded the idle timeout, and return their handles."""
         if self._idle_timeout <= _NEVER:
             return []
         now, idle = self._clock.now(), list[str]()

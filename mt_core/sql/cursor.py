@@ -1,4 +1,4 @@
-"""A cursor over the tokens of one statement: it reads what is expected, or raises an error that names what is there instead."""
+"""A cursor over the tokens of one statement: it reads what is expected, or raises an error that names the token in its place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mt_core.tokens import Lines, Token, TokenKind, end_of_statement, significan
 class TokenCursor:
     """Reads a statement from left to right, without its comments and the semicolons at its end.
 
-    It cuts tokens only as far as it reads: the text behind the last token read is never looked at.
+    It cuts the text into tokens only as far as it reads.
     """
 
     def __init__(self, text: str) -> None:
@@ -23,7 +23,7 @@ class TokenCursor:
         self._next = 0
 
     def peek(self, ahead: int = 0) -> Token | None:
-        """Return the token *ahead* of the next one, None behind the end."""
+        """Return the token *ahead* of the next one, None after the end."""
         index = self._next + ahead
         while index >= len(self._tokens):
             # Semicolons count only if a token follows them.
@@ -83,7 +83,7 @@ class TokenCursor:
         return SqlSyntaxError(f'Encountered "{token.text}"; {reason}', line=token.line, column=token.column)
 
     def value(self, what: str, *kinds: TokenKind) -> str:
-        """Read a token of one of *kinds*, which has a value, and return the value; *what* it is names it in an error."""
+        """Read a token of one of *kinds*, and return its value; an error says that *what* was expected."""
         token = self.peek()
         if token is None or token.kind not in kinds:
             raise self.error(what)

@@ -1,6 +1,6 @@
 """The table of statements: for each kind its type, reader, traits and the words that completion offers.
 
-A new statement is one row here and one reader. A statement without a row is Spark's.
+A new statement is one row here and one reader. Spark runs a statement without a row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Deadlines: operations that exceed their limit end with status TIMEOUT."""
+"""Deadlines: operations that exceed their time limit end with status TIMEOUT."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Deadlines:
         self._closed = False
 
     def watch(self, operation: Operation, limit: timedelta) -> None:
-        """End *operation* when *limit* has passed since it was created, unless it has ended by then."""
+        """End *operation* when *limit* has passed since it was created, unless it has ended before."""
         with self._lock:
             heapq.heappush(
                 self._waiting, (operation.created_at + limit, next(self._numbers), limit, weakref.ref(operation))
@@ -83,7 +83,7 @@ class Deadlines:
         self._changed.set()
 
     def close(self) -> None:
-        """End the thread; operations have no deadline any more."""
+        """End the thread; no operation has a deadline from then on."""
         with self._lock:
             self._closed, loop = True, self._loop
         if loop is not None:
@@ -117,5 +117,5 @@ def _time_out(operation: Operation, limit: timedelta) -> None:
     try:
         operation.time_out(error)
     except MtError:
-        # The status is TIMEOUT all the same; only the call of the engine failed.
+        # The status is TIMEOUT already; only the call to the engine failed.
         log.warning("a late statement could not be stopped", extra={"action": "timeout_stop_failed"}, exc_info=True)

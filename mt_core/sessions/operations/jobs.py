@@ -1,4 +1,4 @@
-"""Jobs: statements of all sessions and refreshes on Spark, as SHOW JOBS lists them and STOP JOB ends them."""
+"""Jobs: statements of all sessions and refreshes on Spark, which SHOW JOBS lists and STOP JOB cancels."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Job:
 
 
 _OF_RUN: Mapping[RunStatus, JobStatus] = {
-    # A job whose process was lost: its run waits for the next attempt.
+    # Its process was lost, and its run waits for the next attempt.
     RunStatus.QUEUED: JobStatus.RESTARTING,
     RunStatus.COALESCED: JobStatus.RESTARTING,
     RunStatus.RUNNING: JobStatus.RUNNING,
@@ -72,7 +72,7 @@ class Jobs:
         self._stops: dict[str, Callable[[], None]] = {}
 
     def jobs(self) -> Sequence[Job]:
-        """Return the jobs of statements and of the refreshes at work, oldest first."""
+        """Return the jobs of statements, and of the refreshes that run, oldest first."""
         with self._lock:
             statements = list(self._statements.values())
         refreshes = [_job_of(refresh) for refresh in self._runs.running_jobs()]
@@ -104,7 +104,7 @@ class Jobs:
     ) -> Iterator[Callable[[StatementResult], None]]:
         """List the block as the operation's job if *statement* queries or changes data; *cancel* ends Spark's work by job id.
 
-        The block passes its result to the callable that it gets: the job of a query ends with the last of its rows.
+        The block passes its result to the callable that this yields: the job of a query ends when its last row is read.
         """
         if Trait.JOB not in statement.traits:
             yield lambda result: None

@@ -1,4 +1,4 @@
-"""An operation: one statement at work, its status with the transitions, and its result (FLIP-91)."""
+"""An operation: the execution of one statement, its status with the transitions, and its result (FLIP-91)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mt_core.sessions.ports import ResultRows
 from mt_core.sql.parser import ReadStatement
 from mt_core.tables.engine import Progress
 
-# How long a thread waits for something before it checks whether its operation still wants it.
+# How long a thread waits before it checks whether its operation has ended.
 POLL_S = 1.0
 
 
@@ -53,7 +53,7 @@ TERMINAL = _ENDS | {OperationStatus.FINISHED}
 class OperationKind(StrEnum):
     """What does the work: the session itself, the manager of materialized tables, a refresh run, or Spark.
 
-    A JOB is Spark's work too, but on data: like a refresh, it outlives its session.
+    A JOB is work of Spark that changes data: like a refresh, it outlives its session.
     """
 
     SESSION = "SESSION"
@@ -118,11 +118,10 @@ class Work:
 
 
 class Operation:
-    """One statement at work; safe from any thread.
+    """The execution of one statement; safe from any thread.
 
-    `planned_job_id` is the id of its Spark job, should there be one; `caller` is the name of the token it was sent with (""
-    where no token is required). Others only read `status`, `work`, `result` (None unless FINISHED) and `error` (that of
-    ERROR or TIMEOUT, else None).
+    `planned_job_id` is the id that a Spark job of it gets; `caller` is the name of the token of its request ("" if no token
+    is required). Only this class assigns `status`, `work`, `result` (None until FINISHED) and `error` (of ERROR and TIMEOUT).
     """
 
     def __init__(
@@ -139,13 +138,13 @@ class Operation:
 
     @property
     def querying(self) -> bool:
-        """Whether the operation is FINISHED, for rows can be read, and its query still brings more."""
+        """Whether the operation is FINISHED, so that its rows can be read, while its query still produces more."""
         result = self.result
         return self.status is OperationStatus.FINISHED and result is not None and result.rows.running
 
     @property
     def busy(self) -> bool:
-        """Whether the operation is at work; a query that waits for its reader is not."""
+        """Whether the statement runs or waits for its turn; a query that waits for its reader does neither."""
         if self.status not in TERMINAL:
             return True
         return self.querying and self.result is not None and not self.result.rows.stalled
@@ -163,7 +162,7 @@ class Operation:
             return before
 
     def begin(self, work: Work) -> None:
-        """Set the present work; raises Canceled when the operation has ended meanwhile."""
+        """Set the present work; raises Canceled if the operation has ended."""
         with self._changed:
             if self.status in TERMINAL:
                 raise Canceled(f"Operation {self.handle} is {self.status}.")
@@ -175,7 +174,7 @@ class Operation:
             self.work = replace(self.work, message=message)
 
     def finish(self, result: OperationResult) -> None:
-        """Become FINISHED with *result*, or release the result when the operation has ended meanwhile."""
+        """Become FINISHED with *result*, or release the result if the operation has ended."""
         with self._changed:
             late = self.status in TERMINAL
             if not late:
@@ -185,14 +184,14 @@ class Operation:
             result.rows.close()
 
     def fail(self, error: MtError) -> None:
-        """Become ERROR with *error*, unless the operation has ended meanwhile."""
+        """Become ERROR with *error*, unless the operation has ended."""
         with self._changed:
             if self.status not in TERMINAL:
                 self.error = error
                 self.advance(OperationStatus.ERROR)
 
     def time_out(self, error: MtError) -> None:
-        """Become TIMEOUT with *error* and stop the work, unless it has ended meanwhile."""
+        """Become TIMEOUT with *error* and stop the work, unless it has ended."""
         with self._changed:
             if self.status in TERMINAL and not self.querying:
                 return
@@ -208,14 +207,14 @@ class Operation:
             return self._changed.wait_for(lambda: self.status in TERMINAL, timeout_s)
 
     def wait_page(self, token: int, timeout_s: float) -> bool:
-        """Wait until page *token* has rows, the end, or an error to answer; returns whether it has."""
+        """Wait until page *token* has rows, is the last one, or has an error; returns whether that is so."""
         if not self.wait(timeout_s):
             return False
         pages = self._pages
         return pages is None or self.status is not OperationStatus.FINISHED or pages.wait(token, timeout_s)
 
     def fetch(self, token: int, size: int | None = None, form: PageForm | None = None) -> Page:
-        """Return page *token*; a new one with *size* rows at most, or without any if none is there yet.
+        """Return page *token*; a new one with *size* rows at most, or empty if none is available yet.
 
         With a *form* the rows are encoded, if they can be. Raises IllegalStatus unless FINISHED, RequestInvalid for a token
         out of turn, and the error of a query whose rows end there.
@@ -236,7 +235,7 @@ class Operation:
     def cancel(self) -> None:
         """Become CANCELED and stop the work, also that of a query whose first rows can be read.
 
-        Raises IllegalStatus when it has ended.
+        Raises IllegalStatus if it has ended.
         """
         with self._changed:
             if self.status is OperationStatus.FINISHED and not self.querying:
@@ -245,7 +244,7 @@ class Operation:
         self._stop(Canceled(f"Operation {self.handle} was cancelled."))
 
     def close(self) -> None:
-        """Become CLOSED and release the result; stops a query, but neither a refresh nor a job. Twice is harmless."""
+        """Become CLOSED and release the result; stops a query, but neither a refresh nor a job. To close it twice is harmless."""
         with self._changed:
             if self.status is OperationStatus.CLOSED:
                 return
@@ -256,7 +255,7 @@ class Operation:
             self.result.rows.close()
 
     def _stop(self, error: MtError) -> None:
-        """Stop the work; that of a query whose rows are read already ends with its rows."""
+        """Stop the work; a query whose first rows are available stops when its rows are closed."""
         if self.result is not None:
             self.result.rows.abort(error)
             self.result.rows.close()

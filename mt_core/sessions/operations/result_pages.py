@@ -1,4 +1,4 @@
-"""The pages of a result, fetched by token: the current or the previous one, so that a lost answer can be repeated."""
+"""The pages of a result, by token: the next one, or again the last one, so that a client can repeat a lost request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGE_SIZE = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Some rows, either in `rows` or encoded in `body`; `last` means that there are none and that none will follow."""
+    """Some rows, either in `rows` or encoded in `body`; the `last` page is empty, and no page follows it."""
 
     rows: list[list[Any]]
     last: bool
@@ -32,9 +32,9 @@ class _Span:
 
 
 class ResultPages:
-    """Gives out pages in turn, of the rows that are there by then; safe from any thread.
+    """Returns pages in order, of the rows that are available at the time; safe from any thread.
 
-    Rows that no token leads to any more are released.
+    It releases rows that no token leads to any more.
     """
 
     def __init__(self, rows: ResultRows, *, page_size: int = PAGE_SIZE) -> None:
@@ -45,7 +45,7 @@ class ResultPages:
         self._ended_at: int | None = None
 
     def wait(self, token: int, timeout_s: float) -> bool:
-        """Wait until page *token* has rows or is the last one; returns whether it is so. A page given before always is."""
+        """Wait until page *token* has rows or is the last one; returns whether that is so, as it is for a page fetched before."""
         start = self._previous.start + self._previous.count
         if token != self._current or self._ended_at is not None or not self._rows.running:
             return True
@@ -74,7 +74,7 @@ class ResultPages:
         running = self._rows.running
         count = self._rows.available(start, size, 0)
         if not count and not running:
-            # Raises the error, if it was an error that ended the rows.
+            # Raises the error of a query that failed.
             self._rows.page(start, 1)
             self._ended_at = token
             return _Span(start=start, count=0, last=True)

@@ -1,4 +1,4 @@
-"""Properties of Flink that are understood, and have no effect here: what values they take. docs/sql.md lists them."""
+"""Properties of Flink that sessions accept without effect, and the values that they take. docs/sql.md lists them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
     (one_of("try_resolve", "ignore"), (f"{_OPTIMIZER}non-deterministic-update.strategy",)),
     (one_of("exactly_once", "at_least_once"), (f"{_CHECKPOINTING}mode",)),
     (one_of("table", "changelog", "tableau"), ("sql-client.execution.result-mode",)),
-    # They change rows: only the value that is so here anyway.
+    # These change rows in Flink: only the value that describes what happens here.
     (one_of("default"), ("table.sql-dialect",)),
     (one_of("disabled"), ("table.exec.legacy-cast-behaviour",)),
     (one_of("error"), (f"{_SINK}not-null-enforcer",)),

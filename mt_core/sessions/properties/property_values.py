@@ -1,4 +1,4 @@
-"""Values of properties: what acts in a session is checked wherever it is given, what SET says is known and spelt right."""
+"""Values of properties: which keys and values a session and SET accept."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mt_core.tables.settings import DEFAULT_CONTINUOUS_KEY, DEFAULT_FULL_KEY, TH
 TIMEOUT_KEY = "execution.timeout"
 RUNTIME_MODE_KEY = "execution.runtime-mode"
 _DML_SYNC = Setting(key="table.dml-sync", kind=Kind.BOOLEAN, default="false", help="")
-# What acts in a session, on its own statements and the tables they create. Other settings are the gateway's: they mean
-# nothing in a session, and clients send along what their own configuration says of them.
+# The keys that take effect in a session, on its statements and the tables that they create. Other settings are the gateway's:
+# they have no effect in a session, and clients send them because they send their whole configuration.
 ACTING = frozenset({
     ZONE_KEY, TIMEOUT_KEY, RUNTIME_MODE_KEY, _DML_SYNC.key, THRESHOLD_KEY, DEFAULT_FULL_KEY, DEFAULT_CONTINUOUS_KEY
 })  # fmt: skip
@@ -26,14 +26,14 @@ _GATEWAYS = frozenset(each.key for each in SETTINGS) - ACTING
 _SCHEDULER_OPTION = re.compile(r"workflow-scheduler\.[^.]+\..+")
 _GATEWAY_PREFIXES = ("freshtable.", "materialized-table.", "sql-gateway.", "workflow-scheduler.")
 _KNOWN = {*ACTING, *_GATEWAYS, *WITHOUT_EFFECT}
-# One or two letters are wrong; keys of Flink that are not in the table differ by more from those that are.
+# This similar, a key differs by one or two letters. Keys of Flink that are not in the table differ more from those in it.
 _MISSPELT, _SOMEWHAT_LIKE = 0.92, 0.75
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>[0-9]{1,2})(?::?(?P<minutes>[0-9]{2}))?")
 _MOST_HOURS, _MOST_MINUTES = 18, 59
 
 
 def check_property(key: str, value: str) -> None:
-    """Raise RequestInvalid naming key, value and what is expected, if the session understands *key* and not *value*."""
+    """Raise RequestInvalid with key, value and what is expected, if *key* takes effect in a session and *value* is invalid."""
     setting = _UNDERSTOOD.get(key)
     if setting is None or (key == TIMEOUT_KEY and not value.strip()):
         return
@@ -47,9 +47,9 @@ def check_property(key: str, value: str) -> None:
 
 
 def check_set(key: str, value: str) -> None:
-    """Raise for what SET, or the config of one statement, cannot mean.
+    """Raise RequestInvalid or Unsupported if SET, or the config of one statement, cannot set *key* to *value*.
 
-    That is an impossible value, a setting of the gateway, a misspelt key, and streaming.
+    It accepts no invalid value, no setting of the gateway, no misspelt key, and not streaming.
     """
     check_property(key, value)
     form = WITHOUT_EFFECT.get(key)
@@ -74,7 +74,7 @@ def check_set(key: str, value: str) -> None:
 
 
 def refuse_streaming(asked: str, mode: str) -> None:
-    """Raise Unsupported if *mode*, which *asked* shows as it was given, is streaming."""
+    """Raise Unsupported if *mode* is streaming; *asked* is the request in the client's words, for the message."""
     if mode.strip().lower() == "streaming":
         raise Unsupported(
             f"{asked} is not supported: a statement runs as batch, over the rows there are. Leave it out, or say batch; a "
@@ -89,12 +89,12 @@ def session_zone(name: str) -> tzinfo:
         return zone_named(name)
     if name == "Z":
         return UTC
-    found = _OFFSET.fullmatch(name)
-    hours, minutes = (int(found[part] or 0) for part in ("hours", "minutes")) if found else (0, 0)
-    if found is None or hours > _MOST_HOURS or minutes > _MOST_MINUTES:
+    offset = _OFFSET.fullmatch(name)
+    hours, minutes = (int(offset[part] or 0) for part in ("hours", "minutes")) if offset else (0, 0)
+    if offset is None or hours > _MOST_HOURS or minutes > _MOST_MINUTES:
         raise RequestInvalid(
             f"{ZONE_KEY}: '{name}' (the session) cannot be used; expected an IANA name such as Europe/Berlin, or an offset "
             "such as GMT+08:00.",
             key=ZONE_KEY,
         )
-    return timezone((-1 if found["sign"] == "-" else 1) * timedelta(hours=hours, minutes=minutes))
+    return timezone((-1 if offset["sign"] == "-" else 1) * timedelta(hours=hours, minutes=minutes))

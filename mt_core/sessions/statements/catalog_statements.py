@@ -1,4 +1,4 @@
-"""Catalog statements: those about catalogs, tables, jobs and jars, answered in Flink's shapes."""
+"""Catalog statements: about catalogs, tables, jobs and jars, with results in Flink's columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST = 1_000_000
 
 
 class CatalogStatements:
-    """Performs statements about catalogs, tables, jobs and jars in the session that asks."""
+    """Performs statements about catalogs, tables, jobs and jars in the session that sends them."""
 
     def __init__(self, engine: StatementEngine, jobs: Jobs, shared: CreatedCatalogs) -> None:
         self._engine, self._jobs = engine, jobs

@@ -1,4 +1,4 @@
-"""Completion: what can stand at a position of a statement - keywords, catalogs, namespaces, tables and columns."""
+"""Completion: the keywords, catalogs, namespaces, tables and columns that can follow at a position of a statement."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Place:
 def complete(text: str, position: int, names: SessionNames) -> list[str]:
     """Return the candidates for the word at *position* of *text*, each as the whole word; sorted, without repetition.
 
-    Nothing is raised: there are no candidates where none can be offered, as inside of a string or comment.
+    It raises no error. There are no candidates inside of a string or comment.
     """
     place = _place(text[: max(position, 0)])
     if place is None:

@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 _JOB_STATEMENTS = 4
 _LONGEST_QUICK = 1000
 _PROPERTIES = (Column(name="key"), Column(name="value"))
-# Threads begin as they are needed; a wait beyond these sees the end of its run when another has ended.
+# Threads start as they are needed; a wait beyond these begins when another has ended.
 _MOST_WAITS = 1000
 
 
@@ -78,7 +78,7 @@ class StatementExecutor:
         self._spark = SparkWork(engine=ports.engine, jobs=self.jobs, engine_timeout_s=engine_timeout_s)
         self._refreshes = RefreshWait(runs=ports.runs, cluster_info=ports.cluster_info)
         self._pool = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="statement")
-        # Statements at work must not keep out those that stop them, nor waits for a refresh those at work.
+        # Pools of their own: running statements must not block those that stop them, nor waits for a refresh the running ones.
         self._job_statements = ThreadPoolExecutor(max_workers=_JOB_STATEMENTS, thread_name_prefix="job-statement")
         self._waits = ThreadPoolExecutor(max_workers=_MOST_WAITS, thread_name_prefix="refresh-wait")
 
@@ -115,7 +115,7 @@ class StatementExecutor:
                 self._deadlines.watch(operation, limit)
         task = Task(session=session, operation=operation, properties=config)
         if Trait.OUT_OF_TURN in read.traits:
-            # Out of turn: the statement that it stops may have the turn.
+            # The statement that it stops may have the turn.
             _start(self._job_statements, partial(self._perform, task))
         elif is_quick(read, self._ports.engine) and session.take_turn_now(operation):
             self._perform(task)
@@ -252,7 +252,7 @@ def _set_up(session: Session, change: SetProperty | ResetProperty) -> OperationR
 
 
 def is_quick(statement: ReadStatement, engine: StatementEngine) -> bool:
-    """Return whether performing *statement* costs less than handing it to another thread; not if it waits for Spark."""
+    """Return whether to perform *statement* costs less than to hand it to another thread; not if it has to wait for Spark."""
     if Trait.QUICK not in statement.traits or len(statement.sent) > _LONGEST_QUICK:
         return False
     try:

@@ -1,4 +1,4 @@
-"""Listings: what SHOW answers, in Flink's columns, from what Spark's catalogs hold."""
+"""Listings: the results of SHOW, from Spark's catalogs, in Flink's columns."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CatalogRequest:
 
 @dataclass(frozen=True, slots=True)
 class Listings:
-    """Answers SHOW."""
+    """Performs SHOW."""
 
     engine: StatementEngine
     jobs: Jobs
@@ -126,7 +126,7 @@ class Listings:
         try:
             return texts_of(self._run(f"SHOW VIEWS{within}", request), "viewName")
         except QueryFailed as error:
-            # A catalog without views has none.
+            # The catalog does not support views.
             if "VIEWS" not in error.message and "views" not in error.message:
                 raise
             return []

@@ -18,7 +18,7 @@ MOST = 5000
 
 
 class Named(StrEnum):
-    """What a catalog has names of, as SHOW says it. TABLES includes views."""
+    """What SHOW lists the names of. TABLES includes views."""
 
     NAMESPACES = "NAMESPACES"
     TABLES = "TABLES"
@@ -37,7 +37,7 @@ _COLUMNS: Mapping[Named, tuple[str, ...]] = {
 class SessionNames:
     """The names of one session, empty while Spark does not run. They take no turn: completion works while a statement runs.
 
-    Nothing is raised: what cannot be read is empty.
+    They raise no error: names that cannot be read are missing.
     """
 
     engine: StatementEngine
@@ -58,8 +58,8 @@ class SessionNames:
         context = self.session.context()
         return self._if_ready(lambda: [column.name for column in self.engine.relation(context, table).columns])
 
-    def _if_ready(self, ask: Callable[[], list[str]]) -> list[str]:
+    def _if_ready(self, read: Callable[[], list[str]]) -> list[str]:
         try:
-            return ask() if self.engine.wait_ready(0) else []
+            return read() if self.engine.wait_ready(0) else []
         except MtError:
             return []

@@ -1,4 +1,4 @@
-"""Waiting for a refresh: an operation that ends when the run it began has ended."""
+"""Waiting for a refresh: an operation that ends with the run that it requested."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mt_core.tables.table_commands import CommandOutcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRefresh:
-    """A run that an operation waits for, and what asked for it on which table."""
+    """A run that an operation waits for, with the statement that requested it and its table."""
 
     run_id: str
     table: TableIdentifier

@@ -1,4 +1,4 @@
-"""Statement sets: changes collected between BEGIN STATEMENT SET and END, or written as one EXECUTE STATEMENT SET."""
+"""Statement sets: changes between BEGIN STATEMENT SET and END, or in one EXECUTE STATEMENT SET, that run as one job."""
 
 from __future__ import annotations
 

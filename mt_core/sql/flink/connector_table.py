@@ -83,7 +83,7 @@ def _read_end(cursor: TokenCursor, table: _Table) -> None:
         table.options = cursor.properties()
     if cursor.accept("AS"):
         query, line, column = cursor.query()
-        # At the line and column where it was written, as far as the text before leaves room.
+        # At the line and column of the text that was sent, as far as the text before it leaves room.
         table.query = "\n" * (line - 1) + " " * (column - 1) + query if line > 1 else f" {query}"
     if cursor.word() == "LIKE":
         raise Unsupported(f"Table {table}: LIKE is not supported for a table in Flink's words; write its columns.")
@@ -91,7 +91,7 @@ def _read_end(cursor: TokenCursor, table: _Table) -> None:
 
 
 def _check_keys(table: _Table) -> None:
-    """Make the columns of the key NOT NULL, as Flink does; raises DefinitionInvalid for those that cannot be in a key."""
+    """Make the columns of the key NOT NULL, as Flink does; raises DefinitionInvalid for columns that cannot be in a key."""
     columns = {name.lower(): name for name in table.columns}
     for key in table.keys:
         name = columns.get(key.lower())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import ip_address
@@ -48,13 +48,16 @@ def parse_tokens(text: str) -> tuple[Token, ...]:
     """
     parts = [part.strip() for part in text.split(",") if part.strip()]
     tokens = tuple(_token(part, number) for number, part in enumerate(parts, 1))
-    _refuse_twice("name", [token.name for token in tokens])
-    _refuse_twice("secret", [token.secret.reveal() for token in tokens])
+    names, secrets = [token.name for token in tokens], [token.secret.reveal() for token in tokens]
+    for what, values in (("name", names), ("secret", secrets)):
+        for number, value in enumerate(values, 1):
+            if value in values[: number - 1]:
+                raise ConfigError(f"token {number} has the {what} of another; give each its own.")
     return tokens
 
 
 def find_token(tokens: Iterable[Token], sent: str) -> Token | None:
-    """Return the token whose secret is *sent*, or None; the time it takes says nothing about the secrets."""
+    """Return the token whose secret is *sent*, or None; the time it takes reveals nothing about the secrets."""
     match = None
     for token in tokens:
         if hmac.compare_digest(token.secret.reveal().encode(), sent.encode()):
@@ -85,9 +88,3 @@ def _token(text: str, number: int) -> Token:
             "or a secret without a colon."
         )
     return Token(name=name, role=Role(role), secret=Secret(secret))
-
-
-def _refuse_twice(what: str, values: Sequence[str]) -> None:
-    for number, value in enumerate(values, 1):
-        if value in values[: number - 1]:
-            raise ConfigError(f"token {number} has the {what} of another; give each its own.")

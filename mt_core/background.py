@@ -42,19 +42,19 @@ class BackgroundLoop:
     """A thread that repeats *work*, with a pause of *every* before each time; no error of the work ends it.
 
     After an error the pause is a second, and doubles with each further error up to *every*. Without *every* the work
-    itself waits until there is something to do.
+    itself waits until there is something to do. `ending` is set once `end` was called.
     """
 
     def __init__(self, name: str, work: Callable[[], object], *, clock: Clock, every: timedelta = _AT_ONCE) -> None:
         self.name = name
         self._work, self._clock, self._every = work, clock, every
         self._failures = 0
-        self._ending = threading.Event()
+        self.ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         """Start the thread, unless `end` was called before."""
-        if not self._ending.is_set():
+        if not self.ending.is_set():
             self._thread.start()
 
     def attempt(self) -> bool:
@@ -63,13 +63,9 @@ class BackgroundLoop:
         self._failures = 0 if succeeded else self._failures + 1
         return succeeded
 
-    @property
-    def ending(self) -> bool:
-        return self._ending.is_set()
-
     def end(self) -> None:
-        """Stop after the present pass, without waiting for it; the work itself may call this."""
-        self._ending.set()
+        """Stop after the pass in progress, without waiting for it; the work itself may call this."""
+        self.ending.set()
 
     def join(self, timeout_s: float) -> bool:
         """Wait for the end of the thread; return whether it has ended, or never started."""
@@ -78,12 +74,10 @@ class BackgroundLoop:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        while not self._clock.wait_until(self._clock.now() + self._pause(), self._ending):
-            self.attempt()
-
-    def _pause(self) -> timedelta:
-        if not self._failures:
-            return self._every
-        # The exponent is bounded because 2 ** 1,000 s is no timedelta.
-        pause: timedelta = FIRST_PAUSE * 2 ** min(self._failures - 1, 16)
-        return min(pause, self._every or LONGEST_PAUSE)
+        while not self.ending.is_set():
+            pause = self._every
+            if self._failures:
+                # The exponent is bounded because 2 ** 1,000 s is no timedelta.
+                pause = min(FIRST_PAUSE * 2 ** min(self._failures - 1, 16), self._every or LONGEST_PAUSE)
+            if not self._clock.wait_until(self._clock.now() + pause, self.ending):
+                self.attempt()

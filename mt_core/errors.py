@@ -41,7 +41,7 @@
 
 `code` is the machine-readable name (header `Freshtable-Error`); `http_status` is what the v3 refresh endpoint answers.
 Errors of an `internal` class (CommitConflict, CommitUnknown, SourcesChanged, RevisionConflict) make the gateway read again
-and retry; one that reaches a user all the same has its parent's code.
+and retry; one that reaches a user nevertheless has its parent's code.
 """
 
 from __future__ import annotations

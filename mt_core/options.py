@@ -1,4 +1,4 @@
-"""Options, whosever they are: the forms their values have, what durations and sizes mean, and the key a misspelt one resembles."""
+"""Options of any origin: the forms of their values, what durations and sizes mean, and the key that a misspelt one resembles."""
 
 from __future__ import annotations
 

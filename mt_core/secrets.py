@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 MASK = "***"
 
 _OF_COLUMNS = r"write\..*\.column\.|partition\.fields\."
-# With such a last word the value describes a secret, and is none itself.
+# With such a last word the value describes a secret, and is not one itself.
 _ABOUT = (
     "providers?|enabled|disabled|files?|path|dir|location|type|class|format|algorithm|bit-?length|length|size|limit|count|"
     "max|min|bytes|ms|seconds|at|ttl|expir(?:y|ation|es)|interval|timeout|ur[il]|endpoint|scopes?"
@@ -31,13 +32,12 @@ _ASSIGNMENT = re.compile(r"(?<![\w.-])([\w.-]+)(=)(\"[^\"]*\"|'[^']*'|[^&;,\s)'\
 _HEADER = re.compile(r"(authorization['\"]?\s*[:=]\s*['\"]?(?:bearer|basic)\s+)[\w.~+/=-]+", re.IGNORECASE)
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """A text that does not print: str() and repr() return `***`, or *shown*; `reveal()` returns the text."""
+    """A text that does not print: str() and repr() return `***`, or another text given with it; `reveal()` returns the text."""
 
-    __slots__ = ("_shown", "_text")
-
-    def __init__(self, text: str, shown: str = MASK) -> None:
-        self._text, self._shown = text, shown
+    _text: str
+    _shown: str = field(default=MASK, compare=False)
 
     def reveal(self) -> str:
         return self._text
@@ -46,12 +46,6 @@ class Secret:
         return self._shown
 
     __repr__ = __str__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._text == self._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
 
     def __bool__(self) -> bool:
         return bool(self._text)
@@ -80,7 +74,8 @@ def masked(properties: Mapping[str, str]) -> dict[str, str]:
 def without_passwords(text: str) -> str:
     """Return *text* without passwords in URLs, values of `secret=value` and headers of authorization."""
     text = _URL_PASSWORD.sub(rf"\g<1>{MASK}", text) if "://" in text else text
-    text = _ASSIGNMENT.sub(_shown_assignment, text) if "=" in text else text
+    if "=" in text:
+        text = _ASSIGNMENT.sub(lambda match: f"{match[1]}={MASK}" if is_secret(match[1]) else match[0], text)
     return _HEADER.sub(rf"\g<1>{MASK}", text)
 
 
@@ -90,7 +85,3 @@ def redacted(text: str, properties: Mapping[str, str]) -> str:
         if value and is_secret(key):
             text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", MASK, text)
     return without_passwords(text)
-
-
-def _shown_assignment(match: re.Match[str]) -> str:
-    return f"{match[1]}={MASK}" if is_secret(match[1]) else match[0]

@@ -70,7 +70,7 @@ class Workers:
 
     @property
     def _stopping(self) -> bool:
-        return any(loop.ending for loop in self._workers)
+        return any(loop.ending.is_set() for loop in self._workers)
 
     def _renew(self) -> None:
         self.look_after(list(self._active.values()))

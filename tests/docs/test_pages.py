@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from docs.build import ROOT, openapi_documents
+from mt_core.sql import catalog
 from mt_core.sql.parser import parse
+from mt_core.sql.statements import Statement
 from mt_core.tokens import split_statements
 from mt_core.workflow.operations import CreatePeriodicRefreshWorkflow
 from mt_core.workflow.scheduler import (
@@ -120,9 +122,15 @@ def statements_of(page: str) -> list[str]:
     return [text.text for block in examples(DOCS / page, "sql") for text in split_statements(block)]
 
 
+def kinds_of_ours() -> set[type]:
+    """Return the facts of all statements that the parser reads."""
+    facts = {each for each in vars(catalog).values() if isinstance(each, type) and is_dataclass(each)}
+    return {*Statement.__args__, *(each for each in facts if issubclass(each, catalog.CatalogStatement))}
+
+
 @pytest.mark.parametrize("statement", statements_of("sql.md"))
 def test_every_statement_of_the_sql_page_is_one_of_ours(statement: str) -> None:
-    assert parse(statement) is not None
+    assert type(parse(statement)) in kinds_of_ours()
 
 
 @pytest.mark.parametrize("page", ["quickstart.md", "concepts.md", "how-to/explain-a-refresh.md"])
@@ -135,14 +143,7 @@ def test_every_statement_of_the_other_pages_can_be_read(page: str) -> None:
 
 
 def test_every_statement_of_ours_has_an_example_in_the_sql_page() -> None:
-    from mt_core.sql import catalog
-    from mt_core.sql.statements import Statement
-
-    facts = {each for each in vars(catalog).values() if isinstance(each, type) and is_dataclass(each)}
-    about_catalogs = {each for each in facts if issubclass(each, catalog.CatalogStatement)}
-    kinds = {type(parse(statement)) for statement in statements_of("sql.md")}
-
-    assert kinds == {*Statement.__args__, *about_catalogs}
+    assert {type(parse(statement)) for statement in statements_of("sql.md")} == kinds_of_ours()
 
 
 # --------------------------------------------------------------------------------------------------- README, links, words

@@ -8,7 +8,7 @@ from mt_core.errors import WorkflowError
 from scheduler_plugins.airflow import mt_workflow_schedulers
 from scheduler_plugins.airflow.scheduler import AirflowScheduler
 from scheduler_plugins.airflow.settings import read_settings
-from tests.unit.airflow.airflow_world import AirflowWorld
+from tests.unit.airflow.airflow_world import DAG, AirflowWorld
 
 
 def test_one_login_serves_all_calls(world: AirflowWorld) -> None:
@@ -105,9 +105,9 @@ def test_any_other_refusal_is_told_at_once(opened: AirflowWorld) -> None:
 def test_a_parse_that_waits_already_is_as_good(opened: AirflowWorld) -> None:
     opened.airflow.fail("PUT", 409, {"detail": "A parsing request for this Dag file already exists"})
 
-    opened.create()
+    handler = opened.create()
 
-    assert opened.dag is not None
+    assert (handler.location["dag_id"], opened.dag.is_paused, opened.airflow.asked("PUT")) == (DAG, False, 2)
 
 
 def test_a_dag_that_the_api_server_cannot_show_is_traced_to_the_missing_plug_in(opened: AirflowWorld) -> None:

@@ -93,7 +93,22 @@ def test_a_range_that_names_nothing_is_refused(world: ManagerWorld) -> None:
 
 
 @pytest.mark.parametrize(
-    "partition", ["ds > 'a' AND ds > 'b'", "ds >", "ds IN ()", "ds <> 'a'", "ds > NULL", "ds = 'a', ds = 'b'"]
+    ("partition", "why"),
+    [
+        ("ds > 'a' AND ds > 'b'", "partition column ds has two such bounds"),
+        ("ds >", "expected the value of partition column ds in quotes"),
+        ("ds IN ()", "expected the value of partition column ds in quotes"),
+        ("ds <> 'a'", "expected the value of partition column ds in quotes"),
+        ("ds > NULL", "expected the value of partition column ds in quotes"),
+        ("ds = 'a', ds = 'b'", "partition column ds is given twice"),
+    ],
 )
-def test_a_partition_that_cannot_be_read_is_refused(world: ManagerWorld, partition: str) -> None:
-    world.refused(lambda: world.sql(f"ALTER MATERIALIZED TABLE daily REFRESH PARTITION ({partition})"), SqlSyntaxError)
+def test_a_partition_that_cannot_be_read_is_refused(world: ManagerWorld, partition: str, why: str) -> None:
+    before = world.state()
+
+    text = world.refused(
+        lambda: world.sql(f"ALTER MATERIALIZED TABLE daily REFRESH PARTITION ({partition})"), SqlSyntaxError
+    )
+
+    assert why in text
+    assert world.state() == before

@@ -208,8 +208,10 @@ def test_waiting_for_a_run_gives_it_as_it_is_when_the_time_is_over(world: Manage
     assert world.manager.requests.wait_run(run.run_id, 0).status is RunStatus.SUCCEEDED
 
 
-def test_waiting_for_a_refresh_that_nobody_knows_is_refused(world: ManagerWorld) -> None:
-    world.refused(lambda: world.manager.requests.wait_run("nobody", 0), OperationNotFound)
+def test_waiting_for_a_refresh_that_the_ledger_does_not_have_is_refused(world: ManagerWorld) -> None:
+    text = world.refused(lambda: world.manager.requests.wait_run("nobody", 0), OperationNotFound)
+
+    assert text == "Refresh nobody is not in the ledger."
 
 
 # ----------------------------------------------------------------------------------------------------------- refusals

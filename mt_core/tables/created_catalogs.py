@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 from mt_core.errors import DefinitionInvalid, IllegalStatus, MtError, RegistryError
 from mt_core.model.catalog import CreatedCatalog
-from mt_core.model.table import TableDefinition
 from mt_core.sql.flink.catalog_options import PREFIX, catalog_settings
 from mt_core.tables.registry import Registry, Transaction, in_transaction
-from mt_core.tokens import Token, TokenKind, significant
+from mt_core.tokens import TokenKind, significant
 
 log = logging.getLogger(__name__)
 
@@ -21,15 +20,15 @@ _NAME = {TokenKind.WORD, TokenKind.IDENTIFIER}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """The catalogs as they were read last, and the settings of Spark they mean."""
+class _Catalogs:
+    """The catalogs as they were read last, and the settings of Spark that open them."""
 
     catalogs: Mapping[str, CreatedCatalog]
     settings: CatalogSettings
 
 
 class CreatedCatalogs:
-    """Reads the registry once and writes through: a registry has one gateway. Safe from any thread.
+    """Reads the registry once and writes through: a registry has one gateway. Thread-safe.
 
     `reserved` are the names of the configuration: it wins over the registry, and no statement changes them.
     """
@@ -37,10 +36,10 @@ class CreatedCatalogs:
     def __init__(self, registry: Registry, *, reserved: Collection[str] = ()) -> None:
         self._registry, self._reserved = registry, frozenset(reserved)
         self._lock = threading.Lock()
-        self._known: _Known | None = None
+        self._catalogs: _Catalogs | None = None
 
     def load(self) -> None:
-        """Read the registry now instead of at the first question; raises RegistryError."""
+        """Read the registry now instead of at the first use; raises RegistryError."""
         self._read()
 
     def get(self, name: str) -> CreatedCatalog | None:
@@ -52,18 +51,18 @@ class CreatedCatalogs:
         return self._read().settings
 
     def create(self, catalog: CreatedCatalog) -> None:
-        """Keep a new catalog; raises DefinitionInvalid if its name is taken."""
+        """Store a new catalog; raises DefinitionInvalid if its name is taken."""
         self.check_changeable(catalog.name, "created")
 
         def work(tx: Transaction) -> None:
-            if any(known.name == catalog.name for known in tx.catalogs.all()):
+            if any(each.name == catalog.name for each in tx.catalogs.all()):
                 raise already_there(catalog.name)
             tx.catalogs.put(catalog)
 
         self._change(work)
 
     def alter(self, catalog: CreatedCatalog, *, expected: CreatedCatalog) -> None:
-        """Keep *catalog* in place of *expected*; raises DefinitionInvalid when that is not what there is any more."""
+        """Store *catalog* in place of *expected*; raises DefinitionInvalid if that was altered or dropped since."""
 
         def work(tx: Transaction) -> None:
             if expected not in tx.catalogs.all():
@@ -75,7 +74,7 @@ class CreatedCatalogs:
         self._change(work)
 
     def drop(self, name: str) -> None:
-        """Forget a catalog; raises IllegalStatus naming the materialized tables that live in it or read from it."""
+        """Delete a catalog; raises IllegalStatus naming the materialized tables that live in it or read from it."""
 
         def work(tx: Transaction) -> None:
             users = list(_users(tx, name))
@@ -97,35 +96,41 @@ class CreatedCatalogs:
             )
 
     def _change(self, work: Callable[[Transaction], None]) -> None:
-        def changed(tx: Transaction) -> _Known:
+        def changed(tx: Transaction) -> _Catalogs:
             work(tx)
-            return self._understood(tx)
+            return self._usable(tx)
 
         with self._lock:
             try:
-                self._known = in_transaction(self._registry, changed)
+                self._catalogs = in_transaction(self._registry, changed)
             except RegistryError:
-                # Whether it happened is uncertain: read again.
-                self._known = None
+                # The transaction may have happened: read again.
+                self._catalogs = None
                 raise
 
-    def _read(self) -> _Known:
-        known = self._known
-        if known is None:
+    def _read(self) -> _Catalogs:
+        catalogs = self._catalogs
+        if catalogs is None:
             with self._lock:
-                known = self._known = self._known or in_transaction(self._registry, self._understood)
-        return known
+                catalogs = self._catalogs = self._catalogs or in_transaction(self._registry, self._usable)
+        return catalogs
 
-    def _understood(self, tx: Transaction) -> _Known:
-        catalogs = {catalog.name: catalog for catalog in tx.catalogs.all() if self._counts(catalog.name)}
-        settings = {name: found for name, catalog in catalogs.items() if (found := _settings_of(catalog)) is not None}
-        return _Known(catalogs=catalogs, settings=settings)
-
-    def _counts(self, name: str) -> bool:
-        if name in self._reserved:
-            text = "catalog %s of the registry is hidden by the configuration's of that name"
-            log.warning(text, name, extra={"action": "catalog_hidden"})
-        return name not in self._reserved
+    def _usable(self, tx: Transaction) -> _Catalogs:
+        catalogs: dict[str, CreatedCatalog] = {}
+        settings: dict[str, Mapping[str, str]] = {}
+        for catalog in tx.catalogs.all():
+            if catalog.name in self._reserved:
+                text = "catalog %s of the registry is hidden by the configuration's of that name"
+                log.warning(text, catalog.name, extra={"action": "catalog_hidden"})
+                continue
+            catalogs[catalog.name] = catalog
+            try:
+                settings[catalog.name] = catalog_settings(catalog.name, catalog.options)
+            except MtError as error:
+                # One that this release does not support must not make the others unusable.
+                text = "catalog %s of the registry cannot be used: %s"
+                log.warning(text, catalog.name, error, extra={"action": "catalog_unusable"})
+        return _Catalogs(catalogs=catalogs, settings=settings)
 
 
 def already_there(name: str) -> DefinitionInvalid:
@@ -133,43 +138,28 @@ def already_there(name: str) -> DefinitionInvalid:
     return DefinitionInvalid(f"Catalog {name} exists already; choose another name, or DROP CATALOG {name} first.")
 
 
-def _settings_of(catalog: CreatedCatalog) -> Mapping[str, str] | None:
-    try:
-        return catalog_settings(catalog.name, catalog.options)
-    except MtError as error:
-        # One that this release does not understand must not keep the others away.
-        text = "catalog %s of the registry cannot be used: %s"
-        log.warning(text, catalog.name, error, extra={"action": "catalog_unusable"})
-        return None
-
-
 def _users(tx: Transaction, name: str) -> Iterator[str]:
+    """Yield how each materialized table uses the catalog."""
     for table in tx.tables.page():
+        definition = table.definition
         if table.identifier.catalog == name:
             yield f"{table.identifier} lives in it"
-        elif _reads_from(table.definition, name):
+        elif f"{PREFIX}{name}" in definition.settings:
+            # It has a catalog of that name of its own: in earlier releases sessions kept catalogs.
+            continue
+        elif definition.catalog == name or _names_catalog(definition.expanded_query, name):
             yield f"{table.identifier} reads from it"
-
-
-def _reads_from(definition: TableDefinition, name: str) -> bool:
-    if f"{PREFIX}{name}" in definition.settings:
-        # It has a catalog of that name of its own, from a release in which catalogs were kept with the session.
-        return False
-    return definition.catalog == name or _names_catalog(definition.expanded_query, name)
 
 
 def _names_catalog(query: str, name: str) -> bool:
     """Whether *query*, whose relations are all qualified, has a name of three parts or more that begins with *name*."""
     if name.partition("`")[0] not in query:
-        # To take thousands of queries apart would keep everybody else out of the registry for seconds.
+        # To split thousands of queries into tokens would keep other transactions waiting for seconds.
         return False
     tokens = list(significant(query))
-    return any(
-        token.kind in _NAME and token.value == name and _is_qualified(tokens[index : index + 5])
-        for index, token in enumerate(tokens)
-        if index == 0 or tokens[index - 1].text != "."
-    )
-
-
-def _is_qualified(tokens: list[Token]) -> bool:
-    return len(tokens) == 5 and [tokens[1].text, tokens[3].text] == [".", "."] and tokens[4].kind in _NAME
+    for index in range(len(tokens) - 4):
+        first, dot, _, second_dot, third = tokens[index : index + 5]
+        begins = first.kind in _NAME and first.value == name and (index == 0 or tokens[index - 1].text != ".")
+        if begins and dot.text == second_dot.text == "." and third.kind in _NAME:
+            return True
+    return False

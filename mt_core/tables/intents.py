@@ -1,13 +1,13 @@
 """Intents: a command on a table is recorded before its first effect, step by step, and cleared with its last.
 
 The holder of the intent's token may proceed; another command waits a little for the intent to be cleared, then refuses, naming
-it. DROP alone replaces any intent.
+it. Only DROP replaces any intent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -16,7 +16,7 @@ from typing import Any, Self
 from mt_core.errors import MtError, TableBusy, TableNotFound, WorkflowError
 from mt_core.model.table import Intent, MaterializedTable, RefreshStatus, TableIdentifier
 from mt_core.tables.changes import Signal
-from mt_core.tables.registry import Registry, Transaction, in_transaction
+from mt_core.tables.registry import Registry, Transaction, in_transaction, transactional
 from mt_core.tables.settings import ManagerSettings
 
 LEASE = timedelta(minutes=5)
@@ -30,7 +30,7 @@ class Intents:
     """Writes, steps and clears intents. Thread-safe."""
 
     def __init__(self, registry: Registry, settings: ManagerSettings, signal: Signal) -> None:
-        self._registry, self._settings, self._signal = registry, settings, signal
+        self.registry, self._settings, self._signal = registry, settings, signal
 
     def new(self, tx: Transaction, command: str, step: str, token: int, detail: Mapping[str, Any]) -> Intent:
         """Return an intent of this process, leased from now."""
@@ -54,7 +54,7 @@ class Intents:
         detail: Mapping[str, Any] | None = None,
     ) -> Command:
         """Return the block in which *command* holds the intent that `take` writes."""
-        return Command(self, partial(self.take, identifier, command, check=check, detail=detail))
+        return Command(intents=self, take=partial(self.take, identifier, command, check=check, detail=detail))
 
     def take(
         self,
@@ -77,32 +77,30 @@ class Intents:
             intent = self.new(tx, command, "begin", table.revision + 1, detail or {})
             return tx.tables.replace(replace(table, intent=intent))
 
-        attempt = partial(in_transaction, self._registry, write)
+        attempt = partial(in_transaction, self.registry, write)
         table = self._signal.until(attempt, self._settings.intent_wait_s)
         if table is None:
             raise busy(self.current(identifier))
         return table
 
-    def seize(self, table: MaterializedTable) -> MaterializedTable | None:
+    @transactional
+    def seize(self, tx: Transaction, table: MaterializedTable) -> MaterializedTable | None:
         """Give the intent another token, so that its holder, if it is still alive, can do no more.
 
         Its lease has ended already, so that another process can seize it in turn. None: the intent was cleared or changed.
         """
+        now = tx.tables.get(table.table_id)
+        if now is None or now.intent is None or now.intent != table.intent:
+            return None
+        ours = self.new(tx, now.intent.command, now.intent.step, now.revision + 1, now.intent.detail)
+        # A call of the last holder may still be on its way to the scheduler.
+        until = tx.now() + LONGEST_CALL
+        return tx.tables.replace(replace(now, intent=replace(ours, lease_until=tx.now()), repair_until=until))
 
-        def work(tx: Transaction) -> MaterializedTable | None:
-            now = tx.tables.get(table.table_id)
-            if now is None or now.intent is None or now.intent != table.intent:
-                return None
-            ours = self.new(tx, now.intent.command, now.intent.step, now.revision + 1, now.intent.detail)
-            # A call of the last holder may still be on its way to the scheduler.
-            until = tx.now() + LONGEST_CALL
-            return tx.tables.replace(replace(now, intent=replace(ours, lease_until=tx.now()), repair_until=until))
-
-        return in_transaction(self._registry, work)
-
-    def current(self, identifier: TableIdentifier) -> MaterializedTable:
+    @transactional
+    def current(self, tx: Transaction, identifier: TableIdentifier) -> MaterializedTable:
         """Return the table as the registry has it; raises TableNotFound."""
-        return in_transaction(self._registry, lambda tx: get_table(tx, identifier))
+        return get_table(tx, identifier)
 
     def change(self, table: MaterializedTable, change: Change) -> MaterializedTable:
         """Apply *change* to the registry's table if the intent is still ours; raises TableBusy when another command seized it."""
@@ -116,28 +114,22 @@ class Intents:
                 )
             return tx.tables.replace(change(tx, now))
 
-        changed = in_transaction(self._registry, work)
+        changed = in_transaction(self.registry, work)
         self._signal.set()
         return changed
 
     def step(self, table: MaterializedTable, name: str) -> MaterializedTable:
         """Record that the step *name* begins."""
-
-        def to_step(_tx: Transaction, now: MaterializedTable) -> MaterializedTable:
-            assert now.intent is not None
-            return replace(now, intent=replace(now.intent, step=name))
-
-        return self.change(table, to_step)
+        return self.change(table, lambda _tx, now: replace(now, intent=now.intent and replace(now.intent, step=name)))
 
     def clear(self, table: MaterializedTable, *, late: timedelta | None = None) -> MaterializedTable:
         """Clear the intent and change nothing else; *late* is how long a call of the scheduler may still have an effect."""
-
-        def cleared(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
-            return replace(now, intent=None, repair_until=now.repair_until if late is None else tx.now() + late)
-
-        return self.change(table, cleared)
+        if late is None:
+            return self.change(table, lambda _tx, now: replace(now, intent=None))
+        return self.change(table, lambda tx, now: replace(now, intent=None, repair_until=tx.now() + late))
 
 
+@dataclass(kw_only=True)
 class Command:
     """A command that holds an intent while its block runs; `table` is as it was when the intent was written.
 
@@ -145,32 +137,31 @@ class Command:
     plug-in, a call may have had its effect, or may have it later: the reconciler repairs what differs.
     """
 
-    table: MaterializedTable
-
-    def __init__(self, intents: Intents, take: Callable[[], MaterializedTable]) -> None:
-        self._intents, self._take = intents, take
-        self._finished = False
+    intents: Intents
+    take: Callable[[], MaterializedTable]
+    table: MaterializedTable = field(init=False)
+    finished: bool = False
 
     def __enter__(self) -> Self:
-        self.table = self._take()
+        self.table = self.take()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         ends_process = error is not None and not isinstance(error, Exception)
-        if self._finished or ends_process:
+        if self.finished or ends_process:
             return
         doubtful = error is not None and (isinstance(error, WorkflowError) or not isinstance(error, MtError))
-        self._intents.clear(self.table, late=LONGEST_CALL if doubtful else None)
+        self.intents.clear(self.table, late=LONGEST_CALL if doubtful else None)
 
     def finish(self, change: Change) -> MaterializedTable:
         """Apply the last change and clear the intent with it; raises TableBusy when another command seized the intent.
 
         If this fails, the intent stays: whether the change was stored may be unknown, and the reconciler settles it.
         """
-        self._finished = True
-        return self._intents.change(self.table, lambda tx, now: replace(change(tx, now), intent=None))
+        self.finished = True
+        return self.intents.change(self.table, lambda tx, now: replace(change(tx, now), intent=None))
 
 
 def get_table(tx: Transaction, identifier: TableIdentifier) -> MaterializedTable:

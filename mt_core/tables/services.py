@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from mt_core.clock import Clock
-from mt_core.model.partition import WHOLE
+from mt_core.model.partition import WHOLE, Scope
 from mt_core.model.run import RefreshRun, RunKind
 from mt_core.model.table import MaterializedTable, TableDefinition, TableIdentifier
 from mt_core.tables.changes import Signal
 from mt_core.tables.engine import Query, RefreshEngine, StorageSpec
 from mt_core.tables.intents import Intents
-from mt_core.tables.keeper import Keeper, KeeperReports
+from mt_core.tables.keeper import Keeper, KeeperReport
 from mt_core.tables.registry import Registry, Transaction
 from mt_core.tables.runs.ledger import Ledger
 from mt_core.tables.settings import ManagerSettings
@@ -24,21 +24,24 @@ _STORAGE_OPTIONS = ("write.", "commit.", "history.", "read.", "format-version")
 _STRIPES = 64
 
 
+@dataclass(frozen=True, slots=True)
 class NameLocks:
     """A lock for each name: storage is created and dropped by its name, which a dropped table and a new one can share."""
 
-    def __init__(self) -> None:
-        self._stripes = [threading.Lock() for _ in range(_STRIPES)]
+    stripes: tuple[threading.Lock, ...] = field(
+        default_factory=lambda: tuple(threading.Lock() for _ in range(_STRIPES))
+    )
 
     def alone(self, identifier: TableIdentifier) -> AbstractContextManager[object]:
         """Return the lock of *identifier*; a few other names share it."""
-        return self._stripes[hash(identifier) % _STRIPES]
+        return self.stripes[hash(identifier) % _STRIPES]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableServices:
     """Registry, engine, keeper and clock, wired once by the application. `signal` wakes workers when the ledger changes,
-    `reports` are the keeper's last, `names` keeps CREATE and DROP of one name apart."""
+    `reports` has the keeper's last report on each table, by table id, and the instant that it is noted for: one item is
+    read or written at a time, by any thread; `names` keeps CREATE and DROP of one name apart."""
 
     registry: Registry
     engine: RefreshEngine
@@ -49,25 +52,25 @@ class TableServices:
     intents: Intents
     new_id: Callable[[], str]
     signal: Signal
-    reports: KeeperReports = field(default_factory=KeeperReports)
+    reports: dict[str, tuple[datetime, KeeperReport]] = field(default_factory=dict)
     names: NameLocks = field(default_factory=NameLocks)
 
-    def whole_run(
-        self, table: MaterializedTable, kind: RunKind, now: datetime, *, requested_by: str | None
+    def new_run(
+        self, table: MaterializedTable, kind: RunKind, now: datetime, *, requested_by: str | None, scope: Scope = WHOLE
     ) -> RefreshRun:
-        """Return a new run over the whole table; *requested_by* is the name of a token, None without one."""
+        """Return a new run over *scope*; *requested_by* is the name of a token, None without one."""
         return RefreshRun(
             run_id=self.new_id(),
             table_id=table.table_id,
             kind=kind,
-            scope=WHOLE,
+            scope=scope,
             requested_at=now,
             requested_by=requested_by,
         )
 
     def request_rebuild(self, tx: Transaction, table: MaterializedTable, requested_by: str | None) -> RefreshRun:
         """Queue a run that recomputes all of *table*, and return it, or the queued run that does so already."""
-        run = self.whole_run(table, RunKind.REBUILD, tx.now(), requested_by=requested_by)
+        run = self.new_run(table, RunKind.REBUILD, tx.now(), requested_by=requested_by)
         return self.ledger.request_in(tx, table, run)
 
 

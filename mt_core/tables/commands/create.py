@@ -105,7 +105,7 @@ def _announce(
 
 def _activate(services: TableServices, table: MaterializedTable, handler: str, requested_by: str | None) -> str | None:
     """Store handler, status and first run in the last transaction, which clears the intent; return the run's id."""
-    first = services.whole_run(table, RunKind.INITIAL, table.created_at, requested_by=requested_by)
+    first = services.new_run(table, RunKind.INITIAL, table.created_at, requested_by=requested_by)
     runs_now = services.settings.initial_refresh is InitialRefresh.ON_CREATE
 
     def last(tx: Transaction, now: MaterializedTable) -> MaterializedTable:

@@ -27,35 +27,21 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Snapshot:
-    """Definitions, tombstones and the owners that had ended at an instant, and all tables, read from then on."""
+    """All tables and tombstones, read from `at` on; `orphaned` are the tables whose command lost its process,
+    `without_table` the workflows whose table was dropped while they were recreated."""
 
     at: datetime
-    ended: frozenset[str]
-    definitions: Sequence[WorkflowDefinition]
     tables: Sequence[MaterializedTable]
     tombstones: Sequence[Tombstone]
-
-    @property
-    def without_table(self) -> list[WorkflowDefinition]:
-        """The definitions whose table was dropped while its workflow was created again."""
-        known = {table.table_id for table in self.tables} | {tombstone.table_id for tombstone in self.tombstones}
-        return [definition for definition in self.definitions if definition.workflow_id not in known]
-
-    def orphaned(self) -> list[MaterializedTable]:
-        """Return the tables whose command lost its process."""
-        return [
-            table
-            for table in self.tables
-            if table.intent is not None and (table.intent.lease_until < self.at or table.intent.owner in self.ended)
-        ]
+    orphaned: Sequence[MaterializedTable]
+    without_table: Sequence[WorkflowDefinition]
 
 
 def reconcile(services: TableServices) -> list[str]:
-    """Do one pass and return what was done, in words; a step that fails is logged and tried again at the next pass."""
+    """Do one pass and return what was done, in words; a step that fails is logged and retried at the next pass."""
     done: list[str] = []
     snapshot = _read(services)
-    orphaned = snapshot.orphaned()
-    for table in orphaned:
+    for table in snapshot.orphaned:
         assert table.intent is not None
         _attempt(done, f"settled {table.intent.command} of {table.identifier}", partial(_settle, services, table))
     for tombstone in snapshot.tombstones:
@@ -64,7 +50,7 @@ def reconcile(services: TableServices) -> list[str]:
     for definition in snapshot.without_table:
         text = f"removed the workflow of {definition.identifier}, which was dropped"
         _attempt(done, text, partial(_remove, services, definition))
-    if orphaned or snapshot.tombstones:
+    if snapshot.orphaned or snapshot.tombstones:
         snapshot = _read(services)
     _attempt(done, "", partial(_align, services, snapshot, done))
     return [text for text in done if text]
@@ -93,12 +79,16 @@ def _read(services: TableServices) -> _Snapshot:
     )
     # This process lives, also when it could not renew its lease for a moment.
     ended -= {services.settings.owner}
+    tables = every_table(services.registry)
+    in_use = {table.table_id for table in tables} | {tombstone.table_id for tombstone in tombstones}
     return _Snapshot(
         at=at,
-        ended=ended,
-        definitions=definitions,
-        tables=every_table(services.registry),
+        tables=tables,
         tombstones=tombstones,
+        orphaned=[
+            each for each in tables if each.intent and (each.intent.lease_until < at or each.intent.owner in ended)
+        ],
+        without_table=[definition for definition in definitions if definition.workflow_id not in in_use],
     )
 
 

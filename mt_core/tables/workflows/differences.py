@@ -2,7 +2,7 @@
 
 A pause or resume is adopted by a compare-and-set on the revision that was read before the scheduler was asked, never while a
 command is under way. After a command whose calls may still be on their way (its process was lost, or its call got no answer)
-a difference may be its late effect: it is repaired, not adopted, until a whole pass has begun after the longest call time.
+a difference may be its late effect: it is repaired, not adopted, until a pass begins after the longest call time.
 The table alone decides the schedule: a workflow that ticks on another grid is always corrected.
 """
 
@@ -24,6 +24,8 @@ from mt_core.tables.services import TableServices
 # After so many failures in one pass nothing more is repaired in it: the scheduler may be away, and each try takes its time.
 MOST_FAILURES = 3
 _SCHEDULER = "scheduler"
+# States of a workflow, each with whether its table is suspended.
+_DIFFERING = {(KeeperState.ACTIVE, True), (KeeperState.PAUSED, False)}
 log = logging.getLogger(__name__)
 
 
@@ -38,14 +40,19 @@ class Observation:
     @property
     def differing(self) -> list[MaterializedTable]:
         """The tables that are suspended with an active workflow, or active with a paused one."""
-        return [table for table in self.tables if self.reports[table.table_id].state is _opposite(table)]
+        return [
+            table
+            for table in self.tables
+            if (self.reports[table.table_id].state, table.status is RefreshStatus.SUSPENDED) in _DIFFERING
+        ]
 
 
 def observe(services: TableServices, tables: Iterable[MaterializedTable], at: datetime) -> Observation:
     """Ask the keeper about *tables*, which were read at *at*, and note its reports; raises WorkflowError."""
     settled = [table for table in tables if table.intent is None and table.status is not RefreshStatus.INITIALIZING]
     reports = services.keeper.observe(settled)
-    services.reports.note(at, reports)
+    for table_id, report in reports.items():
+        services.reports[table_id] = at, report
     return Observation(at=at, tables=settled, reports=reports)
 
 
@@ -140,7 +147,3 @@ def _end_repair(tx: Transaction, table: MaterializedTable) -> None:
     now = tx.tables.get(table.table_id)
     if now is not None and now.intent is None and now.repair_until == table.repair_until:
         tx.tables.replace(replace(now, repair_until=None))
-
-
-def _opposite(table: MaterializedTable) -> KeeperState:
-    return KeeperState.ACTIVE if table.status is RefreshStatus.SUSPENDED else KeeperState.PAUSED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,19 +19,20 @@ from mt_core.workflow.publishing import PublishedShard, published_shard, workflo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rendered:
-    """A shard as it was asked for last: schedulers ask every few seconds, and mostly nothing has changed."""
+    """A shard as it was read last: schedulers read it every few seconds, and mostly nothing has changed."""
 
     version: str
     details: str
     shard: PublishedShard
 
 
+@dataclass(frozen=True, slots=True)
 class PublishedWorkflows:
     """The workflows of the scheduler in use, which are those that it gave a name. Thread-safe."""
 
-    def __init__(self, registry: Registry, scheduler: str) -> None:
-        self._registry, self.scheduler = registry, scheduler
-        self._rendered: dict[int, _Rendered] = {}
+    registry: Registry
+    scheduler: str
+    rendered: dict[int, _Rendered] = field(default_factory=dict)
 
     def shard(self, number: int, details: str) -> PublishedShard:
         """Return a shard; *details* is the URL under which each of its workflows is found by its id.
@@ -40,41 +41,36 @@ class PublishedWorkflows:
         """
         if not 0 <= number < SHARDS:
             raise RequestInvalid(f"There is no shard {number}; shards have the numbers 0 to {SHARDS - 1}.")
-        # Read before the rest: what changes in between is rendered again at the next question.
-        version = in_transaction(self._registry, lambda tx: tx.workflows.shard_version(number))
-        known = self._rendered.get(number)
-        if known is not None and (known.version, known.details) == (version, details):
-            return known.shard
-        state, found = self._registry.definitions.shard(number)
-        shard = published_shard(self.scheduler, number, self._render(found, details), state=state)
-        self._rendered[number] = _Rendered(version=version, details=details, shard=shard)
+        # Read before the rest: what changes in between is rendered again at the next call.
+        version = in_transaction(self.registry, lambda tx: tx.workflows.shard_version(number))
+        last = self.rendered.get(number)
+        if last is not None and (last.version, last.details) == (version, details):
+            return last.shard
+        state, definitions = self.registry.definitions.shard(number)
+        shard = published_shard(self.scheduler, number, self._render(definitions, details), state=state)
+        self.rendered[number] = _Rendered(version=version, details=details, shard=shard)
         return shard
 
     def workflow(self, workflow_id: str, details: str) -> dict[str, Any]:
         """Return one workflow; raises TableNotFound."""
-        found = self._registry.definitions.get(workflow_id)
-        if found is None or not found.name:
+        definition = self.registry.definitions.get(workflow_id)
+        if definition is None or not definition.name:
             raise TableNotFound(
                 f"Scheduler {self.scheduler} has no workflow {workflow_id}; its table was dropped, or never existed."
             )
-        return self._render([found], details)[0]
+        return self._render([definition], details)[0]
 
     def _render(self, definitions: Iterable[WorkflowDefinition], details: str) -> list[dict[str, Any]]:
         named = [definition for definition in definitions if definition.name]
-        tables: list[MaterializedTable | None] = []
+        bodies = []
         for first in range(0, len(named), PAGE):
-            page = [definition.workflow_id for definition in named[first : first + PAGE]]
-            tables += in_transaction(self._registry, partial(_tables, table_ids=page))
-        return [
-            workflow_json(definition, text=_statement(table), details_url=f"{details}/{definition.workflow_id}")
-            for definition, table in zip(named, tables, strict=True)
-        ]
+            page = named[first : first + PAGE]
+            for definition, table in zip(page, in_transaction(self.registry, partial(_tables, page)), strict=True):
+                # A scheduler never executes the statement, so passwords in its query are hidden as well.
+                text = without_passwords(show_create(table, or_alter=False)) if table is not None else ""
+                bodies.append(workflow_json(definition, text=text, details_url=f"{details}/{definition.workflow_id}"))
+        return bodies
 
 
-def _tables(tx: Transaction, *, table_ids: Iterable[str]) -> list[MaterializedTable | None]:
-    return [tx.tables.get(table_id) for table_id in table_ids]
-
-
-def _statement(table: MaterializedTable | None) -> str:
-    # Whoever reads this never runs it, so passwords in the query are hidden as well.
-    return without_passwords(show_create(table, or_alter=False)) if table is not None else ""
+def _tables(definitions: Iterable[WorkflowDefinition], tx: Transaction) -> list[MaterializedTable | None]:
+    return [tx.tables.get(definition.workflow_id) for definition in definitions]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from mt_core.errors import (
@@ -25,10 +26,10 @@ from mt_core.errors import (
 )
 from mt_core.model.partition import Scope
 from mt_core.model.run import RunStatus
-from mt_core.model.storage import Snapshot, run_branch, run_branches, run_summary
+from mt_core.model.storage import run_branch, run_branches, run_summary
 from mt_core.model.table import TableIdentifier
-from mt_core.tables.definition.shape import columns_changed, with_way_out
-from mt_core.tables.engine import MetadataChange, Query, RefreshEngine, SourceVector, Staged, StorageMetadata, Write
+from mt_core.tables.definition.shape import COLUMNS_CHANGED, with_way_out
+from mt_core.tables.engine import MetadataChange, RefreshEngine, SourceVector, Staged, StorageMetadata, Write
 from mt_core.tables.runs.decide import comparable, decide
 from mt_core.tables.runs.ledger import MAX_ATTEMPTS, Claimed, Ledger
 from mt_core.tables.services import query_of
@@ -40,23 +41,23 @@ Steps = Generator[str, None, None]
 
 
 class _GivenUp(Exception):
-    """The run belongs to somebody else now: write nothing anywhere."""
+    """The attempt does not hold its run any more: write nothing anywhere."""
 
 
 class _Restart(Exception):
-    """The sources or main moved: start again from open."""
+    """The sources or main changed: start again from open."""
 
 
+@dataclass(eq=False, kw_only=True)
 class _Ended(Exception):
-    """The attempt knows how its run ends: the status, and what the ledger records with it."""
+    """How the run of the attempt ends: its status, and what the ledger records with it."""
 
-    def __init__(self, *, status: RunStatus, changes: Mapping[str, Any] | None = None) -> None:
-        super().__init__(status)
-        self.status, self.changes = status, changes or {}
+    status: RunStatus
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Attempt:
-    """Carries a claimed run to its end. Used by one thread."""
+    """Carries a claimed run to its end, in one thread."""
 
     def __init__(self, claimed: Claimed, *, ledger: Ledger, engine: RefreshEngine, on_end: Callable[[], None]) -> None:
         self.claimed = claimed
@@ -65,19 +66,16 @@ class Attempt:
         self._identifier = claimed.table.identifier
         self._branch = run_branch(self._run.run_id, self._run.attempt)
         self._opened = False
-        # Whether some attempt may have opened, this one by a commit whose answer was lost included: then only close makes sure.
+        # Whether an attempt may have opened, be it by a commit whose answer was lost: then only close excludes later commits.
         self._must_close = self._run.attempt > 1
         self._base: str | None = None
-        # What decide or write has read of the storage and nothing was committed on yet: the next swap begins with it.
+        # The storage as decide or write read it, on which nothing was committed yet: the next swap begins with it.
         self._read: StorageMetadata | None = None
         self._vector = SourceVector(sources=())
         self._scope: Scope = self._run.scope
         self._restarts = 0
-
-    @property
-    def query(self) -> Query:
-        """The query as it was at the claim."""
-        return query_of(self._table.definition)
+        # As it was at the claim.
+        self._query = query_of(claimed.table.definition)
 
     def steps(self) -> Steps:
         """Do everything, yielding each step's name before it happens."""
@@ -96,7 +94,8 @@ class Attempt:
         except _Ended as end:
             yield from self._finish(end)
         except StorageMissing as error:
-            yield from self._finish_without_storage(error)
+            yield "end"
+            self._ledger.end(self.claimed, RunStatus.FAILED, {"error": str(error)})
         except EngineUnavailable:
             raise
         except MtError as error:
@@ -121,10 +120,10 @@ class Attempt:
 
     def _decide(self) -> Steps:
         yield "decide"
-        self._check_held()
-        if self._ledger.withdrawn(self._run.run_id):
-            raise _Ended(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"})
-        self._vector = self._understood()
+        if self._ledger.held(self.claimed) is None:
+            raise _GivenUp
+        self._end_if_withdrawn()
+        self._vector = self._first_vector()
         metadata = self._engine.load(self._identifier)
         decision = decide(
             kind=self._run.kind,
@@ -142,19 +141,19 @@ class Attempt:
         if not self._opened:
             self._read = metadata
 
-    def _understood(self) -> SourceVector:
-        """Return the vector of the query as it is understood now."""
+    def _end_if_withdrawn(self) -> None:
+        if self._ledger.withdrawn(self._run.run_id):
+            raise _Ended(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"})
+
+    def _first_vector(self) -> SourceVector:
+        """Return what the query would read now; a query that cannot be analysed ends the run."""
         try:
-            return self._engine.read_vector(self.query)
+            return self._engine.read_vector(self._query)
         except QueryFailed as error:
             end = _failed(error, self._identifier)
-            # What is no condition of Spark's, or is FAILED_JDBC and the like, may be the error of a source that is away.
+            # An error without a condition of Spark's, or with FAILED_JDBC and the like, may be that of a source that is away.
             broken = error.error_class is not None and not error.error_class.startswith("FAILED_")
             raise _Ended(status=end.status, changes={**end.changes, "broken": broken}) from error
-
-    def _check_held(self) -> None:
-        if self._ledger.held(self.claimed) is None:
-            raise _GivenUp
 
     # --------------------------------------------------------------------------------------------------------------- open
 
@@ -194,25 +193,30 @@ class Attempt:
                     job_id=self._run.job_id or "",
                     table=self._identifier,
                     branch=self._branch,
-                    query=self.query,
+                    query=self._query,
                     columns=self._table.definition.columns,
                     vector=self._vector,
                     scope=self._scope,
-                    summary=self._summary(),
+                    summary=run_summary(
+                        run_id=self._run.run_id,
+                        scope=self._scope,
+                        sources=self._vector.to_json(),
+                        fingerprint=self._run.fingerprint,
+                        schedule_time=self._run.schedule_time,
+                    ),
                     options={**self._table.dynamic_options, **self._run.options},
                     query_types=self._table.definition.query_types,
                 )
             )
         except Canceled as error:
-            if self._ledger.withdrawn(self._run.run_id):
-                raise _Ended(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"}) from error
+            self._end_if_withdrawn()
             if self._ledger.is_overdue(self.claimed):
                 raise _Ended(status=RunStatus.FAILED, changes={"error": self._timed_out()}) from error
             raise
         except SourcesChanged as error:
             if self._restarts >= MAX_RESTARTS:
                 raise
-            self._vector = self._engine.read_vector(self.query)
+            self._vector = self._engine.read_vector(self._query)
             raise _Restart from error
 
     def _timed_out(self) -> str:
@@ -223,24 +227,14 @@ class Attempt:
             f"{TIMEOUT_KEY}, for this table with CREATE OR ALTER MATERIALIZED TABLE … WITH ('{TIMEOUT_KEY}' = '…')."
         )
 
-    def _summary(self) -> dict[str, str]:
-        """What the snapshot says of its run."""
-        return run_summary(
-            run_id=self._run.run_id,
-            scope=self._scope,
-            sources=self._vector.to_json(),
-            fingerprint=self._run.fingerprint,
-            schedule_time=self._run.schedule_time,
-        )
-
     def _check_unpinned(self) -> bool:
-        """Where versions could not be pinned, look whether they stood still; return whether the vector is certain."""
+        """Where versions could not be pinned, check that they did not change; return whether the vector is certain."""
         if not self._vector.unpinnable:
             return True
-        after = self._engine.read_vector(self.query)
-        still = _comparable(after) == _comparable(self._vector)
-        if still or self._restarts >= MAX_RESTARTS:
-            return still
+        after = self._engine.read_vector(self._query)
+        before, now = ([comparable(source) for source in vector.to_json()] for vector in (self._vector, after))
+        if before == now or self._restarts >= MAX_RESTARTS:
+            return before == now
         self._vector = after
         raise _Restart
 
@@ -250,8 +244,7 @@ class Attempt:
         def check(metadata: StorageMetadata) -> None:
             if metadata.epoch != self._run.claim:
                 raise _GivenUp
-            if self._ledger.withdrawn(self._run.run_id):
-                raise _Ended(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"})
+            self._end_if_withdrawn()
             if metadata.branches.get(self._branch) != snapshot_id:
                 raise EngineError(
                     f"Branch {self._branch} of {self._identifier} was changed by somebody else; refresh it again."
@@ -280,14 +273,10 @@ class Attempt:
             except _Ended as published:
                 end = published
             except StorageMissing:
-                pass  # what is not there cannot be published any more
+                pass  # a table that is not there cannot be published to any more
         yield "end"
         if not self._ledger.end(self.claimed, end.status, end.changes):
             raise _GivenUp
-
-    def _finish_without_storage(self, error: StorageMissing) -> Steps:
-        yield "end"
-        self._ledger.end(self.claimed, RunStatus.FAILED, {"error": str(error)})
 
     def _close(self) -> Steps:
         """Make sure that no commit of this run can land any more."""
@@ -307,7 +296,7 @@ class Attempt:
     ) -> Steps:
         """Read, check, compare-and-set; after a conflict or an unknown outcome read again and decide again.
 
-        What was read before is as good for the first try: the compare-and-set fails unless it is still current.
+        Metadata that was read before serves for the first try: the compare-and-set fails unless it is still current.
         """
         for _ in range(MAX_CONFLICTS):
             yield f"{name}: read"
@@ -327,21 +316,17 @@ class Attempt:
     def _end_if_published(self, metadata: StorageMetadata) -> None:
         if metadata.last_run != self._run.run_id and self._run.attempt == 1:
             return
-        found = next((s for s in self._engine.ancestors(metadata) if s.run_id == self._run.run_id), None)
-        if found is not None or metadata.last_run == self._run.run_id:
-            raise _Ended(status=RunStatus.SUCCEEDED, changes=_as_published(found))
-
-
-def _as_published(snapshot: Snapshot | None) -> dict[str, Any]:
-    """What a run found published takes from its snapshot."""
-    if snapshot is None:
-        return {"decision": "refresh"}
-    return {
-        "decision": "refresh",
-        "snapshot_id": snapshot.snapshot_id,
-        "vector": tuple(json.loads(snapshot.sources or "[]")),
-        "fingerprint": snapshot.fingerprint,
-    }
+        snapshot = next((s for s in self._engine.ancestors(metadata) if s.run_id == self._run.run_id), None)
+        if snapshot is not None:
+            facts = {
+                "decision": "refresh",
+                "snapshot_id": snapshot.snapshot_id,
+                "vector": tuple(json.loads(snapshot.sources or "[]")),
+                "fingerprint": snapshot.fingerprint,
+            }
+            raise _Ended(status=RunStatus.SUCCEEDED, changes=facts)
+        if metadata.last_run == self._run.run_id:
+            raise _Ended(status=RunStatus.SUCCEEDED, changes={"decision": "refresh"})
 
 
 def _failed(error: MtError, table: TableIdentifier) -> _Ended:
@@ -350,10 +335,6 @@ def _failed(error: MtError, table: TableIdentifier) -> _Ended:
         changes={
             "error": with_way_out(error, table),
             "cause": str(error.__cause__) if error.__cause__ else None,
-            "broken": columns_changed(error),
+            "broken": isinstance(error, QueryFailed) and error.error_class == COLUMNS_CHANGED,
         },
     )
-
-
-def _comparable(vector: SourceVector) -> list[Any]:
-    return [comparable(source) for source in vector.to_json()]

@@ -6,6 +6,8 @@ fences: no commit of an older claim can land any more.
 
 from __future__ import annotations
 
+from functools import partial
+
 from mt_core.errors import CommitConflict, CommitUnknown, EngineError, TableBusy
 from mt_core.model.run import RunStatus
 from mt_core.model.storage import run_branches
@@ -18,22 +20,19 @@ from mt_core.tables.services import TableServices
 
 def claim_exclusively(services: TableServices, table: MaterializedTable, *, wait_s: float) -> None:
     """Wait until nothing runs on *table*, claim and fence it; raises TableBusy when a refresh takes longer than *wait_s*."""
-    claims: list[int] = []
 
-    def claim(tx: Transaction) -> None:
-        if not tx.runs.newest(table_id=table.table_id, statuses=[RunStatus.RUNNING], limit=1):
-            claims.append(tx.tables.next_claim(table.table_id))
+    def claim(tx: Transaction) -> int | None:
+        if tx.runs.newest(table_id=table.table_id, statuses=[RunStatus.RUNNING], limit=1):
+            return None
+        return tx.tables.next_claim(table.table_id)
 
-    def claimed() -> bool:
-        in_transaction(services.registry, claim)
-        return bool(claims)
-
-    if not services.signal.wait(claimed, wait_s):
+    claimed = services.signal.until(partial(in_transaction, services.registry, claim), wait_s)
+    if claimed is None:
         raise TableBusy(
             f"A refresh of {table.identifier} is still running after {wait_s:.0f} s; wait for it or cancel it, then try again.",
             table=str(table.identifier),
         )
-    fence(services, table, claims[-1])
+    fence(services, table, claimed)
 
 
 def fence(services: TableServices, table: MaterializedTable, claim: int) -> None:

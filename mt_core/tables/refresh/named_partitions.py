@@ -1,4 +1,4 @@
-"""The partitions that a statement names: values as they are written, ranges by what there is in the table and in its query."""
+"""The partitions that a statement names: listed values, and those values of a range that the table or its query has."""
 
 from __future__ import annotations
 
@@ -35,19 +35,17 @@ def scope_named(services: TableServices, table: MaterializedTable, named: Mappin
 def _values(
     services: TableServices, table: MaterializedTable, key: str, values: PartitionValues
 ) -> tuple[str, Sequence[str | None]]:
-    """Return the partition column that *key* means, and the values of it that are wanted."""
+    """Return the partition column that *key* means, and the values of it that *values* names."""
     listed = (values,) if isinstance(values, str) else values
     if isinstance(listed, ValueRange):
-        column = _column(table, key, listed.lower or listed.upper or "")
-        there = services.engine.partition_values(query_of(table.definition), table.identifier, column)
-        return column, sorted(value for value in there if value is not None and value in listed)
-    column = _column(table, key, next((value for value in listed if value is not None), "NULL"))
+        example = listed.lower or listed.upper or ""
+    else:
+        example = next((value for value in listed if value is not None), "NULL")
+    (column,) = check_partition_spec(table.identifier, table.definition, {key: example}, formatted=False)
+    if isinstance(listed, ValueRange):
+        existing = services.engine.partition_values(query_of(table.definition), table.identifier, column)
+        return column, sorted(value for value in existing if value is not None and value in listed)
     for value in listed:
         if value is not None:
             check_partition_spec(table.identifier, table.definition, {key: value})
     return column, list(dict.fromkeys(listed))
-
-
-def _column(table: MaterializedTable, key: str, shown: str) -> str:
-    (column,) = check_partition_spec(table.identifier, table.definition, {key: shown}, formatted=False)
-    return column

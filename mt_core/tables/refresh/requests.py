@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from mt_core.errors import (
     EngineUnavailable,
@@ -32,7 +33,7 @@ from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import RefreshRequest
 from mt_core.tables.views.run_view import RunView
 
-# How far a scheduler's clock may be ahead; a grid point later than that has not passed: its run covers nothing.
+# How far a scheduler's clock may be ahead: the run of a later grid point covers nothing, since the point has not passed.
 CLOCK_SKEW = timedelta(minutes=1)
 # How many runs back a job is found by its id.
 REMEMBERED_JOBS = 1000
@@ -46,28 +47,24 @@ class RefreshRequests:
 
     def request_refresh(self, request: RefreshRequest) -> RefreshRun:
         """Accept a call of the refresh endpoint (FLIP-448)."""
-        identifier = identifier_of(request.identifier_text)
-        accepted: list[RefreshRun] = []
+        services, identifier = self._services, identifier_of(request.identifier_text)
 
-        def work(tx: Transaction) -> RefreshRun | None:
+        def accept(tx: Transaction) -> RefreshRun | None:
             table = _addressee(tx, identifier, request)
-            if request.is_periodic and _is_being_resumed(table):
+            resumes = table.intent is not None and table.intent.command == "RESUME"
+            if request.is_periodic and table.status is RefreshStatus.SUSPENDED and resumes:
                 return None
-            run = replace(self._run_of(table, request, tx.now()), requested_by=request.requested_by)
-            return self._services.ledger.request_in(tx, table, run)
-
-        def accept() -> bool:
-            run = in_transaction(self._services.registry, work)
-            accepted.extend([run] if run is not None else [])
-            return run is not None
+            run = self._run_of(table, request, tx.now())
+            return services.ledger.request_in(tx, table, run)
 
         # The tick that makes up for missed ones can overtake its RESUME: skipped as suspended, it would be lost.
-        if not self._services.signal.wait(accept, self._services.settings.intent_wait_s):
+        run = services.signal.until(partial(in_transaction, services.registry, accept), services.settings.intent_wait_s)
+        if run is None:
             raise TableInitializing(
                 f"Materialized table {identifier} is being resumed; try again soon.", table=str(identifier)
             )
-        self._services.signal.set()
-        return accepted[0]
+        services.signal.set()
+        return run
 
     def request_manual(
         self,
@@ -85,8 +82,8 @@ class RefreshRequests:
         def work(tx: Transaction) -> RefreshRun:
             table = get_table(tx, identifier)
             refuse_initializing(table)
-            run = replace(self._manual(table, scope, options, tx.now()), requested_by=requested_by)
-            return self._services.ledger.request_in(tx, table, run)
+            run = self._services.new_run(table, RunKind.MANUAL, tx.now(), scope=scope, requested_by=requested_by)
+            return self._services.ledger.request_in(tx, table, replace(run, options=options))
 
         run = in_transaction(self._services.registry, work)
         self._services.signal.set()
@@ -96,8 +93,13 @@ class RefreshRequests:
         if not request.is_periodic:
             spec = check_partition_spec(table.identifier, table.definition, request.static_partitions)
             scope = Scope.of([PartitionSpec.of(spec)]) if spec else WHOLE
-            run = self._manual(table, scope, _options_of(table, request), now)
-            return replace(run, request_key=request.request_key, request_attempt=request.attempt)
+            run = self._services.new_run(table, RunKind.MANUAL, now, scope=scope, requested_by=request.requested_by)
+            return replace(
+                run,
+                options=_options_of(table, request),
+                request_key=request.request_key,
+                request_attempt=request.attempt,
+            )
         if request.static_partitions:
             raise RequestInvalid(
                 f"staticPartitions go with isPeriodic = false; a periodic refresh of {table.identifier} takes its "
@@ -108,27 +110,15 @@ class RefreshRequests:
                 f"scheduleTime is missing: a periodic refresh of {table.identifier} needs it as 'yyyy-MM-dd HH:mm:ss'."
             )
         point = parse_schedule_time(request.schedule_time, table.definition.zone)
-        return RefreshRun(
-            run_id=self._services.new_id(),
-            table_id=table.table_id,
-            kind=RunKind.MANUAL if request.force else RunKind.PERIODIC,
-            scope=scope_of(table, [point]),
+        kind = RunKind.MANUAL if request.force else RunKind.PERIODIC
+        scope = scope_of(table, [point])
+        return replace(
+            self._services.new_run(table, kind, now, scope=scope, requested_by=request.requested_by),
             points=(point,) if point <= now + CLOCK_SKEW else (),
             schedule_time=point,
             request_key=request.request_key,
             request_attempt=request.attempt,
-            requested_at=now,
             options=_options_of(table, request),
-        )
-
-    def _manual(self, table: MaterializedTable, scope: Scope, options: Mapping[str, str], now: datetime) -> RefreshRun:
-        return RefreshRun(
-            run_id=self._services.new_id(),
-            table_id=table.table_id,
-            kind=RunKind.MANUAL,
-            scope=scope,
-            requested_at=now,
-            options=options,
         )
 
     def run(self, run_id: str) -> RefreshRun | None:
@@ -150,7 +140,7 @@ class RefreshRequests:
     def cancel_run(self, run_id: str, attempt: int | None = None) -> RefreshRun:
         host = self._services.ledger.cancel(run_id, attempt)
         if host.status is RunStatus.RUNNING and host.job_id and self._services.ledger.withdrawn(host.run_id):
-            # An engine that is away does no work any more, and the next claim of the run ends it.
+            # An engine that was lost does no work any more, and the next claim of the run ends it.
             with suppress(EngineUnavailable):
                 self._services.engine.cancel(host.job_id)
         self._services.signal.set()
@@ -208,11 +198,6 @@ def _addressee(tx: Transaction, identifier: TableIdentifier, request: RefreshReq
     return table
 
 
-def _is_being_resumed(table: MaterializedTable) -> bool:
-    suspended = table.status is RefreshStatus.SUSPENDED
-    return suspended and table.intent is not None and table.intent.command == "RESUME"
-
-
 def refuse_initializing(table: MaterializedTable) -> None:
     """Raise TableInitializing while CREATE is under way."""
     if table.status is RefreshStatus.INITIALIZING:
@@ -225,7 +210,7 @@ def refuse_initializing(table: MaterializedTable) -> None:
 def _options_of(table: MaterializedTable, request: RefreshRequest) -> dict[str, str]:
     """Return what a request's options and settings add to those of the table; raises RequestInvalid for one it does not take."""
     given = request.dynamic_options
-    # A workflow sends the table's own along, which were taken when they were given.
+    # A workflow also sends the table's own, which were checked when they were set.
     added = {key: value for key, value in given.items() if table.dynamic_options.get(key) != value}
     check_dynamic_options(added, f"dynamicOptions of a refresh of {table.identifier}")
     check_execution_config(request.execution_config, f"executionConfig of a refresh of {table.identifier}")

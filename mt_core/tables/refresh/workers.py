@@ -1,4 +1,4 @@
-"""Worker threads: they pull runs from the ledger, carry them out, renew their leases, and pick up what others lost."""
+"""Worker threads: they claim runs of the ledger, carry them out, renew their leases, and recover those of lost processes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ RENEWALS_PER_LEASE = 3
 
 
 class Workers:
-    """`count` threads for runs and one for leases. `watch` is told the name of every step before it happens."""
+    """`count` threads for runs and one for leases. `watch` is called with the name of every step before it happens."""
 
     def __init__(
         self, services: TableServices, *, count: int, watch: Callable[[Claimed, str], None] | None = None
     ) -> None:
         self._ledger, self._engine, self._signal = services.ledger, services.engine, services.signal
-        self._watch = watch or _unwatched
+        self._watch = watch or (lambda _claimed, _step: None)
         self._active: dict[str, Claimed] = {}
         self._workers = [
             BackgroundLoop(f"refresh-{number}", self._work, clock=services.clock) for number in range(count)
@@ -38,7 +38,7 @@ class Workers:
             loop.start()
 
     def stop(self, timeout_s: float) -> None:
-        """Take no new run, let running ones finish for *timeout_s*; what is left over is found again at the next start.
+        """Take no new run, let running ones finish for *timeout_s*; the next start recovers those that did not.
 
         Harmless when they were never started. Leases are renewed until the last run has ended.
         """
@@ -66,11 +66,7 @@ class Workers:
 
     def _work(self) -> None:
         """Carry out one run, or wait for one: until the ledger changes, or the workers stop."""
-        self._signal.wait(lambda: self._stopping or self.run_next(), _IDLE_S)
-
-    @property
-    def _stopping(self) -> bool:
-        return any(loop.ending.is_set() for loop in self._workers)
+        self._signal.wait(lambda: any(loop.ending.is_set() for loop in self._workers) or self.run_next(), _IDLE_S)
 
     def _renew(self) -> None:
         self.look_after(list(self._active.values()))
@@ -78,11 +74,11 @@ class Workers:
             self._signal.set()
 
     def look_after(self, active: Iterable[Claimed]) -> None:
-        """Renew the leases of runs at work, and end those that take longer than they may."""
+        """Renew the leases of runs at work, and cancel the work of those that take longer than they may."""
         for claimed in active:
             self._ledger.renew_lease(claimed)
             if self._ledger.is_overdue(claimed):
-                # The attempt itself says what this means, as it does when its requesters cancel.
+                # The attempt finds out why it was cancelled, as it does when its requesters cancel.
                 self._engine.cancel(claimed.run.job_id or "")
 
     def _log_end(self, claimed: Claimed) -> None:
@@ -93,7 +89,3 @@ class Workers:
         facts = {"action": "refresh_ended", "table": str(claimed.table.identifier), "run": run.run_id}
         outcome = run.error if run.status is RunStatus.FAILED else run.reason
         log.log(level, "refresh of %s %s: %s", claimed.table.identifier, run.status, outcome, extra=facts)
-
-
-def _unwatched(_claimed: Claimed, _step: str) -> None:
-    """Nobody watches."""

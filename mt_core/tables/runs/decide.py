@@ -1,14 +1,14 @@
-"""Decides what a refresh must do, and why: pure, from main's history and the versions of the sources.
+"""The decision what a refresh must do, and why: pure, from main's history and the versions of the sources.
 
 A scope is left out only if nothing can have changed: the nearest ancestor of main which wrote it is ours, carries the current
-source vector and the current fingerprint, and nobody else has committed since.
+source vector and the current fingerprint, and no other writer has committed since.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
@@ -21,7 +21,7 @@ REFRESH, SKIP, SUSPENDED = "refresh", "skip", "suspended"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What is left to refresh (`scope` None: nothing) and the reason, in words for users."""
+    """What has to be refreshed (`scope` None: nothing), and the reason as users read it."""
 
     scope: Scope | None
     reason: str
@@ -37,45 +37,34 @@ def decide(
     """Return the part of *scope* that has to be refreshed; *history* is main and its ancestors, newest first, read lazily."""
     if kind is RunKind.MANUAL:
         return Decision(scope=scope, reason="asked for by hand")
-    blocker = _never_skips(vector)
-    if blocker:
-        return Decision(scope=scope, reason=blocker)
-    walk = _Walk(history)
+    if vector.unstable:
+        return Decision(scope=scope, reason=f"the query is not stable: {vector.unstable}")
+    if vector.unversioned:
+        return Decision(scope=scope, reason=f"source {vector.unversioned[0]} has no versions")
+    walk = _Walk(rest=iter(history))
     if scope.specs is None:
         reason = walk.why_changed(None, vector, fingerprint)
         return Decision(scope=WHOLE, reason=reason) if reason else Decision(scope=None, reason="sources unchanged")
     changed = {spec: reason for spec in sorted(scope.specs) if (reason := walk.why_changed(spec, vector, fingerprint))}
     if not changed:
         return Decision(scope=None, reason="sources unchanged")
-    return Decision(scope=Scope.of(changed), reason=_summary(changed, len(scope.specs)))
+    text, unchanged = "; ".join(sorted(set(changed.values()))), len(scope.specs) - len(changed)
+    if unchanged:
+        text = f"{text} ({unchanged} of {len(scope.specs)} partitions unchanged)"
+    return Decision(scope=Scope.of(changed), reason=text)
 
 
-def _never_skips(vector: SourceVector) -> str | None:
-    if vector.unstable:
-        return f"the query is not stable: {vector.unstable}"
-    if vector.unversioned:
-        return f"source {vector.unversioned[0]} has no versions"
-    return None
-
-
-def _summary(changed: Mapping[PartitionSpec, str], asked: int) -> str:
-    reasons = sorted(set(changed.values()))
-    left_out = asked - len(changed)
-    text = "; ".join(reasons)
-    return f"{text} ({left_out} of {asked} partitions unchanged)" if left_out else text
-
-
+@dataclass(slots=True, kw_only=True)
 class _Walk:
-    """Walks down main's history once, remembering what it has passed."""
+    """Reads main's history once, as far as it is needed, and keeps what it has read."""
 
-    def __init__(self, history: Iterable[Snapshot]) -> None:
-        self._rest: Iterator[Snapshot] = iter(history)
-        self._seen: list[Snapshot] = []
+    rest: Iterator[Snapshot]
+    read: list[Snapshot] = field(default_factory=list)
 
     def _snapshots(self) -> Iterator[Snapshot]:
-        yield from self._seen
-        for snapshot in self._rest:
-            self._seen.append(snapshot)
+        yield from self.read
+        for snapshot in self.rest:
+            self.read.append(snapshot)
             yield snapshot
 
     def why_changed(self, spec: PartitionSpec | None, vector: SourceVector, fingerprint: str) -> str | None:
@@ -87,15 +76,11 @@ class _Walk:
                 return "never refreshed before" if spec is None else "new partition"
             if snapshot.run_id is None or snapshot.scope is None:
                 return f"somebody else wrote snapshot {snapshot.snapshot_id}"
-            if _wrote_all_of(snapshot.scope, spec):
+            if snapshot.scope.whole or (spec is not None and snapshot.scope.covers(spec)):
                 return _difference(snapshot, vector, fingerprint)
             if spec is None or snapshot.scope.overlaps(spec):
                 return "refreshed in parts since"
         return "its last refresh is no longer in the table's history"
-
-
-def _wrote_all_of(written: Scope, spec: PartitionSpec | None) -> bool:
-    return written.whole if spec is None else written.covers(spec)
 
 
 def _difference(snapshot: Snapshot, vector: SourceVector, fingerprint: str) -> str | None:

@@ -1,16 +1,16 @@
-"""Periodic runs: the schedule times they take with them at their claim, and what follows when they end.
+"""Periodic runs: the schedule times that a claim adds to them, and what follows when they end.
 
-A run of several schedule times that failed says nothing about each of them. One run for each follows, one after the other and
-behind all other work, until three in a row have failed alike: then the source is broken, not a partition. A point that failed
-alone is left out of the runs of others and tried again behind each success, so that it heals and holds nothing up. A run whose
-query is broken is followed by none: each would fail alike, and all its schedule times stay due.
+When a run of several schedule times fails, that says nothing about each of them. One run for each follows, one after the other
+and behind all other work, until three in a row have failed alike: then the source is broken, not a partition. A point that
+failed alone is left out of the runs of others and retried behind each success, so that it delays no other and is refreshed once
+its cause is removed. No run follows one whose query is broken: each would fail alike, and all its schedule times stay due.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from mt_core.model.partition import WHOLE
@@ -24,11 +24,12 @@ MOST_ALIKE = 3
 _DIGITS = re.compile(r"\d+")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PeriodicRuns:
-    """Plans periodic runs; thread-safe, it keeps nothing."""
+    """Plans periodic runs."""
 
-    def __init__(self, *, max_partitions: int, new_id: Callable[[], str]) -> None:
-        self._max_partitions, self._new_id = max_partitions, new_id
+    max_partitions: int
+    new_id: Callable[[], str]
 
     # ---------------------------------------------------------------------------------------------------------- claim
 
@@ -44,7 +45,7 @@ class PeriodicRuns:
         if not is_due(known, until):
             return run
         failing = () if run.scope.whole else set(table.failing) - set(run.points)
-        share = due_share(known, until, max_partitions=self._max_partitions, without=failing)
+        share = due_share(known, until, max_partitions=self.max_partitions, without=failing)
         if share.rest is not None:
             tx.runs.insert(self._run(table, [share.rest], tx.now(), options=run.options))
         scope = WHOLE if run.scope.whole else run.scope.union(scope_of(table, share.points))
@@ -90,23 +91,23 @@ class PeriodicRuns:
 
     def _queue_failing(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> None:
         """Try the points again that failed alone, together and behind all other work."""
-        again = table.failing[: self._max_partitions]
+        again = table.failing[: self.max_partitions]
         if again and not any(each.solo for each in tx.runs.queued(table.table_id)):
             retry = self._run(table, again, tx.now(), options=run.options)
             tx.runs.insert(replace(retry, solo=True, retry_of=run.run_id))
 
     def _run(
-        self, table: MaterializedTable, points: Sequence[datetime], now: datetime, *, options: object
+        self, table: MaterializedTable, points: Sequence[datetime], now: datetime, *, options: Mapping[str, str]
     ) -> RefreshRun:
         return RefreshRun(
-            run_id=self._new_id(),
+            run_id=self.new_id(),
             table_id=table.table_id,
             kind=RunKind.PERIODIC,
             scope=scope_of(table, points),
             points=_newest_first(points),
             schedule_time=max(points),
             requested_at=now,
-            options=options,  # type: ignore[arg-type]
+            options=options,
         )
 
 
@@ -123,7 +124,9 @@ def _marked(tx: Transaction, table: MaterializedTable, run: RefreshRun) -> Mater
     if run.status in DONE:
         if table.definition.date_formatters and run.points:
             marked = cover(with_spans(tx, marked), run.points)
-        if run.scope.whole and table.rebuild_due is not None and _computed(table, run):
+        # An upgrade may have given the query of the table another text, and so another fingerprint.
+        computed = run.fingerprint in (table.rebuild_due, fingerprint_of(table.definition))
+        if run.scope.whole and table.rebuild_due is not None and computed:
             marked = replace(marked, rebuild_due=None)
     failing = [point for point in marked.failing if point not in run.points or run.status not in DONE]
     if run.solo and len(run.points) == 1 and run.status is RunStatus.FAILED and not run.broken:
@@ -147,9 +150,3 @@ def _without_digits(error: str | None) -> str:
 
 def _newest_first(points: Iterable[datetime]) -> tuple[datetime, ...]:
     return tuple(sorted(points, reverse=True))
-
-
-def _computed(table: MaterializedTable, run: RefreshRun) -> bool:
-    """Return whether *run* computed the table as it is defined now; an upgrade may have given its query another text."""
-    current = fingerprint_of(table.definition)
-    return run.fingerprint in (table.rebuild_due, current)

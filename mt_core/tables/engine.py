@@ -47,13 +47,6 @@ class SourceVersion:
     kind: str
     version: Mapping[str, Any] | None
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "version": dict(self.version) if self.version is not None else None,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceVector:
@@ -69,7 +62,10 @@ class SourceVector:
         return tuple(source.name for source in self.sources if source.version is None)
 
     def to_json(self) -> tuple[dict[str, Any], ...]:
-        return tuple(source.to_json() for source in self.sources)
+        return tuple(
+            {"name": each.name, "kind": each.kind, "version": dict(each.version) if each.version is not None else None}
+            for each in self.sources
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

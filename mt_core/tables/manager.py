@@ -13,7 +13,6 @@ from mt_core.tables.commands.alter import alter_query, create_or_alter, set_fres
 from mt_core.tables.commands.create import create
 from mt_core.tables.commands.drop import drop_with_readers
 from mt_core.tables.commands.lifecycle import resume, suspend
-from mt_core.tables.definition.positions import in_statement
 from mt_core.tables.definition.show_create import show_create
 from mt_core.tables.refresh.explain import plan_refresh
 from mt_core.tables.refresh.requests import RefreshRequests
@@ -112,9 +111,9 @@ class TableManager:
             case sql.SuspendTable():
                 return suspend(services, identifier, by=by)
             case sql.ResumeTable(options=options):
-                return resume(services, identifier, options, by=by, requested_by=context.requested_by)
+                return resume(services, identifier, options, by=by, requested_by=context.caller or None)
             case sql.RefreshTable(partitions=partitions):
-                run = self.requests.request_manual(identifier, partitions, {}, requested_by=context.requested_by)
+                run = self.requests.request_manual(identifier, partitions, {}, requested_by=context.caller or None)
                 return CommandOutcome(wait_for=run.run_id)
             case sql.SetFreshness(freshness=freshness):
                 return set_freshness(services, identifier, freshness, context)
@@ -144,3 +143,17 @@ class TableManager:
                 "tables and views.",
                 table=str(identifier),
             )
+
+
+def in_statement(error: QueryFailed, statement: sql.Statement) -> QueryFailed:
+    """Return an error of the engine, whose position counts from the query, with one that counts from *statement*."""
+    match statement:
+        case sql.CreateMaterializedTable() | sql.AlterQuery():
+            first_line, first_column = statement.query_line, statement.query_column
+        case _:
+            return error
+    if error.line is None or error.position is None:
+        return error
+    line = error.line + first_line - 1
+    position = error.position + (first_column - 1 if error.line == 1 else 0)
+    return error.reworded(error.message, line=line, position=position)

@@ -32,11 +32,6 @@ class CommandContext:
         """Who changes a table, as DESCRIBE says it."""
         return self.caller or "SQL"
 
-    @property
-    def requested_by(self) -> str | None:
-        """The name of the caller's token as the ledger has it, None where none is asked for."""
-        return self.caller or None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOutcome:

@@ -52,7 +52,7 @@ def alter_query(
         sources=analysed.sources,
     )
     warnings = _zone_warnings(services, table, context)
-    return _redefine(services, table, new, appended, warnings, context.requested_by)
+    return _redefine(services, table, new, appended, warnings, context.caller or None)
 
 
 def create_or_alter(
@@ -73,7 +73,7 @@ def create_or_alter(
     types = {name.lower(): type_ for name, type_ in new.query_types.items()}
     query_types = {column.name: types[column.name.lower()] for column in stored}
     new = replace(new, columns=stored, query_types=query_types, zone=table.definition.zone)
-    return _redefine(services, table, new, appended, warnings, context.requested_by)
+    return _redefine(services, table, new, appended, warnings, context.caller or None)
 
 
 def _zone_warnings(services: TableServices, table: MaterializedTable, context: CommandContext) -> tuple[str, ...]:

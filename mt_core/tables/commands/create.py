@@ -42,7 +42,7 @@ def create(
             services.engine.create_storage(storage_spec(table))
         table = services.intents.step(table, "workflow")
         handler = services.keeper.create(table, active=True)
-        run_id = _activate(services, table, handler, context.requested_by)
+        run_id = _activate(services, table, handler, context.caller or None)
     except MtError as error:
         run_id = _undone_unless_active(services, table, error)
     services.signal.set()
@@ -129,33 +129,22 @@ def _undone_unless_active(services: TableServices, table: MaterializedTable, err
         )
         if now is not None and now.status is not RefreshStatus.INITIALIZING:
             return next((run.run_id for run in runs if run.kind is RunKind.INITIAL), None)
-    except MtError as left:
-        raise _not_removed(table, error, left) from error
-    raise _undone(services, table, error) from error
-
-
-def _undone(services: TableServices, table: MaterializedTable, error: MtError) -> MtError:
-    try:
         undo_create(services, table)
     except MtError as left:
-        return _not_removed(table, error, left)
+        raise TableNotCreated(
+            f"Materialized table {table.identifier} was not created: {error} What it left could not be removed yet "
+            f"({left}); DROP MATERIALIZED TABLE {table.identifier} removes it.",
+            table=str(table.identifier),
+        ) from error
     if isinstance(error, TableExists):
-        return error
-    return TableNotCreated(
+        raise error
+    raise TableNotCreated(
         f"Materialized table {table.identifier} was not created, nothing was kept: {error}", table=str(table.identifier)
-    )
-
-
-def _not_removed(table: MaterializedTable, error: MtError, left: MtError) -> MtError:
-    return TableNotCreated(
-        f"Materialized table {table.identifier} was not created: {error} What it left could not be removed yet "
-        f"({left}); DROP MATERIALIZED TABLE {table.identifier} removes it.",
-        table=str(table.identifier),
-    )
+    ) from error
 
 
 def undo_create(services: TableServices, table: MaterializedTable) -> None:
-    """Undo a CREATE, backwards; harmless for steps that never happened, and to repeat."""
+    """Undo a CREATE, backwards; harmless for steps that did not happen, and to repeat."""
     services.keeper.remove(table.table_id)
     with services.names.alone(table.identifier):
         services.engine.drop_storage(table.identifier, table.table_id, table.location)

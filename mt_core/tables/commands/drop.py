@@ -58,7 +58,11 @@ def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: boo
         if if_exists and tx.tables.named(identifier) is None:
             return None
         table = get_table(tx, identifier)
-        elsewhere = _left_elsewhere(table)
+        # The user chose these folders, which may hold files of other tables too.
+        folders = sorted({table.definition.options[key] for key in _FOLDERS if key in table.definition.options})
+        elsewhere = tuple(
+            f"Files of {identifier} under {each} are left there; remove them by hand." for each in folders
+        )
         return _bury(services, tx, table)
 
     tombstone = in_transaction(services.registry, bury)
@@ -73,14 +77,6 @@ def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: boo
         warning = f"{identifier} is dropped; what it left is removed as soon as that is possible ({error})"
         return CommandOutcome(warnings=(warning, *elsewhere))
     return CommandOutcome(warnings=elsewhere)
-
-
-def _left_elsewhere(table: MaterializedTable) -> tuple[str, ...]:
-    """Warn of files in folders that the user chose, which may hold files of others too."""
-    folders = sorted({table.definition.options[key] for key in _FOLDERS if key in table.definition.options})
-    return tuple(
-        f"Files of {table.identifier} under {folder} are left there; remove them by hand." for folder in folders
-    )
 
 
 def _bury(services: TableServices, tx: Transaction, table: MaterializedTable) -> Tombstone:

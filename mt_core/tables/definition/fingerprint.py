@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
 from hashlib import sha256
 
 from mt_core.model.table import FORMATTER_PREFIX, TableDefinition
@@ -19,14 +18,10 @@ def fingerprint_of(definition: TableDefinition) -> str:
         "query": definition.expanded_query,
         "columns": [[column.name, column.type] for column in definition.columns],
         "partition_keys": list(definition.partition_keys),
-        "options": _only(definition.options, lambda key: key.startswith(FORMATTER_PREFIX)),
-        "settings": _only(definition.settings, lambda key: key not in EXECUTION),
+        "options": {key: value for key, value in definition.options.items() if key.startswith(FORMATTER_PREFIX)},
+        "settings": {key: value for key, value in definition.settings.items() if key not in EXECUTION},
         "zone": definition.zone,
-        # Earlier releases took the options of RESUME in; without any, the fingerprint is still theirs.
+        # Earlier releases included the options of RESUME; without any, the fingerprint is the same as theirs.
         "dynamic_options": {},
     }
     return sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _only(options: Mapping[str, str], counts: Callable[[str], bool]) -> dict[str, str]:
-    return {key: value for key, value in options.items() if counts(key)}

@@ -92,19 +92,14 @@ def check_table_options(options: Iterable[str], table: str) -> tuple[str, ...]:
     """Return a warning for options of a CREATE without effect; raises RequestInvalid for one that is not known."""
     without = []
     for key in options:
+        is_formatter = key.startswith(FORMATTER_PREFIX) and key.endswith(FORMATTER_SUFFIX)
         if key in FLINK:
             without.append(key)
-        elif not is_table_option(key):
+        elif not (is_property(key) or key == TIMEOUT_KEY or is_formatter):
             raise _unknown(
                 key, f"WITH of {table}", {*NAMES, *FLINK, TIMEOUT_KEY, f"{FORMATTER_PREFIX}<column>{FORMATTER_SUFFIX}"}
             )
     return _without_effect(without, table)
-
-
-def is_table_option(key: str) -> bool:
-    """Return whether *key* is a date-formatter, the time a refresh may take, or a property of Iceberg's tables."""
-    formatter = key.startswith(FORMATTER_PREFIX) and key.endswith(FORMATTER_SUFFIX)
-    return formatter or key == TIMEOUT_KEY or is_property(key)
 
 
 def check_dynamic_options(options: Mapping[str, str], where: str, *others: str) -> tuple[str, ...]:

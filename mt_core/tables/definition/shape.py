@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from mt_core.errors import MtError, QueryFailed
 from mt_core.model.table import Column, TableIdentifier
 
+# The columns of a query do not fit its table any more, which no retry changes.
 COLUMNS_CHANGED = "COLUMNS_CHANGED"
 # What analysis says of a query whose sources have other columns than it was written for.
 _OF_SOURCES = (
@@ -31,22 +32,27 @@ def stored_order(
     Columns are matched by name. Each must have the type that the definition recorded (*types*), or one whose values all fit
     the table's column exactly.
     """
-    found = {column.name.lower(): column for column in produced}
+    by_name = {column.name.lower(): column for column in produced}
     wanted = {column.name.lower() for column in stored}
-    missing = [column.name for column in stored if column.name.lower() not in found]
+    missing = [column.name for column in stored if column.name.lower() not in by_name]
     added = [column.name for column in produced if column.name.lower() not in wanted]
-    if missing or added or len(found) != len(produced):
-        raise _changed(table, _difference(produced, missing, added))
+    if missing:
+        raise _changed(table, f"the query gives no column {', '.join(missing)} any more")
+    if added:
+        raise _changed(table, f"the query gives {', '.join(added)} too, which the table does not have")
+    if len(by_name) != len(produced):
+        names = ", ".join(column.name for column in produced)
+        raise _changed(table, f"the query gives two columns of one name ({names})")
     for column in stored:
-        now = found[column.name.lower()]
+        now = by_name[column.name.lower()]
         if now.type != types.get(column.name) and not is_exact(now.type, column.type, recorded=bool(types)):
             before = types.get(column.name, column.type)
             raise _changed(table, f"column {column.name} is {now.type.upper()} now and was {before.upper()}")
-    return tuple(found[column.name.lower()].name for column in stored)
+    return tuple(by_name[column.name.lower()].name for column in stored)
 
 
 def is_exact(source: str, target: str, *, recorded: bool = True) -> bool:
-    """Return whether every value of one type is a value of the other. A nested type, if none is *recorded*, is taken as it is."""
+    """Return whether every value of one type is a value of the other. Unless types are *recorded*, any nested type fits."""
     source, target = source.lower(), target.lower()
     if source == target or (source, target) in _WIDER or (target == "string" and _TEXT.fullmatch(source)):
         return True
@@ -61,31 +67,18 @@ def is_exact(source: str, target: str, *, recorded: bool = True) -> bool:
 
 
 def with_way_out(error: MtError, table: TableIdentifier) -> str:
-    """Return the text of an error of a refresh; one that a changed source has caused tells how to give the table another query."""
+    """Return the text of an error of a refresh; that of a changed source says how to give the table another query."""
     if not isinstance(error, QueryFailed) or not (error.error_class or "").startswith(_OF_SOURCES):
         return str(error)
     return f"{error} If a source has other columns now: {_way_out(table)}"
 
 
-def columns_changed(error: MtError) -> bool:
-    """Return whether the columns of a query do not fit its table any more, which no further try mends."""
-    return isinstance(error, QueryFailed) and error.error_class == COLUMNS_CHANGED
-
-
 def _decimal(name: str) -> tuple[int, int] | None:
     """Return the digits before and after the point."""
-    found = _DECIMAL.fullmatch(name)
-    if found:
-        return int(found[1]) - int(found[2]), int(found[2])
+    decimal = _DECIMAL.fullmatch(name)
+    if decimal:
+        return int(decimal[1]) - int(decimal[2]), int(decimal[2])
     return (_DIGITS[name], 0) if name in _DIGITS else None
-
-
-def _difference(produced: Sequence[Column], missing: Sequence[str], added: Sequence[str]) -> str:
-    if missing:
-        return f"the query gives no column {', '.join(missing)} any more"
-    if added:
-        return f"the query gives {', '.join(added)} too, which the table does not have"
-    return f"the query gives two columns of one name ({', '.join(column.name for column in produced)})"
 
 
 def _changed(table: TableIdentifier, what: str) -> QueryFailed:

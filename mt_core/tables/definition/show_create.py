@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from mt_core.identifiers import property_list, quote, string_literal
 from mt_core.model.table import Column, MaterializedTable
 from mt_core.secrets import masked
@@ -11,23 +9,22 @@ from mt_core.secrets import masked
 
 def show_create(table: MaterializedTable, *, or_alter: bool) -> str:
     """Return the statement, one clause a line; values of secret options are masked."""
-    return "\n".join(_clauses(table, or_alter)) + "\n"
-
-
-def _clauses(table: MaterializedTable, or_alter: bool) -> Iterator[str]:
     definition = table.definition
-    yield f"CREATE {'OR ALTER ' if or_alter else ''}MATERIALIZED TABLE {table.identifier.sql} ("
-    yield ",\n".join(f"  {_column(column)}" for column in definition.columns)
-    yield ")"
+    clauses = [
+        f"CREATE {'OR ALTER ' if or_alter else ''}MATERIALIZED TABLE {table.identifier.sql} (",
+        ",\n".join(f"  {_column(column)}" for column in definition.columns),
+        ")",
+    ]
     if definition.comment is not None:
-        yield f"COMMENT {string_literal(definition.comment)}"
+        clauses.append(f"COMMENT {string_literal(definition.comment)}")
     if definition.partition_keys:
-        yield f"PARTITIONED BY ({', '.join(quote(key) for key in definition.partition_keys)})"
+        clauses.append(f"PARTITIONED BY ({', '.join(quote(key) for key in definition.partition_keys)})")
     if definition.options:
-        yield "WITH (\n  " + property_list(masked(definition.options), ",\n  ") + "\n)"
-    yield f"FRESHNESS = {definition.freshness}"
-    yield f"REFRESH_MODE = {definition.refresh_mode}"
-    yield f"AS {definition.expanded_query}"
+        clauses.append("WITH (\n  " + property_list(masked(definition.options), ",\n  ") + "\n)")
+    clauses.append(f"FRESHNESS = {definition.freshness}")
+    clauses.append(f"REFRESH_MODE = {definition.refresh_mode}")
+    clauses.append(f"AS {definition.expanded_query}")
+    return "\n".join(clauses) + "\n"
 
 
 def _column(column: Column) -> str:

@@ -127,8 +127,13 @@ def _columns(
             )
     if all(spec.type is None for spec in declared):
         return _reordered(declared, analysed, identifier, produced)
-    typed = {spec.name.lower(): spec for spec in declared}
-    return tuple(_typed(column, typed.get(column.name.lower())) for column in analysed.columns), analysed.expanded_query
+    typed = {column.name.lower(): replace(column, nullable=True) for column in analysed.columns}
+    for spec in declared:
+        type_ = spec.type or produced[spec.name.lower()].type
+        typed[spec.name.lower()] = Column(
+            name=produced[spec.name.lower()].name, type=type_, nullable=spec.nullable, comment=spec.comment
+        )
+    return tuple(typed.values()), analysed.expanded_query
 
 
 def _reordered(
@@ -147,12 +152,6 @@ def _reordered(
     return columns, f"SELECT {selected} FROM (\n{analysed.expanded_query}\n)"
 
 
-def _typed(column: Column, spec: ColumnSpec | None) -> Column:
-    if spec is None:
-        return replace(column, nullable=True)
-    return Column(name=column.name, type=spec.type or column.type, nullable=spec.nullable, comment=spec.comment)
-
-
 def _partition_keys(keys: Sequence[str], columns: Sequence[Column], identifier: TableIdentifier) -> tuple[str, ...]:
     names = {column.name.lower(): column.name for column in columns}
     for key in keys:
@@ -161,10 +160,10 @@ def _partition_keys(keys: Sequence[str], columns: Sequence[Column], identifier: 
                 f"PARTITIONED BY ({key}): the query of {identifier} does not give this column; it gives "
                 f"{', '.join(names.values())}."
             )
-    found = tuple(names[key.lower()] for key in keys)
-    if len(set(found)) != len(found):
+    spelt = tuple(names[key.lower()] for key in keys)
+    if len(set(spelt)) != len(spelt):
         raise DefinitionInvalid(f"PARTITIONED BY of {identifier} names a column twice.")
-    return found
+    return spelt
 
 
 def _checked_formatters(definition: TableDefinition, identifier: TableIdentifier) -> dict[str, str]:

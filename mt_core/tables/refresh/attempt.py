@@ -161,11 +161,12 @@ class Attempt:
         """Fence older claims and make this attempt's branch at main."""
 
         def change(metadata: StorageMetadata) -> MetadataChange:
+            self._refuse_fenced(metadata)
             self._base, self._must_close = metadata.main, True
             others = tuple(name for name in run_branches(metadata.branches) if name != self._branch)
             return MetadataChange(epoch=self._run.claim, branch=self._branch, drop=others)
 
-        yield from self._swap("open", self._refuse_fenced, change)
+        yield from self._swap("open", change)
         self._opened = True
 
     def _refuse_fenced(self, metadata: StorageMetadata) -> None:
@@ -241,7 +242,7 @@ class Attempt:
     # ------------------------------------------------------------------------------------------------------------ publish
 
     def _publish(self, snapshot_id: str) -> Steps:
-        def check(metadata: StorageMetadata) -> None:
+        def change(metadata: StorageMetadata) -> MetadataChange:
             if metadata.epoch != self._run.claim:
                 raise _GivenUp
             self._end_if_withdrawn()
@@ -256,11 +257,9 @@ class Attempt:
                         f"(now at snapshot {metadata.main}); stop the other writer and refresh again."
                     )
                 raise _Restart
-
-        def change(metadata: StorageMetadata) -> MetadataChange:
             return MetadataChange(publish=snapshot_id, last_run=self._run.run_id, drop=(self._branch,))
 
-        yield from self._swap("publish", check, change)
+        yield from self._swap("publish", change)
         yield "published"
         raise _Ended(status=RunStatus.SUCCEEDED, changes={"snapshot_id": snapshot_id})
 
@@ -282,19 +281,15 @@ class Attempt:
         """Make sure that no commit of this run can land any more."""
 
         def change(metadata: StorageMetadata) -> MetadataChange:
+            self._refuse_fenced(metadata)
             return MetadataChange(epoch=self._run.claim, drop=run_branches(metadata.branches))
 
-        yield from self._swap("close", self._refuse_fenced, change)
+        yield from self._swap("close", change)
 
     # --------------------------------------------------------------------------------------------------------------- swap
 
-    def _swap(
-        self,
-        name: str,
-        check: Callable[[StorageMetadata], None],
-        change: Callable[[StorageMetadata], MetadataChange],
-    ) -> Steps:
-        """Read, check, compare-and-set; after a conflict or an unknown outcome read again and decide again.
+    def _swap(self, name: str, change: Callable[[StorageMetadata], MetadataChange]) -> Steps:
+        """Read, compute the change, which may refuse, and compare-and-set; after a conflict or an unknown outcome repeat this.
 
         Metadata that was read before serves for the first try: the compare-and-set fails unless it is still current.
         """
@@ -302,10 +297,10 @@ class Attempt:
             yield f"{name}: read"
             metadata, self._read = self._read or self._engine.load(self._identifier), None
             self._end_if_published(metadata)
-            check(metadata)
+            commit = change(metadata)
             yield f"{name}: commit"
             try:
-                self._engine.swap(self._identifier, metadata, change(metadata))
+                self._engine.swap(self._identifier, metadata, commit)
             except (CommitConflict, CommitUnknown):
                 continue
             return

@@ -27,7 +27,7 @@ from mt_core.tables.definition.table_definition import check_partition_spec
 from mt_core.tables.engine import Progress
 from mt_core.tables.intents import get_table
 from mt_core.tables.refresh.named_partitions import scope_named
-from mt_core.tables.registry import Transaction, in_transaction
+from mt_core.tables.registry import Transaction, in_transaction, transactional
 from mt_core.tables.runs.due import scope_of
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import RefreshRequest
@@ -43,7 +43,7 @@ class RefreshRequests:
     """Implements `Runs`. Thread-safe."""
 
     def __init__(self, services: TableServices) -> None:
-        self._services = services
+        self._services, self.registry = services, services.registry
 
     def request_refresh(self, request: RefreshRequest) -> RefreshRun:
         """Accept a call of the refresh endpoint (FLIP-448)."""
@@ -125,17 +125,14 @@ class RefreshRequests:
         return self._services.ledger.shown(run_id)
 
     def wait_run(self, run_id: str, timeout_s: float) -> RefreshRun:
-        last: list[RefreshRun] = []
+        self._services.signal.wait(lambda: self._recorded(run_id).status in TERMINAL, timeout_s)
+        return self._recorded(run_id)
 
-        def terminal() -> bool:
-            run = self.run(run_id)
-            if run is None:
-                raise OperationNotFound(f"Refresh {run_id} is not in the ledger.")
-            last.append(run)
-            return run.status in TERMINAL
-
-        self._services.signal.wait(terminal, timeout_s)
-        return last[-1]
+    def _recorded(self, run_id: str) -> RefreshRun:
+        run = self.run(run_id)
+        if run is None:
+            raise OperationNotFound(f"Refresh {run_id} is not in the ledger.")
+        return run
 
     def cancel_run(self, run_id: str, attempt: int | None = None) -> RefreshRun:
         host = self._services.ledger.cancel(run_id, attempt)
@@ -152,23 +149,19 @@ class RefreshRequests:
             return None
         return self._services.engine.progress(run.job_id)
 
-    def running_jobs(self) -> Sequence[RunView]:
-        def work(tx: Transaction) -> list[RunView]:
-            running = reversed(tx.runs.newest(statuses=(RunStatus.RUNNING,)))
-            return [RunView.of(run, tx.tables.get(run.table_id)) for run in running if run.job_id is not None]
+    @transactional
+    def running_jobs(self, tx: Transaction) -> Sequence[RunView]:
+        running = reversed(tx.runs.newest(statuses=(RunStatus.RUNNING,)))
+        return [RunView.of(run, tx.tables.get(run.table_id)) for run in running if run.job_id is not None]
 
-        return in_transaction(self._services.registry, work)
-
-    def job(self, job_id: str) -> RunView | None:
-        def work(tx: Transaction) -> RunView | None:
-            # Read twice: an open run can be older than a thousand others.
-            for statuses, limit in ((OPEN, None), (None, REMEMBERED_JOBS)):
-                for run in tx.runs.newest(statuses=statuses, limit=limit):
-                    if run.job_id == job_id:
-                        return RunView.of(run, tx.tables.get(run.table_id))
-            return None
-
-        return in_transaction(self._services.registry, work)
+    @transactional
+    def job(self, tx: Transaction, job_id: str) -> RunView | None:
+        # Read twice: an open run can be older than a thousand others.
+        for statuses, limit in ((OPEN, None), (None, REMEMBERED_JOBS)):
+            for run in tx.runs.newest(statuses=statuses, limit=limit):
+                if run.job_id == job_id:
+                    return RunView.of(run, tx.tables.get(run.table_id))
+        return None
 
 
 def identifier_of(text: str) -> TableIdentifier:

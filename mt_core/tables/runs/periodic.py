@@ -9,7 +9,7 @@ its cause is removed. No run follows one whose query is broken: each would fail 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -49,7 +49,7 @@ class PeriodicRuns:
         if share.rest is not None:
             tx.runs.insert(self._run(table, [share.rest], tx.now(), options=run.options))
         scope = WHOLE if run.scope.whole else run.scope.union(scope_of(table, share.points))
-        return replace(run, points=_newest_first({*run.points, *share.points}), scope=scope)
+        return replace(run, points=tuple(sorted({*run.points, *share.points}, reverse=True)), scope=scope)
 
     # ------------------------------------------------------------------------------------------------------------ end
 
@@ -65,7 +65,7 @@ class PeriodicRuns:
             # Those that failed alone before are tried in turn, whatever their age.
             first = [point for point in table.failing if point in run.points]
             others = set(run.points).difference(first)
-            self._queue_next(tx, table, run, (*_newest_first(others), *first), alike=0)
+            self._queue_next(tx, table, run, (*sorted(others, reverse=True), *first), alike=0)
         elif run.solo:
             alike = _alike(run)
             if alike < MOST_ALIKE:
@@ -104,7 +104,7 @@ class PeriodicRuns:
             table_id=table.table_id,
             kind=RunKind.PERIODIC,
             scope=scope_of(table, points),
-            points=_newest_first(points),
+            points=tuple(sorted(points, reverse=True)),
             schedule_time=max(points),
             requested_at=now,
             options=options,
@@ -146,7 +146,3 @@ def _alike(run: RefreshRun) -> int:
 def _without_digits(error: str | None) -> str:
     """What tells errors apart when each names its partition, snapshot or attempt."""
     return _DIGITS.sub("", error or "")
-
-
-def _newest_first(points: Iterable[datetime]) -> tuple[datetime, ...]:
-    return tuple(sorted(points, reverse=True))

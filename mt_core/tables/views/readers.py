@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 
 from mt_core.errors import MtError
-from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.pages import on_each_page
 from mt_core.tables.registry import Transaction
@@ -18,14 +17,14 @@ _RECENT = 5
 def readers_of(services: TableServices, identifier: TableIdentifier) -> list[TableIdentifier]:
     """Return the other materialized tables that read *identifier*, ordered by name.
 
-    The sources of a table are those that its latest refresh read; one that was not refreshed since it was created or altered
-    is analysed. Without Spark they are those that its definition had.
+    The sources of a table are those that its latest refresh read; the query of one that was not refreshed since it was
+    created or altered is analysed. Without Spark they are those that its definition had.
     """
-    found = on_each_page(services.registry, partial(_with_sources, identifier=identifier))
+    recorded = on_each_page(services.registry, partial(_with_sources, identifier=identifier))
     name = str(identifier)
     return [
         table.identifier
-        for table, sources in found
+        for table, sources in recorded
         if name in (_analysed(services, table) if sources is None else sources)
     ]
 
@@ -33,15 +32,13 @@ def readers_of(services: TableServices, identifier: TableIdentifier) -> list[Tab
 def _with_sources(
     tx: Transaction, tables: Iterable[MaterializedTable], identifier: TableIdentifier
 ) -> list[tuple[MaterializedTable, set[str] | None]]:
-    others = (table for table in tables if table.identifier != identifier)
-    return [(table, _read_by(table, tx.runs.newest(table_id=table.table_id, limit=_RECENT))) for table in others]
-
-
-def _read_by(table: MaterializedTable, runs: Sequence[RefreshRun]) -> set[str] | None:
-    if table.rebuild_due is not None:
-        return None
-    vector = next((run.vector for run in runs if run.vector), None)
-    return None if vector is None else {str(source["name"]) for source in vector}
+    sources: list[tuple[MaterializedTable, set[str] | None]] = []
+    for table in tables:
+        if table.identifier != identifier:
+            runs = tx.runs.newest(table_id=table.table_id, limit=_RECENT) if table.rebuild_due is None else ()
+            vector = next((run.vector for run in runs if run.vector), None)
+            sources.append((table, None if vector is None else {str(source["name"]) for source in vector}))
+    return sources
 
 
 def _analysed(services: TableServices, table: MaterializedTable) -> set[str]:

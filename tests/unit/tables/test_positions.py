@@ -4,7 +4,7 @@ import pytest
 
 from mt_core.errors import QueryFailed
 from mt_core.sql.parser import parse
-from mt_core.tables.definition.positions import in_statement
+from mt_core.tables.manager import in_statement
 
 CREATE = "CREATE MATERIALIZED TABLE t\nREFRESH_MODE = FULL AS SELECT a,\n nope FROM s"
 

@@ -1,21 +1,23 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 import threading
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from pyspark.errors.exceptions.base import UnsupportedOperationException
 
 from mt_core.errors import QueryFailed
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.engine import SparkEngine
 from mt_core.spark.statements.spark_statements import SparkStatements
+from mt_core.tables.engine import Query
 from tests.conftest import START_TIMEOUT_S
+from tests.support.added_jar import words_jar
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(START_TIMEOUT_S)]
 
@@ -32,19 +34,6 @@ class Asker:
     def rows(self, sql: str) -> list[list[Any]]:
         rows = self.engine.execute(self.context, sql, job_id=f"jars-job-{next(_numbers)}").rows
         return rows.page(0, 100) if rows is not None else []
-
-
-def words_jar(folder: Path, name: str) -> Path:
-    """Return a jar with a class whose static method shouts."""
-    source = folder / f"{name}.java"
-    source.write_text(
-        f'package shop; public final class {name} {{ public static String shout(String word) {{ return word + "!"; }} }}'
-    )
-    subprocess.run(["javac", "--release", "17", "-d", folder / "classes", source], check=True, capture_output=True)
-    jar = folder / f"{name}.jar"
-    with zipfile.ZipFile(jar, "w") as archive:
-        archive.write(folder / "classes" / "shop" / f"{name}.class", f"shop/{name}.class")
-    return jar
 
 
 def in_another_thread(work: Callable[[], list[list[Any]]]) -> list[list[Any]] | BaseException:
@@ -83,6 +72,23 @@ def test_the_class_of_an_added_jar_is_called_from_sql_by_any_thread_and_session(
     one.rows("CREATE TEMPORARY FUNCTION shout AS 'shop.Words'")
     with pytest.raises(QueryFailed, match=r"reflect\('class', 'method'"):
         one.rows("SELECT shout('a')")
+
+
+def test_the_class_of_an_added_jar_is_found_by_a_thread_that_analyses_a_query(
+    spark_driver: SparkDriver, tmp_path: Path
+) -> None:
+    asker, engine = Asker(spark_driver), SparkEngine(spark_driver)
+    query = Query(text="SELECT reflect('shop.Analysed', 'shout', 'a') AS word", catalog="lake", namespace=("default",))
+
+    asker.engine.add_jar(asker.context, str(words_jar(tmp_path, "Analysed")))
+    analysed = in_another_thread(lambda: [[column.name] for column in engine.analyse(query).columns])
+
+    assert analysed == [["word"]]
+
+
+def test_functions_of_sql_with_parameters_are_refused_because_icebergs_parser_fails(spark_driver: SparkDriver) -> None:
+    with pytest.raises(UnsupportedOperationException):
+        spark_driver.new_session().sql("CREATE TEMPORARY FUNCTION one_more(x INT) RETURNS INT RETURN x + 1")
 
 
 @pytest.mark.postgres

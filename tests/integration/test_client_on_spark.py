@@ -124,6 +124,31 @@ def test_rowcount_is_what_a_change_has_changed(cursor: dbapi.Cursor) -> None:
     assert (many, selected, cursor.execute("DELETE FROM counted WHERE a = 1").rowcount) == (3, 2, 1)
 
 
+def test_a_temporary_function_of_sql_is_called_and_dropped(cursor: dbapi.Cursor) -> None:
+    cursor.execute("CREATE TEMPORARY FUNCTION answer() RETURNS INT RETURN 6 * 7")
+    called = cursor.execute("SELECT answer() + CAST(id AS INT) FROM range(2) ORDER BY 1").fetchall()
+    cursor.execute("DROP TEMPORARY FUNCTION answer")
+
+    assert called == [(42,), (43,)]
+    with pytest.raises(dbapi.ProgrammingError, match="answer"):
+        cursor.execute("SELECT answer()")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TEMPORARY FUNCTION one_more(x INT) RETURNS INT RETURN x + 1",
+        "CREATE OR REPLACE TEMPORARY FUNCTION one_more(x INT DEFAULT 5) RETURNS INT RETURN x + 1",
+        "CREATE FUNCTION spark_catalog.default.one_more(x INT) RETURNS INT RETURN x + 1",
+    ],
+)
+def test_a_function_of_sql_with_parameters_is_refused_with_the_way_out(cursor: dbapi.Cursor, sql: str) -> None:
+    with pytest.raises(
+        dbapi.NotSupportedError, match=r"cannot have parameters: Iceberg.* in a view, or in the query itself\."
+    ):
+        cursor.execute(sql)
+
+
 def test_errors_of_spark_are_of_their_kinds(cursor: dbapi.Cursor) -> None:
     cursor.execute("CREATE TABLE needy (a INT NOT NULL) USING iceberg")
 

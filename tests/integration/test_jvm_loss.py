@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from mt_core.client.http import GatewayClient, Refresh
 from mt_core.errors import GatewayError
+from tests.support.added_jar import words_jar
 from tests.support.gateway.own_process import START_S, GatewayUnderTest, Row, alive, rows_of, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
@@ -113,3 +115,16 @@ def test_a_jvm_killed_while_it_writes_loses_no_run(gateway: GatewayUnderTest) ->
 def _writes(run: Row) -> bool:
     """Whether it has decided: what follows is the open, and then the long write."""
     return run["status"] == "RUNNING" and run["decision"] == "refresh"
+
+
+def test_an_added_jar_is_there_again_after_spark_came_back(gateway: GatewayUnderTest, tmp_path: Path) -> None:
+    call = "SELECT reflect('shop.Kept', 'shout', CAST(id AS STRING)) AS word FROM range(1)"
+    with GatewayClient(gateway.url) as client:
+        rows_of(client, f"ADD JAR '{words_jar(tmp_path, 'Kept')}'")
+        before = rows_of(client, call), rows_of(client, "SHOW JARS")
+
+        os.kill(gateway.jvm_pid, signal.SIGKILL)
+        _wait_for_spark(gateway)
+
+        assert (rows_of(client, call), rows_of(client, "SHOW JARS")) == before
+    assert before[0] == gateway.sql(call) == [{"word": "0!"}]

@@ -98,6 +98,5 @@ def test_a_function_that_the_catalog_cannot_keep_is_refused_with_the_ways_out() 
     error = error_of([thrown("[X] Catalog lake.", "MISSING_CATALOG_ABILITY.CREATE_FUNCTION", ANALYSIS)])
 
     assert isinstance(error, QueryFailed)
-    assert "Use CREATE TEMPORARY FUNCTION" in error.message
-    assert "a view, which all sessions and materialized tables can read" in error.message
+    assert "Write the expression in a view, which all sessions and materialized tables can read" in error.message
     assert "reflect('class', 'method', …)" in error.message

@@ -37,8 +37,7 @@ _WAYS_OUT = {
     # Spark without Hive knows no functions that are classes, but for its own kind of aggregates.
     "NO_HANDLER_FOR_UDAF": _CALL_A_METHOD,
     "MISSING_CATALOG_ABILITY.CREATE_FUNCTION": (
-        " Use CREATE TEMPORARY FUNCTION, whose function the session has, or write the expression in a view, which all "
-        "sessions and materialized tables can read." + _CALL_A_METHOD
+        " Write the expression in a view, which all sessions and materialized tables can read." + _CALL_A_METHOD
     ),
 }
 _QUERY_CLASSES = (

@@ -138,9 +138,10 @@ class SparkDriver:
 
     @contextmanager
     def translating(self) -> Iterator[None]:
-        """Raise errors of Spark in the block as ours; errors of ours pass."""
+        """Raise errors of Spark in the block as ours, and let its thread find the classes of added jars; errors of ours pass."""
         incarnation = self._current()
         try:
+            self.added_jars.lend(incarnation.session)
             yield
         except SPARK_ERRORS as cause:
             raise self._translated(incarnation, cause) from cause
@@ -165,7 +166,6 @@ class SparkDriver:
             ):
                 # A cancel between the first check and the tag found no job to end.
                 self._cancels.check(job_id)
-                self.added_jars.lend(self.session)
                 yield
         except (EngineUnavailable, CommitUnknown):
             raise

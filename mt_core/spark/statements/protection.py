@@ -31,6 +31,7 @@ _READS = frozenset({"SELECT", "VALUES", "TABLE", "SHOW", "DESCRIBE", "DESC", "US
 _CONTAINERS = frozenset(
     {"CompoundBody", "UnresolvedWith", "Union", "UnresolvedExecuteImmediate", "PlanWithUnresolvedIdentifier"}
 )
+_SQL_FUNCTIONS = frozenset({"CreateSQLFunctionCommand", "CreateUserDefinedFunction"})
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 _SEPARATOR = "\u0000"
 
@@ -102,6 +103,12 @@ class _Check:
         elif kind == "SetCatalogAndNamespace" and self._in_script:
             raise Unsupported(
                 "USE cannot be part of a script BEGIN … END; send it before, or qualify the names in the script."
+            )
+        elif kind in _SQL_FUNCTIONS and plan.inputParamText().isDefined():
+            # Iceberg's extension of Spark reads no parameters of functions: an error without a word.
+            raise Unsupported(
+                "A function of SQL cannot have parameters: Iceberg's extension of Spark does not read them. Write the "
+                "expression in a view, or in the query itself."
             )
         elif kind not in HARMLESS:
             self._command(plan, kind)

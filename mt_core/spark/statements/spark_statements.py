@@ -173,7 +173,6 @@ class SparkStatements(StatementEngine):
     def _session(self, context: SessionContext) -> Iterator[SparkSession]:
         session = self._sessions.session(context)
         with self._driver.translating(), active_session(session):
-            self._driver.added_jars.lend(session)
             yield session
 
 

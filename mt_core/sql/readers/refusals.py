@@ -18,7 +18,7 @@ NO_TEMPORARY = "TEMPORARY MATERIALIZED TABLE is not supported; leave TEMPORARY o
 NO_EXPLAIN = "EXPLAIN CREATE MATERIALIZED TABLE is not supported; EXPLAIN its query, or EXPLAIN REFRESH a table."
 NO_CLASSES = (
     "functions of classes are not supported; ADD JAR, and call a static method with reflect('class', 'method', …), or "
-    "CREATE TEMPORARY FUNCTION … RETURN expression."
+    "write the expression in a view."
 )
 
 

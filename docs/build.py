@@ -33,7 +33,7 @@ BUNDLED_SCHEDULERS = ("memory", "airflow")
 NOT_IMPORTED = ("mt_core.registry.migrations", "mt_core.__main__")
 
 WAYS_OUT: Mapping[str, str] = {
-    "INTERNAL": "A fault of ours: the gateway's log (`<home>/logs/gateway.log`) has the details; please report them.",
+    "INTERNAL": "Please report the details, which are in the gateway's log (`<home>/logs/gateway.log`).",
     "CONFIG_INVALID": "Correct the setting that the message names; [settings](settings.md) lists them all.",
     "HOME_LOCKED": "Use the gateway that the message names, stop it, or choose another folder with `--home`.",
     "REGISTRY_IN_USE": "Use the gateway that the message names, stop it, or set another `registry.url`.",
@@ -42,37 +42,37 @@ WAYS_OUT: Mapping[str, str] = {
     "PLUGIN_INVALID": "Install the plug-in that `workflow-scheduler.type` names, or uninstall one of the two that claim it.",
     "SQL_SYNTAX": "Correct the text at the line and column of the message; [SQL](sql.md) has the grammar.",
     "DEFINITION_INVALID": "Correct the column, option, interval or partition that the message names.",
-    "CATALOG_UNSUPPORTED": "Create the table in a catalog that can hold it, such as `lake`; its sources may stay where they are.",
+    "CATALOG_UNSUPPORTED": "Create the table in a catalog that can hold it, such as `lake`; its sources can be in any catalog.",
     "REQUEST_INVALID": "Correct the field or parameter that the message names.",
-    "UNSUPPORTED": "Take the way that the message names, such as adding `REFRESH_MODE = FULL`.",
-    "TABLE_NOT_FOUND": "Check the name; `SHOW MATERIALIZED TABLES IN namespace` lists those there are.",
-    "TABLE_PROTECTED": "Use the statement that the message names: a materialized table changes by its own statements alone.",
+    "UNSUPPORTED": "Do as the message says, such as adding `REFRESH_MODE = FULL`.",
+    "TABLE_NOT_FOUND": "Check the name; `SHOW MATERIALIZED TABLES IN namespace` lists all.",
+    "TABLE_PROTECTED": "Use the statement that the message names: only its own statements change a materialized table.",
     "NOT_MATERIALIZED_TABLE": "Use the statement for ordinary tables and views.",
-    "TABLE_EXISTS": "Choose another name, DROP what has it, or use `CREATE OR ALTER` for a materialized table.",
-    "TABLE_NOT_CREATED": "Correct what the message names and CREATE again: nothing was kept.",
-    "TABLE_GONE": "Forget the request: it was meant for a table that was dropped. Schedulers must not try it again.",
-    "TABLE_INITIALIZING": "Wait as long as `Retry-After` says and send the request again, or DROP the table.",
-    "SCHEDULER_NOT_USED": "Set `workflow-scheduler.type` to that scheduler, or remove what asks (in Airflow, the bundle).",
-    "TABLE_BUSY": "Wait for the command that the message names and try again; DROP never has to wait.",
+    "TABLE_EXISTS": "Choose another name, DROP the object that has it, or use `CREATE OR ALTER` for a materialized table.",
+    "TABLE_NOT_CREATED": "Correct what the message names and repeat CREATE: it kept nothing.",
+    "TABLE_GONE": "Discard the request: it was for a table that was dropped. Schedulers must not retry it.",
+    "TABLE_INITIALIZING": "Repeat the request after the seconds of `Retry-After`, or DROP the table.",
+    "SCHEDULER_NOT_USED": "Set `workflow-scheduler.type` to that scheduler, or remove what requests them (in Airflow, the bundle).",
+    "TABLE_BUSY": "Repeat the statement when the command that the message names has ended; DROP never has to wait.",
     "ILLEGAL_STATUS": "Look at the status with `DESCRIBE EXTENDED`; the [tables of statuses](statuses.md) say what works when.",
-    "REQUEST_KEY_REUSED": "Send a key of its own with each request, such as the table and the schedule time.",
+    "REQUEST_KEY_REUSED": "Send a different key with each request, such as the table with the schedule time.",
     "REFRESH_FAILED": "Read the reason in the message or in `SHOW REFRESHES`, correct it, and `ALTER … REFRESH`.",
-    "QUERY_BROKEN": "Bring back the column or table that the message names, or change the query with `ALTER … AS`.",
+    "QUERY_BROKEN": "Restore the column or table that the message names, or change the query with `ALTER … AS`.",
     "QUERY_FAILED": "Correct the query at the position that the message names.",
-    "CANCELED": "Nothing: it was asked for. Send the statement again if it was not meant.",
+    "CANCELED": "None is needed: a client requested it. Repeat the statement if that was a mistake.",
     "STATEMENT_TIMED_OUT": "Give the statement more time: its `executionTimeout`, or `SET 'execution.timeout'` in the session.",
-    "CLUSTER_LOST": "See that the cluster of `spark.master` runs and has free cores; accepted refreshes go on by themselves.",
-    "ENGINE_UNAVAILABLE": "Wait as long as `Retry-After` says; accepted refreshes go on by themselves once Spark is back.",
-    "ENGINE_FAILED": "Read the cause in the message and in `<home>/logs/spark.log`; a refresh can simply be tried again.",
-    "STORAGE_MISSING": "`ALTER MATERIALIZED TABLE … RESUME` makes the storage again and fills it; or DROP the table.",
-    "WORKFLOW_FAILED": "See that the scheduler can be reached and allows the operation, then send the statement again.",
-    "REGISTRY_FAILED": "See that the registry's database can be reached and has room, then try again.",
-    "SESSION_NOT_FOUND": "Open a new session: this one was closed, or expired; refreshes that it began go on.",
+    "CLUSTER_LOST": "Make sure that the cluster of `spark.master` runs and has free cores; accepted refreshes then continue.",
+    "ENGINE_UNAVAILABLE": "Repeat the request after the seconds of `Retry-After`; accepted refreshes continue when Spark runs.",
+    "ENGINE_FAILED": "Read the cause in the message and in `<home>/logs/spark.log`; a refresh can be repeated.",
+    "STORAGE_MISSING": "`ALTER MATERIALIZED TABLE … RESUME` recreates the storage and fills it; or DROP the table.",
+    "WORKFLOW_FAILED": "Make sure that the scheduler can be reached and allows the operation, then repeat the statement.",
+    "REGISTRY_FAILED": "Make sure that the registry's database can be reached and has room, then repeat the statement.",
+    "SESSION_NOT_FOUND": "Open a new session: this one was closed, or expired; the refreshes that it started continue.",
     "SESSION_LIMIT": "Close sessions that are not used, or raise `sql-gateway.session.max-num`.",
-    "GATEWAY_BUSY": "Send the request again after the seconds of `Retry-After`, or in smaller parts.",
+    "GATEWAY_BUSY": "Repeat the request after the seconds of `Retry-After`, or send it in smaller parts.",
     "OPERATION_NOT_FOUND": "Check the handle: the operation was closed, or belongs to another session.",
-    "GATEWAY_FAILED": "See that the gateway runs at the URL of the message; `freshtable sql --gateway URL` names another.",
-    "SESSION_LOST": "Run the statements that the message names again; clients raise it, and have another session by then.",
+    "GATEWAY_FAILED": "Make sure that the gateway runs at the URL of the message; `freshtable sql --gateway URL` names another.",
+    "SESSION_LOST": "Repeat the statements that the message names. A client raises this error when it has opened a new session.",
 }
 
 
@@ -115,12 +115,12 @@ def settings_page() -> str:
     rows = "".join(f"| `{key}` | {default} | {meaning} |\n" for key, default, meaning in scheduler_options())
     return f"""{NOTICE}# Settings
 
-The gateway works without any. Later wins: the default, a YAML file (`freshtable gateway -c FILE`, flat or nested keys),
-the environment, `-D key=value`, and `--home` for `freshtable.home`. A key that is not known is an error that suggests the
-nearest one. Secrets print as `***` everywhere.
+The gateway works without any. It reads, and each overrides those before it: the default, a YAML file (`freshtable gateway -c FILE`,
+flat or nested keys), the environment, `-D key=value`, and `--home` for `freshtable.home`. It refuses an unknown key and suggests
+the nearest one. Secrets print as `***` everywhere.
 
 {settings_markdown()}
-Keys that begin with `spark.` go to Spark as they are.
+The gateway passes keys that begin with `spark.` to Spark unchanged.
 
 Durations are written as `500 ms`, `10 s`, `30 min`, `1 h` or `7 d`, sizes as `64 mb`, `2 gb` or a number of bytes.
 
@@ -158,7 +158,7 @@ def error_classes() -> list[type[MtError]]:
 
 def _family(parent: type[MtError]) -> Iterator[type[MtError]]:
     yield parent
-    # Those of errors.py stand in its order; what was imported first must not matter for the others.
+    # Those of errors.py are in its order, the others in an order that does not depend on imports.
     for child in sorted(parent.__subclasses__(), key=_place):
         if child.__module__.startswith("mt_core."):
             yield from _family(child)
@@ -181,9 +181,9 @@ Error: Statement 1 (SHOW MATERIALIZED TABLES IN nowhere) failed: Namespace lake.
 SHOW DATABASES IN lake lists those there are.
 ```
 
-Programs read its code: answers of the gateway carry it in the header `Freshtable-Error`. *HTTP status* is what the refresh endpoint
-answers; the other endpoints answer as Flink's gateway does: 400 for a parameter that cannot be used, else 500, with the
-error as text in `errors` (see [REST](rest.md)).
+Programs read the code of an error, which the gateway's answers have in the header `Freshtable-Error`. *HTTP status* is the
+status of the refresh endpoint's answers; the other endpoints answer as Flink's gateway does: 400 for a parameter that cannot
+be used, 500 for any other error, with its text in `errors` (see [REST](rest.md)).
 
 | code | HTTP status | meaning | way out |
 |---|---|---|---|
@@ -191,8 +191,8 @@ error as text in `errors` (see [REST](rest.md)).
 Four more codes come from the HTTP layer alone: `UNAUTHORIZED` (401: the bearer token is missing or wrong), `FORBIDDEN` (403: the
 role of the token does not allow it, or the request comes from a web page of another site or by a name that is not this
 machine's), `NOT_FOUND` (404: no such endpoint) and `REQUEST_TIMEOUT` (408: the body stopped arriving).
-`COMMIT_CONFLICT`, `COMMIT_UNKNOWN`, `SOURCES_CHANGED` and `REVISION_CONFLICT` are signals inside the gateway,
-which reads again and decides again; only the log shows them.
+`COMMIT_CONFLICT`, `COMMIT_UNKNOWN`, `SOURCES_CHANGED` and `REVISION_CONFLICT` are signals inside the gateway, which
+then reads the facts again and retries; only the log shows them.
 """
 
 

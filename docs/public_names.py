@@ -34,6 +34,7 @@ PUBLIC = (
     "mt_core.client.dialect",
     "mt_core.client.exceptions",
     "mt_core.client.http",
+    "mt_core.client.pages",
 )
 # The project's own definitions: a base class from elsewhere has its documentation elsewhere.
 OURS = ("mt_core.", "scheduler_plugins.")

@@ -21,10 +21,10 @@ app = typer.Typer(
 )
 
 
-def _tell_version(asked: bool) -> None:
+def _show_version(requested: bool) -> None:
     from mt_core import __version__
 
-    if asked:
+    if requested:
         _say(f"freshtable {__version__}")
         raise typer.Exit
 
@@ -32,7 +32,7 @@ def _tell_version(asked: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_tell_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Materialized tables that keep themselves fresh, on Spark and Iceberg."""
@@ -145,9 +145,9 @@ def _note(line: str) -> None:
 
 
 def _edit_lines() -> None:
-    """Give `input` the keys and the history of readline, where Python has it."""
+    """Let `input` edit lines and keep a history by readline, where Python has it."""
     with suppress(ImportError):
-        import readline  # noqa: F401 - importing it is all
+        import readline  # noqa: F401 - the import alone has the effect
 
 
 def read_script(statements: list[str] | None, file: Path | None) -> str:

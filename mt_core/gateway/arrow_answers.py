@@ -1,4 +1,4 @@
-"""The Arrow answer of a result: a page as an Arrow IPC stream, with what JSON says of it in headers."""
+"""The Arrow answer of a result: a page as an Arrow IPC stream, with the other members of the JSON page in headers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TEXTS = pa.map_(pa.string(), pa.string())
 
 
 class ArrowAnswer(Response):
-    """An Arrow IPC stream, or nothing at all for a result that is not ready."""
+    """An Arrow IPC stream; without any bytes for a result that is not ready."""
 
     media_type = ARROW_TYPE
 
@@ -42,13 +42,13 @@ class ArrowAnswer(Response):
 
 
 def accepts_arrow(request: Request) -> bool:
-    """Whether the Accept header of a request names Arrow streams."""
+    """Return whether the Accept header of a request names Arrow streams."""
     accepted = request.headers.get("accept", "").split(",")
     return any(part.partition(";")[0].strip().lower() == ARROW_TYPE for part in accepted)
 
 
 def stream_of(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> bytes | memoryview:
-    """Return JSON values, of which a statement that is no query has a few, as a stream; what has no simple type is text."""
+    """Return the few JSON values of a statement that is no query as a stream; a value without a simple type is text."""
     schema = pa.schema(
         [pa.field(column.name, _arrow_type(column.type), nullable=column.type.nullable) for column in columns]
     )

@@ -28,7 +28,7 @@ from mt_core.gateway.services import GatewayServices
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refusal:
-    """An endpoint of Flink's embedded scheduler: the field that its body has, and the statement to use instead."""
+    """An endpoint of Flink's embedded scheduler; `way_out` names the statement to use instead."""
 
     action: str
     method: str

@@ -29,7 +29,7 @@ from mt_core.sessions.operations.operation import TERMINAL, OperationResult, Ope
 from mt_core.sessions.refreshes import AnyOperation
 
 RESULT_PATH = f"{OPERATION_PATH}/result/{{token}}"
-# A client gets at most two answers a second that have nothing new.
+# A client gets at most two answers a second without anything new.
 HOLD_S = 0.5
 MOST_ROWS = 1_000_000
 Answer = JsonAnswer | ArrowAnswer
@@ -39,7 +39,7 @@ PageSize = Annotated[int | None, Query(alias="pageSize", ge=1, le=MOST_ROWS)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """How a page is requested: its row format or Arrow, and the number of rows if the page is a new one."""
+    """The form of a page: its row format or Arrow, and the number of rows if the page is a new one."""
 
     row_format: str = "JSON"
     page_size: int | None = None
@@ -48,7 +48,7 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """A page of an operation to answer, with the path from which the next page's is made."""
+    """The page of an operation that a request asks for; `base` is the path of its pages without the token."""
 
     operation: AnyOperation
     token: int
@@ -106,7 +106,7 @@ def results_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pages:
-    """Answers with pages; a request for one that is not there yet waits a while."""
+    """Answers with pages; a request for one that is not ready waits a while."""
 
     services: GatewayServices
     version: ApiVersion
@@ -141,7 +141,7 @@ def _answer(fetch: Fetch) -> Answer:
 
 
 def _arrow_page(fetch: Fetch) -> Answer:
-    """Return a page as Arrow; as JSON that of a query whose engine has no Arrow."""
+    """Return a page as Arrow, or as JSON if the engine of the query has no Arrow."""
     result = _result(fetch.operation)
     page = fetch.operation.fetch(fetch.token, fetch.form.page_size or PAGE_ROWS, PageForm.ARROW)
     stream = page.body
@@ -183,7 +183,7 @@ def _json_page(fetch: Fetch, result: OperationResult, data: Any, *, last: bool) 
     if not last:
         body["nextResultUri"] = fetch.uri(fetch.token + 1)
     elif fetch.version.null_uri:
-        # Clients of the first version index the member without looking whether it is there.
+        # Clients of the first version read the member without a check that it exists.
         body["nextResultUri"] = None
     if not fetch.version.extras:
         return JsonAnswer(body)
@@ -207,7 +207,7 @@ def _result(operation: AnyOperation) -> OperationResult:
 
 
 def _affected(result: OperationResult) -> dict[str, str]:
-    """Return a header, since Flink's clients refuse members that they do not know."""
+    """Return a header, because Flink's clients refuse members that they do not know."""
     return {} if result.affected_rows is None else {AFFECTED_ROWS_HEADER: str(result.affected_rows)}
 
 

@@ -1,4 +1,4 @@
-"""What the endpoints work with, handed to every router."""
+"""The services that the endpoints call, which every router receives."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ProductInfo:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayServices:
     """Sessions and what runs in them. `tokens` are the bearer tokens that give access (none: any request to a loopback
-    address or one of `hosts` is let in); `engine_trouble` says why the engine takes no work (empty: it does);
+    address or one of `hosts` has it); `engine_trouble` says why the engine takes no work (empty: it does);
     `versions` are the API versions of GET /api_versions; `published` are the workflows that an external scheduler reads."""
 
     sessions: SessionManager

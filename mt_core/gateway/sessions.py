@@ -14,7 +14,7 @@ from mt_core.secrets import masked
 
 
 def sessions_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
-    """Return the endpoints of sessions; where the draft is answered too, it opens them."""
+    """Return the endpoints of sessions; in the version with the draft, the draft's endpoint opens them."""
     router = direct_router("/sessions")
 
     @router.get("/{session_handle}", **described("Properties of a session", SESSION))

@@ -1,4 +1,4 @@
-"""Published workflows over HTTP: what a scheduler outside the gateway, such as Airflow, has to run; v3 only."""
+"""Published workflows over HTTP, for a scheduler outside the gateway, such as Airflow; v3 only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DIGITS = 9
 
 
 def shards_router(services: GatewayServices) -> APIRouter:
-    """Return the endpoints. A shard has an ETag; a request with the present one is answered 304 without a body."""
+    """Return the endpoints. A shard has an ETag; the answer to a request with the same one is 304 without a body."""
     router = APIRouter()
 
     @router.get("/workflows/{scheduler}/shards/{number}", **described("A shard of workflows", PUBLISHED_SHARD))

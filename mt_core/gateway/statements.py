@@ -1,4 +1,4 @@
-"""Statements and their operations: begin, status, cancel, close; setting a session up, and completing a statement."""
+"""Statements and their operations: begin, status, cancel, close; configuring a session, and completing a statement."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def statements_router(services: GatewayServices) -> APIRouter:
 
 
 def configuring_router(services: GatewayServices) -> APIRouter:
-    """Return configure-session, which sets a session up without an operation, and complete-statement."""
+    """Return configure-session, which configures a session without an operation, and complete-statement."""
     router = direct_router("/sessions/{session_handle}")
 
     @router.post("/configure-session", **described("Set a session up", NOTHING, body=CONFIGURE))
@@ -117,7 +117,7 @@ def _status(operation: AnyOperation, version: ApiVersion) -> JsonAnswer:
 
 
 def progress_of(operation: AnyOperation, wanted: bool) -> dict[str, Any]:
-    """Return `{"progress": {...}}` for an operation at work, else `{}`."""
+    """Return `{"progress": {...}}` for a running operation, `{}` for any other."""
     progress = operation.progress() if wanted else None
     if progress is None:
         return {}

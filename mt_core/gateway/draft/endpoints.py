@@ -1,4 +1,4 @@
-"""The draft of FLIP-91 on /v1: sessions, statements with their results, and jobs, beside what released clients call.
+"""The draft of FLIP-91 on /v1: sessions, statements with their results, and jobs, beside the released endpoints.
 
 The endpoints that open sessions and begin statements accept and answer the fields of both (docs/decisions/0010).
 """
@@ -44,7 +44,7 @@ from mt_core.sql.statement_types import SELECT
 
 Rows = list[list[Any]]
 PLANNERS, EXECUTION_TYPES = ("old", "blink"), ("batch", "streaming")
-# Who sends one of these when it opens a session expects results and errors at once.
+# A client that sends one of these when it opens a session expects results and errors at once.
 DRAFT_FIELDS = {"session_name", "planner", "execution_type"}
 JobId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
 # How long the answer to a released client waits for the result of a statement that needs no job.
@@ -173,7 +173,7 @@ async def _rows_of(operation: Operation, request: Request) -> Rows | None:
 def _finished(
     services: GatewayServices, session: Session, operation: Operation, rows: Rows | None = None
 ) -> dict[str, Any]:
-    """Return types and results of a statement that has ended; raises its error. Without *rows* it reads them all."""
+    """Return types and results of a statement that has ended, with *rows* (None: all of its rows); raises its error."""
     kind, result = operation.statement.type, operation.result
     if operation.error is not None:
         raise operation.error
@@ -245,7 +245,7 @@ def _page_without_operation(job: Job, token: int, base: str) -> dict[str, Any]:
 
 
 async def _page_of(operation: Operation, token: int, base: str) -> JsonAnswer:
-    """Return page *token* of a job, after a while if it is not there yet."""
+    """Return page *token* of a job; wait a while if it is not ready."""
     if not operation.wait_page(token, 0):
         await long_wait(lambda: operation.wait_page(token, HOLD_S))
     if not operation.wait(0):

@@ -1,4 +1,4 @@
-"""Results as the draft of FLIP-91 has them: column types as text, rows as arrays, and the appendix's column names."""
+"""Results in the form of FLIP-91's draft: column types as text, rows as arrays, and the appendix's column names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mt_core.rowset import STRING_LENGTH, Column
 from mt_core.sessions.operations.operation import OperationResult, ResultKind
 
 PAGE_ROWS = 5000
-# What JDBC's executeUpdate answers where the number of rows is not known.
+# The answer of JDBC's executeUpdate where the number of rows is unknown.
 SUCCESS_NO_INFO = -2
 VARCHAR, BIGINT = "VARCHAR", "BIGINT"
 _SHOWN = {

@@ -1,4 +1,4 @@
-"""Requests that wait: on threads of their own, so that requests that need no waiting always find one."""
+"""Requests that wait: on threads of their own, so that a free one is left for requests that do not wait."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONG_WAITS = RunVar[anyio.CapacityLimiter]("long_waits")
 
 
 async def long_wait(wait: Callable[[], T]) -> T:
-    """Return the result of *wait*, which may take long: it has a thread of its own, so that `short` always finds one."""
+    """Return the result of *wait*, which may take long, from a thread of its own: `short` does not wait for it."""
     limiter = _LONG_WAITS.get(None)
     if limiter is None:
         limiter = anyio.CapacityLimiter(MOST_HELD)
@@ -40,7 +40,7 @@ async def short(step: Callable[[], T]) -> T:
 
 
 async def wait_while_connected(wait: Callable[[float], bool], request: Request) -> bool:
-    """Repeat *wait*, which gets seconds, until it returns True; returns False when the client has disconnected before."""
+    """Repeat *wait*, which receives seconds, until it returns True; returns False if the client disconnects before that."""
     while not (wait(0) or await long_wait(lambda: wait(LOOK_UP_S))):
         if await request.is_disconnected():
             return False
@@ -48,7 +48,7 @@ async def wait_while_connected(wait: Callable[[float], bool], request: Request) 
 
 
 def at_hand(operation: AnyOperation | None) -> bool:
-    """Return whether an operation has ended with so few rows that a thread would cost more than the work."""
+    """Return whether an operation has ended, with so few rows that a thread would cost more than the work."""
     if not isinstance(operation, Operation) or operation.status not in TERMINAL:
         return False
     rows = operation.result.rows if operation.result is not None else None

@@ -1,4 +1,4 @@
-"""The bytes of request bodies: how many one may have, how many are kept of all together, and how long they may take."""
+"""The bytes of request bodies: how many one may have, how many the gateway keeps of all, and how long they may take."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_BODY_BYTES = 104_857_600
 ALL_BODIES_BYTES = 268_435_456
 PAUSE_S = 30.0
 SHORT_BYTES = 65_536
-# Where a request keeps its KeptBody until it has been answered.
+# The key of a request's KeptBody in its scope, until the answer.
 KEPT = "freshtable.body"
 
 
@@ -49,8 +49,8 @@ class KeptBody:
     async def read(self, request: Request) -> bytes:
         """Return the whole body; raises RequestInvalid, GatewayBusy, or HTTPException 408 when it stops arriving.
 
-        A body whose Content-Length is too long is refused before its first byte; the server reads and drops what the
-        client sends all the same.
+        It refuses a body whose Content-Length is too long before the first byte; the server still reads and discards what
+        the client sends.
         """
         self._check(int(request.headers.get("content-length", 0)))
         body, chunks = bytearray(), request.stream()

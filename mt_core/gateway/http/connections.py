@@ -1,4 +1,4 @@
-"""Connections that are closed when the head of a request is too slow or too long, so that idle clients use nothing up."""
+"""Connections that close when the head of a request is too slow or too long, so that idle clients hold no resources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Protocol: Any = AutoHTTPProtocol
 class Connection(_Protocol):  # type: ignore[misc]
     """One client's connection: it waits no longer than `HEAD_S` for the head of a request, of no more than `HEAD_BYTES`.
 
-    What is left of a body that was refused counts as part of the next head's time.
+    The rest of a refused body counts as part of the next head's time.
     """
 
     HEAD_S: ClassVar[float] = 60.0

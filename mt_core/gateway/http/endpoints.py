@@ -20,9 +20,9 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """An argument of an endpoint: what *read* returns, or what *dependency* makes of that.
+    """An argument of an endpoint: the value of *read*, or the result of *dependency* for it.
 
-    FastAPI has to check the query parameter *checked*, if there is one, whenever a client sends it.
+    If a client sends the query parameter *checked*, FastAPI has to check it.
     """
 
     name: str

@@ -32,7 +32,7 @@ _AS_JSON = (ERRORS_HEADER.lower().encode(), ERRORS_AS_JSON.encode())
 
 
 class ErrorAnswer(JsonAnswer):
-    """The errors of Flink's clients, and beside them, for clients that send `Freshtable-Errors: json`, the error itself."""
+    """The errors for Flink's clients, and beside them, for clients that send `Freshtable-Errors: json`, the error itself."""
 
     def __init__(
         self, texts: Sequence[str], error: MtError, status: int, headers: dict[str, str] | None = None
@@ -52,7 +52,7 @@ class ErrorAnswer(JsonAnswer):
 
 
 class HttpError(MtError):
-    """What only the HTTP layer refuses; `code` is the error's own."""
+    """A refusal of the HTTP layer alone; `code` is the error's own."""
 
     internal = True
 

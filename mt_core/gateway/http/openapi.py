@@ -61,7 +61,7 @@ def document(routes: Sequence[BaseRoute], version: ApiVersion, *, product_versio
 
 
 def _clean(endpoint: dict[str, Any]) -> None:
-    """Remove what the generator adds and the gateway never answers, 422, and refer to the errors that endpoints share."""
+    """Remove the status 422, which the gateway never answers, and refer to the errors that endpoints share."""
     responses = endpoint["responses"]
     responses.pop("422", None)
     for status, (name, text) in _SHARED.items():

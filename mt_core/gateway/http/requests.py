@@ -14,7 +14,7 @@ from mt_core.errors import RequestInvalid
 from mt_core.gateway.http.bodies import KEPT, KeptBody
 
 MAX_INTEGER = 2**63 - 1
-# Long texts cost many times their length: a statement is cut into tokens, a session keeps its properties.
+# Long texts cost many times their length: the parser makes tokens of a statement, a session keeps its properties.
 MAX_STATEMENT_LENGTH = 4_194_304
 MAX_TEXTS_LENGTH = 1_048_576
 

@@ -17,7 +17,7 @@ _FOUND = "freshtable.route"
 class VersionRoutes(BaseRoute):
     """The routes of every API version by its prefix; those of the prefix "" answer the paths that begin with no other.
 
-    *guard* looks at every request that an endpoint would answer, and raises HTTPException for one that it refuses.
+    *guard* checks every request that an endpoint would answer, and raises HTTPException for one that it refuses.
     """
 
     def __init__(self, versions: Mapping[str, Sequence[BaseRoute]], guard: Guard) -> None:
@@ -40,7 +40,7 @@ class VersionRoutes(BaseRoute):
         for route in candidates:
             match, child = route.matches(child_scope)
             if match is not Match.NONE:
-                # As Starlette mounts: the base of URLs stays that of the whole application.
+                # As with mounts in Starlette, the base of URLs is that of the whole application.
                 child = {**child, "root_path": prefix, "app_root_path": scope.get("root_path", ""), _FOUND: route}
             if match is Match.FULL:
                 return match, child
@@ -65,7 +65,7 @@ _ANY = -1
 
 
 def _by_length(routes: Sequence[BaseRoute]) -> dict[int, list[BaseRoute]]:
-    """Return the routes that paths of so many parts can have, in their order; under `_ANY` those for paths of any length."""
+    """Return the routes by the number of parts of their paths, in their order; under `_ANY` those of paths of any length."""
     paths = [getattr(route, "path", "{:path}") for route in routes]
     lengths = [_ANY if ":path}" in path else path.count("/") for path in paths]
     return {

@@ -1,4 +1,4 @@
-"""What requests and answers look like, as JSON schemas for the OpenAPI documents."""
+"""The JSON schemas of requests and answers, for the OpenAPI documents."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ REFRESH_ERRORS = {
 def described(
     summary: str, answer: Schema, *, body: Schema | None = None, errors: Mapping[int, str] = ERRORS
 ) -> dict[str, Any]:
-    """Return the arguments by which a route says in the OpenAPI document what it takes and answers."""
+    """Return the arguments by which a route describes its request and answers in the OpenAPI document."""
     extra: dict[str, Any] = {}
     if body is not None:
         extra["requestBody"] = {"required": "required" in body, "content": {"application/json": {"schema": body}}}
@@ -60,7 +60,7 @@ def described(
 
 
 def or_arrow(route: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a route that answers 200 as an Arrow stream too, and whose headers say more of a page."""
+    """Return the arguments of a route that can answer 200 as an Arrow stream, and has facts of a page in headers."""
     success = route["responses"][200]
     content = success["content"] | {ARROW_TYPE: {"schema": {"type": "string", "format": "binary"}}}
     headers = {
@@ -79,13 +79,13 @@ def json_content(description: str, schema: Schema) -> dict[str, Any]:
 
 
 def fields(required: Schema, optional: Schema | None = None) -> Schema:
-    """Return an object with these members; others may be there too."""
+    """Return an object with these members, and perhaps others."""
     schema: dict[str, Any] = {"type": "object", "properties": {**required, **(optional or {})}}
     return schema | ({"required": list(required)} if required else {})
 
 
 def request(**members: Schema) -> Schema:
-    """Return the body of a request: every member may be null or absent, and others are ignored."""
+    """Return the body of a request: every member may be null or absent, and the gateway ignores others."""
     nullable = {name: {**schema, "type": [schema["type"], "null"]} for name, schema in members.items()}
     return {"type": "object", "properties": nullable}
 

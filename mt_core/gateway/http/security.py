@@ -60,7 +60,7 @@ def guard(tokens: tuple[Token, ...], hosts: tuple[str, ...] = ()) -> Guard:
     """Return a check of a request and the path of its route, which notes the name of its token.
 
     It raises HTTPException: 403 for a browser's request on behalf of another site, and for a role that may not do this; 401
-    for a request without any of *tokens*. With no tokens any request to a loopback address, or to one of *hosts*, is let in.
+    for a request without any of *tokens*. With no tokens it accepts any request to a loopback address, or to one of *hosts*.
     """
 
     def check(scope: Scope, path: str) -> None:

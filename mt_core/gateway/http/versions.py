@@ -1,4 +1,4 @@
-"""The versions of the API: what each has, and what its answers look like."""
+"""The versions of the API: the endpoints and the form of the answers of each."""
 
 from __future__ import annotations
 

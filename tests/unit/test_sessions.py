@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -8,7 +9,7 @@ import pytest
 
 from mt_core.errors import SessionLimit, SessionNotFound
 from mt_core.sessions.operations.operation import Operation, OperationStatus
-from mt_core.sessions.session import Session
+from mt_core.sessions.session import Session, SessionView
 from mt_core.sessions.sessions import SessionManager
 from mt_core.sql.parser import ReadStatement
 from mt_core.testing.fake_clock import FakeClock
@@ -61,6 +62,27 @@ def test_reset_of_one_key_or_of_all_goes_back_to_the_defaults(sessions: SessionM
 
     assert one == {"execution.runtime-mode": "batch", "zone": "UTC", "a": "1", "b": "2"}
     assert session.view().properties == {"execution.runtime-mode": "batch", "zone": "UTC"}
+
+
+def test_the_view_of_a_session_has_its_state_at_one_moment(sessions: SessionManager, clock: FakeClock) -> None:
+    session = sessions.open("mine", {"zone": "Europe/Rome"})
+    clock.advance(timedelta(minutes=1))
+    sessions.get(session.handle).jars = ("/jars/a.jar",)
+    operation = begin(session)
+
+    working = session.view()
+    operation.cancel()
+
+    assert working == SessionView(
+        handle=session.handle,
+        name="mine",
+        opened_at=NOW,
+        last_access=NOW + timedelta(minutes=1),
+        properties={"execution.runtime-mode": "batch", "zone": "Europe/Rome"},
+        jars=("/jars/a.jar",),
+        busy=True,
+    )
+    assert session.view() == replace(working, busy=False)
 
 
 def test_one_session_too_many_is_refused_and_a_closed_one_makes_room(sessions: SessionManager) -> None:

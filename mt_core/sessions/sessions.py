@@ -98,7 +98,7 @@ class SessionManager:
             sessions = list(self._sessions.values())
         for session in sessions:
             if session.view().busy:
-                # A statement at work counts as a request.
+                # A running statement counts as a request.
                 session.last_access = now
             elif now - session.last_access >= self._idle_timeout:
                 idle.append(session.handle)

@@ -1,4 +1,4 @@
-"""SQL of ours: statement text in, frozen statements out."""
+"""The statements that Freshtable reads itself: text in, frozen facts out."""
 
 from mt_core.sql.parser import parse, parse_name
 from mt_core.sql.statements import Statement, qualify

@@ -1,4 +1,4 @@
-"""Statements about catalogs, jobs and jars in Flink's words: one frozen fact each; names are parts."""
+"""Statements about catalogs, jobs and jars in Flink's syntax: one frozen fact each; names are parts."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class AddJar(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkStatement(CatalogStatement):
-    """A statement in Flink's words; `spark_sql` is its equivalent in Spark's."""
+    """A statement in Flink's syntax; `spark_sql` is its equivalent in Spark's."""
 
     spark_sql: str
 

@@ -1,1 +1,1 @@
-"""Operations: statements at work, their pages, jobs and deadlines."""
+"""Operations: the execution of statements, with their pages, jobs and deadlines."""

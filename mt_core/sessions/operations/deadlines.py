@@ -98,8 +98,8 @@ class Deadlines:
         self._clock.wait_until(next_deadline, self._changed)
         self._changed.clear()
         now = self._clock.now()
+        # One at a time: if one raises, the next pass ends the others.
         while True:
-            # One at a time: if one raises, the others still follow.
             with self._lock:
                 if not self._waiting or self._waiting[0][0] > now:
                     return

@@ -62,7 +62,7 @@ _OF_RUN: Mapping[RunStatus, JobStatus] = {
 
 
 class Jobs:
-    """The last jobs of statements, which are in memory, and those of refreshes, which the run ledger has; safe from any thread."""
+    """The last jobs of statements, from memory, and those of refreshes, from the run ledger; safe from any thread."""
 
     def __init__(self, clock: Clock, runs: Runs, *, remembered: int = REMEMBERED) -> None:
         self._clock, self._runs, self._remembered = clock, runs, remembered

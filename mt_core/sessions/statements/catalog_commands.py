@@ -51,7 +51,7 @@ class CatalogCommands:
     # -------------------------------------------------------------------------------------------------------- commands
 
     def _create(self, statement: sql.CreateCatalog, request: CatalogRequest) -> None:
-        """Keep a catalog, once Spark has opened it; raises DefinitionInvalid with the reason if that is not possible."""
+        """Store a catalog, after Spark has opened it; raises DefinitionInvalid with the reason if Spark cannot."""
         name = statement.name
         if name in self.engine.catalogs(request.context):
             if statement.if_not_exists:
@@ -63,7 +63,7 @@ class CatalogCommands:
         self.shared.create(catalog)
 
     def _alter(self, statement: sql.AlterCatalog, request: CatalogRequest) -> None:
-        """Change options or comment of a catalog, once Spark has opened it so; raises DefinitionInvalid."""
+        """Change options or comment of a catalog, after Spark has opened it with them; raises DefinitionInvalid."""
         catalog = self._created(statement.name, request, "altered")
         if "type" in {*statement.options, *statement.removed}:
             raise DefinitionInvalid(

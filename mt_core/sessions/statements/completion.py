@@ -95,7 +95,7 @@ def _keywords(place: _Place) -> Iterable[str]:
 
 
 def _offered(phrases: Sequence[Sequence[str]]) -> list[str]:
-    """Return how *phrases* go on: each up to where there is a choice of more than two words."""
+    """Return the next words of *phrases*: of each as many as there is no choice of more than two words."""
     offered: list[str] = []
     for first in dict.fromkeys(phrase[0] for phrase in phrases if phrase):
         group = [phrase for phrase in phrases if phrase[:1] == [first]]
@@ -112,7 +112,7 @@ def _offered(phrases: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _names(place: _Place, text: str, names: SessionNames) -> list[str]:
-    """Return the names that go on with the one that is begun, each with the parts before it."""
+    """Return the names that complete the one at *place*, each with the parts before it."""
     first, last = (place.keywords[0], place.keywords[-1]) if place.keywords else ("", "")
     candidates: Sequence[str] = ()
     if last in _BEFORE_TABLE:

@@ -93,7 +93,7 @@ class StatementExecutor:
         timeout_ms: int = 0,
         caller: str = "",
     ) -> Operation:
-        """Begin a statement of *caller* and return its operation, RUNNING or terminal; *execution_config* holds for it alone.
+        """Begin a statement of *caller* and return its operation, RUNNING or terminal; *execution_config* applies to it alone.
 
         After *timeout_ms*, or the session's `execution.timeout` if that is shorter, the operation is TIMEOUT; 0 is no limit.
         """
@@ -147,7 +147,7 @@ class StatementExecutor:
         return SessionNames(self._ports.engine, session)
 
     def close(self) -> None:
-        """Refuse further statements; those at work end with their sessions."""
+        """Refuse further statements; those that run end when their sessions close."""
         self._deadlines.close()
         for pool in (self._pool, self._job_statements, self._waits):
             pool.shutdown(wait=False, cancel_futures=True)

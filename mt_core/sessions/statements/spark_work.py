@@ -29,7 +29,7 @@ _JOB = (Column(name="job id"),)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One statement to perform; the session has the state of the moment when the statement's turn begins."""
+    """One statement to perform; its context is that of the session when the statement's turn begins."""
 
     session: Session
     operation: Operation
@@ -48,7 +48,7 @@ class SparkWork:
     engine_timeout_s: float
 
     def run(self, task: Task, statements: Sequence[ReadStatement], *, changing: bool) -> None:
-        """Run statements one after the other as one job; what is *changing* data answers the job's id."""
+        """Run statements one after the other as one job; a statement that is *changing* data returns the job's id."""
         operation, engine, job_id = task.operation, self.engine, task.operation.planned_job_id
         kind = OperationKind.JOB if changing else OperationKind.SPARK
         operation.begin(Work(kind=kind, message="waiting for Spark"))
@@ -87,7 +87,7 @@ class SparkWork:
         return first
 
     def _run_set(self, task: Task, statements: Sequence[Sequence[str]]) -> StatementResult:
-        """Run the statements of a set; raises QueryFailed naming the one that failed. Closing the session does not end it."""
+        """Run the statements of a set; raises QueryFailed naming the one that failed. To close the session does not stop them."""
         operation, counts = task.operation, list[int | None]()
         for number, texts in enumerate(statements, 1):
             if operation.status in (OperationStatus.CANCELED, OperationStatus.TIMEOUT):
@@ -105,7 +105,7 @@ class SparkWork:
 
 
 def _answer(result: StatementResult, job_id: str, *, changing: bool) -> OperationResult:
-    """Return the answer of a statement that ran in Spark; one that is *changing* data shows its job's id."""
+    """Return the result of a statement that ran in Spark; for one that is *changing* data, its job's id."""
     if result.rows is not None:
         return OperationResult(
             rows=result.rows,

@@ -41,7 +41,7 @@ def collect(session: Session, statement: ReadStatement) -> tuple[ReadStatement, 
 
 
 def members_of(statement: ReadStatement) -> tuple[ReadStatement, ...] | None:
-    """Return the statements of the set that *statement* is, as EXPLAIN has it: with or without EXECUTE; None if it is none."""
+    """Return the members if *statement* is a set, in EXPLAIN with or without EXECUTE; None if it is no set."""
     words = [token.keyword for token in statement.head]
     for begin in (_EXECUTE, _EXPLAINED):
         if words[: len(begin)] == begin:
@@ -59,7 +59,7 @@ def _inner(text: str, words: int) -> tuple[ReadStatement, ...]:
             line=closing.line,
             column=closing.column,
         )
-    # The text before is blanked, not removed, so that a position in a message is one of the text that was sent.
+    # Blanks replace the text before, so that a position in a message is one of the text that the client sent.
     head = "".join(letter if letter == "\n" else " " for letter in text[: opening.end])
     return tuple(
         _checked(ReadStatement(each.text)) for each in split_statements(head + text[opening.end : closing.start])

@@ -1,4 +1,4 @@
-"""Translation: the texts that Spark runs for a statement, among them those of CREATE TABLE in Flink's words."""
+"""Translation: the texts that Spark runs for a statement, among them those of CREATE TABLE in Flink's syntax."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ICEBERG = "org.apache.iceberg.spark.SparkCatalog"
 
 
 def in_spark(read: ReadStatement, engine: StatementEngine, context: SessionContext) -> tuple[str, ...]:
-    """Return the texts for Spark: the translation of a statement in Flink's words, the text itself of any other.
+    """Return the texts for Spark: the translation of a statement in Flink's syntax, the text itself of any other.
 
     Raises DefinitionInvalid for a table that its catalog would store as something else.
     """

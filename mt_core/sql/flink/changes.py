@@ -1,4 +1,4 @@
-"""Changes of tables, databases and views: Flink's statements as Spark's; what Spark cannot do is refused with a way out."""
+"""Changes of tables, databases and views: Flink's statements as Spark's, and refusals of those that Spark cannot perform."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _rename(cursor: TokenCursor, name: Name) -> str | None:
         return None
     if cursor.accept("TO"):
         new = cursor.name("the new name of the table")
-        # Spark takes the new name for one of the catalog that has the table.
+        # Spark looks the new name up in the catalog of the table.
         return f"RENAME TO {sql_name(new[1:] if len(new) > 2 and new[0] == name[0] else new)}"
     old = cursor.identifier("a column name")
     cursor.expect("TO")

@@ -24,6 +24,7 @@ _NOT_TEMPORARY = "a table without a connector to files or a database"
 class _Table:
     name: Name
     words: frozenset[str]
+    temporary: bool
     if_not_exists: bool
     columns: dict[str, str] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
@@ -36,21 +37,19 @@ class _Table:
         return ".".join(self.name)
 
     @property
-    def temporary(self) -> bool:
-        return "TEMPORARY" in self.words
-
-    @property
     def has_keys(self) -> bool:
         """Whether the table stores its primary key; only tables of Iceberg can."""
         return bool(self.keys) and not self.temporary and self.options.get("connector", "iceberg").lower() == "iceberg"
 
 
 def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | None:
-    """Read what follows CREATE [OR REPLACE] [TEMPORARY] TABLE; None for one in Spark's words."""
+    """Read what follows CREATE [OR REPLACE] [TEMPORARY] TABLE; None for one in Spark's syntax."""
     if not _is_flinks(text):
         return None
+    words = frozenset(takewhile(lambda word: word != "TABLE", (token.keyword for token in significant(text))))
     table = _Table(
-        words=frozenset(takewhile(lambda word: word != "TABLE", (token.keyword for token in significant(text)))),
+        words=words,
+        temporary="TEMPORARY" in words,
         if_not_exists=cursor.accept("IF", "NOT", "EXISTS"),
         name=cursor.name("the name of a table"),
     )

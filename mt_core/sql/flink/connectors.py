@@ -108,7 +108,7 @@ def _jdbc(table: str, options: dict[str, str]) -> Source:
 
 
 def with_driver(options: Mapping[str, str]) -> dict[str, str]:
-    """Return JDBC *options* with the class of the driver, which Spark cannot infer from the URL; a driver that is named wins."""
+    """Return JDBC *options* with the class of the driver, which Spark cannot infer from the URL; an explicit one wins."""
     _, _, rest = options.get("url", "").partition(":")
     driver = _DRIVERS.get(rest.partition(":")[0].lower())
     return {**options, "driver": options.get("driver", driver)} if driver else dict(options)

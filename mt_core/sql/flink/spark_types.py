@@ -1,4 +1,4 @@
-"""Column types of Spark in Flink's words."""
+"""Column types of Spark in Flink's syntax."""
 
 from __future__ import annotations
 

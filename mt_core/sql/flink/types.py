@@ -1,4 +1,4 @@
-"""Column types in Flink's words: read into Spark's, and written from logical types."""
+"""Column types in Flink's syntax: read into Spark's, and written from logical types."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NESTED = {
 
 
 def read_type(cursor: TokenCursor) -> str:
-    """Read a type in Flink's words and return it in Spark's; raises SqlSyntaxError."""
+    """Read a type in Flink's syntax and return it in Spark's; raises SqlSyntaxError."""
     word = cursor.identifier("a type").upper()
     if word in _NESTED:
         return _nested(cursor, word)
@@ -65,7 +65,7 @@ def _interval(cursor: TokenCursor) -> str:
 
 
 def _nested(cursor: TokenCursor, word: str) -> str:
-    """Read what a type holds, in angle brackets or round ones."""
+    """Read the element types of a type, in angle or round brackets."""
     close = ")" if cursor.accept("(") else ">"
     if close == ">":
         cursor.expect("<")

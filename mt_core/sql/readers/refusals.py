@@ -1,4 +1,4 @@
-"""Refusals: statements of Flink's that are not supported, each with what to do in place of it."""
+"""Refusals: statements of Flink that are not supported, each with an alternative."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
+from mt_core.rowset import PageForm
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.results.row_stream import StreamedRows
@@ -73,7 +74,7 @@ def ended(rows: StreamedRows) -> MtError | None:
 
 
 def table_of(rows: StreamedRows, count: int = 10_000_000) -> pa.Table:
-    return pa.ipc.open_stream(rows.arrow(0, count)).read_all()
+    return pa.ipc.open_stream(rows.encoded(0, count, PageForm.ARROW)).read_all()
 
 
 def servers(world: World) -> list[str]:

@@ -13,7 +13,7 @@ from mt_core.errors import Unsupported
 from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.rowset import STRING_LENGTH, Column, LogicalType
 from mt_core.spark.results.json_text import json_rows, writer
-from mt_core.spark.results.json_values import casts_for_arrow, casts_for_json, encoder
+from mt_core.spark.results.json_values import ARROW_CASTS, JSON_CASTS, casts, encoder
 from mt_core.spark.results.types import logical_type, result_columns
 
 POINT = spark.StructType([spark.StructField("x", spark.IntegerType()), spark.StructField("y", spark.StringType())])
@@ -186,7 +186,7 @@ def test_a_map_with_nested_keys_has_no_form_in_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data_type", "casts"),
+    ("data_type", "steps"),
     [
         (spark.StringType(), []),
         (POINT, []),
@@ -195,13 +195,13 @@ def test_a_map_with_nested_keys_has_no_form_in_json() -> None:
         (spark.YearMonthIntervalType(1, 1), [spark.YearMonthIntervalType(1, 1), spark.IntegerType()]),
     ],
 )
-def test_spark_casts_what_arrow_cannot_carry(data_type: spark.DataType, casts: list[spark.DataType]) -> None:
-    assert casts_for_arrow(data_type) == casts
-    assert casts_for_json(data_type) == casts
+def test_spark_casts_what_arrow_cannot_carry(data_type: spark.DataType, steps: list[spark.DataType]) -> None:
+    assert casts(data_type, ARROW_CASTS) == steps
+    assert casts(data_type, JSON_CASTS) == steps
 
 
 def test_spark_casts_instants_to_wall_clocks_for_json_only() -> None:
-    assert (casts_for_arrow(spark.TimestampType()), casts_for_json(spark.TimestampType())) == (
+    assert (casts(spark.TimestampType(), ARROW_CASTS), casts(spark.TimestampType(), JSON_CASTS)) == (
         [],
         [spark.TimestampNTZType()],
     )

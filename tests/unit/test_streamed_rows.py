@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import types as spark
 
 from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
+from mt_core.rowset import PageForm
 from mt_core.spark.results.arrow import ResultForm
 from mt_core.spark.results.row_stream import StreamedRows
 from mt_core.spark.results.spool import Spools
@@ -86,7 +87,11 @@ def test_a_result_without_rows_has_ended_when_it_is_there() -> None:
 
     query.rows.begin()
 
-    assert (query.rows.running, query.rows.page(0, 5), values(query.rows.arrow(0, 5))) == (False, [], [])
+    assert (query.rows.running, query.rows.page(0, 5), values(query.rows.encoded(0, 5, PageForm.ARROW))) == (
+        False,
+        [],
+        [],
+    )
 
 
 def test_an_error_before_the_first_row_is_the_statements() -> None:
@@ -107,9 +112,11 @@ def test_an_error_after_the_first_rows_comes_behind_them(failure: MtError) -> No
 
     assert ended(query.rows) is failure
     assert query.rows.page(0, 1) == [[1]]
-    for read in (query.rows.page, query.rows.arrow):
+    with pytest.raises(type(failure)):
+        query.rows.page(0, 2)
+    for form in PageForm:
         with pytest.raises(type(failure)):
-            read(0, 2)
+            query.rows.encoded(0, 2, form)
 
 
 def test_close_stops_the_query_and_wakes_who_waits() -> None:

@@ -14,7 +14,7 @@ from pyspark.sql.functions import col
 from pyspark.sql.pandas.types import to_arrow_type
 
 from mt_core.spark.results.json_text import json_rows, writer
-from mt_core.spark.results.json_values import casts_for_arrow, casts_for_json, encoder
+from mt_core.spark.results.json_values import ARROW_CASTS, JSON_CASTS, casts, encoder
 from mt_core.spark.results.limit import below_limit
 from mt_core.spark.results.types import result_columns
 
@@ -22,10 +22,10 @@ COLUMNS_KEY = "freshtable.columns"
 
 
 class ResultForm:
-    """How the batches of a query with *schema* are read; raises Unsupported if JSON has no form for a column.
+    """Reads the batches of a query with *schema*; raises Unsupported if JSON has no form for a column.
 
-    A column with instants comes twice: as instants for Arrow, and as the session's wall clock for JSON, of which only
-    Spark knows the zone.
+    Batches have a column with instants twice: as instants for Arrow, and as the session's wall clock for JSON, since only
+    Spark knows its zone.
     """
 
     def __init__(self, schema: spark.StructType) -> None:
@@ -35,16 +35,19 @@ class ResultForm:
             writer(field.dataType, encode) for field, encode in zip(schema.fields, self._encoders, strict=True)
         ]
         self._variants = {at for at, field in enumerate(schema.fields) if isinstance(field.dataType, spark.VariantType)}
-        shown = [_arrow_field(field, casts_for_arrow(field.dataType)) for field in schema.fields]
+        shown = [_arrow_field(field, casts(field.dataType, ARROW_CASTS)) for field in schema.fields]
+        instants = [at for at, field in enumerate(schema.fields) if _has_instants(field.dataType)]
         wall_clocks = [
-            (at, _arrow_field(field, casts_for_json(field.dataType)))
-            for at, field in enumerate(schema.fields)
-            if _comes_twice(field.dataType)
+            _arrow_field(schema.fields[at], casts(schema.fields[at].dataType, JSON_CASTS)) for at in instants
         ]
-        self.schema = pa.schema([*shown, *(field for _, field in wall_clocks)])
-        places = {at: len(shown) + number for number, (at, _) in enumerate(wall_clocks)}
+        self.schema = pa.schema([*shown, *wall_clocks])
+        places = {at: len(shown) + number for number, at in enumerate(instants)}
         self._json_places = [places.get(at, at) for at in range(len(shown))]
-        self._shown = self._shown_schema(shown)
+        columns = json.dumps([column.to_json() for column in self.columns])
+        self._shown = pa.schema(
+            [field.with_type(pa.string()) if at in self._variants else field for at, field in enumerate(shown)],
+            metadata={COLUMNS_KEY: columns},
+        )
 
     def rows(self, parts: Sequence[pa.RecordBatch]) -> list[list[Any]]:
         """Return the rows of *parts* as JSON values."""
@@ -60,55 +63,45 @@ class ResultForm:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self._shown) as writer:
             for part in parts:
-                writer.write_batch(pa.RecordBatch.from_arrays(self._arrays(part), schema=self._shown))
+                columns = part.columns[: len(self.columns)]
+                for at in self._variants:
+                    columns[at] = pa.array(self._encoders[at](columns[at]), pa.string())
+                writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._shown))
         return memoryview(sink.getvalue())
 
     def _json_columns(self, parts: Sequence[pa.RecordBatch]) -> list[pa.Array]:
+        if len(parts) == 1:
+            return [parts[0].column(place) for place in self._json_places]
         parts = parts or [pa.RecordBatch.from_pylist([], schema=self.schema)]
-        return [_joined([part.column(place) for part in parts]) for place in self._json_places]
-
-    def _arrays(self, part: pa.RecordBatch) -> list[pa.Array]:
-        return [
-            pa.array(self._encoders[at](part.column(at)), pa.string()) if at in self._variants else part.column(at)
-            for at in range(len(self.columns))
-        ]
-
-    def _shown_schema(self, fields: Sequence[pa.Field]) -> pa.Schema:
-        described = json.dumps([column.to_json() for column in self.columns])
-        shown = [field.with_type(pa.string()) if at in self._variants else field for at, field in enumerate(fields)]
-        return pa.schema(shown, metadata={COLUMNS_KEY: described})
+        return [pa.concat_arrays([part.column(place) for part in parts]) for place in self._json_places]
 
 
 def arrow_frame(frame: DataFrame) -> DataFrame:
     """Return *frame* with the columns that ResultForm reads: those that Arrow can carry, then wall clocks of instants."""
     types = [field.dataType for field in frame.schema.fields]
-    steps = [casts_for_arrow(data_type) for data_type in types]
-    twice = [at for at, data_type in enumerate(types) if _comes_twice(data_type)]
-    if not any(steps) and not twice:
+    steps = [casts(data_type, ARROW_CASTS) for data_type in types]
+    instants = [at for at, data_type in enumerate(types) if _has_instants(data_type)]
+    if not any(steps) and not instants:
         return frame
     # By position: names of result columns need not be unique.
     names = [f"c{at}" for at in range(len(types))]
-    shown = [_cast(name, casts) for name, casts in zip(names, steps, strict=True)]
-    wall_clocks = [_cast(names[at], casts_for_json(types[at])).alias(f"w{at}") for at in twice]
+    shown = [_cast(name, each) for name, each in zip(names, steps, strict=True)]
+    wall_clocks = [_cast(names[at], casts(types[at], JSON_CASTS)).alias(f"w{at}") for at in instants]
     return below_limit(frame, lambda rows: rows.toDF(*names).select(*shown, *wall_clocks))
 
 
-def _comes_twice(data_type: spark.DataType) -> bool:
-    return casts_for_json(data_type) != casts_for_arrow(data_type)
+def _has_instants(data_type: spark.DataType) -> bool:
+    return casts(data_type, JSON_CASTS) != casts(data_type, ARROW_CASTS)
 
 
-def _cast(name: str, casts: list[spark.DataType]) -> SparkColumn:
+def _cast(name: str, steps: Sequence[spark.DataType]) -> SparkColumn:
     column = col(name)
-    for data_type in casts:
+    for data_type in steps:
         column = column.cast(data_type)
     return column
 
 
-def _arrow_field(field: spark.StructField, casts: list[spark.DataType]) -> pa.Field:
+def _arrow_field(field: spark.StructField, steps: Sequence[spark.DataType]) -> pa.Field:
     comment = (field.metadata or {}).get("comment")
-    kind = to_arrow_type(casts[-1] if casts else field.dataType)
+    kind = to_arrow_type(steps[-1] if steps else field.dataType)
     return pa.field(field.name, kind, field.nullable, {"comment": comment} if comment else None)
-
-
-def _joined(arrays: Sequence[pa.Array]) -> pa.Array:
-    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)

@@ -17,18 +17,18 @@ from mt_core.spark.driver.jvm_objects import state_of, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.results.limit import Window, limited_rows
 
-# What a wave should bring, so that neither the JVM nor a reader who is slow has more in hand.
+# The size that a wave should have, so that the JVM does not hold much more for a slow reader.
 WAVE_BYTES = 64 * 2**20
 GROWTH = 4
 LARGEST = 256
 _LENGTH = 4
-# A wave must not be larger than what Spark lets one job bring.
+# The setting that limits the result of one job, and so of a wave.
 _TOO_MUCH = "spark.driver.maxResultSize"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryJob:
-    """Under which id, in which pool and with which description a query runs on Spark."""
+    """The id, the pool and the description of a query on Spark."""
 
     job_id: str
     pool: str
@@ -38,10 +38,10 @@ class QueryJob:
 def batches(
     driver: SparkDriver, frame: DataFrame, schema: pa.Schema, job: QueryJob
 ) -> Generator[pa.RecordBatch | None]:
-    """Yield the rows of *frame*; None before a batch that takes one more job. Any thread may ask for the next one.
+    """Yield the rows of *frame*; None before a batch that takes one more job. Any thread may take the next one.
 
-    The first is asked for inside `SparkDriver.run_tagged`, which says what is raised. A query with no more partitions
-    than Spark has cores is one job; one with a limit runs no more partitions than it takes to fill it.
+    The caller takes the first inside `SparkDriver.run_tagged`, which says what is raised. A query with no more partitions
+    than Spark has cores is one job; one with a limit runs no more partitions than are needed to reach it.
     """
     waves = _Waves(driver, frame, job)
     while waves.left:
@@ -62,7 +62,7 @@ def batches(
 
 
 class _Waves:
-    """The partitions of a query, run some at a time; `bytes` is told by the reader, who takes rows through `window`."""
+    """The partitions of a query, run some at a time. The reader adds to `bytes`, and cuts its rows by `window`."""
 
     def __init__(self, driver: SparkDriver, frame: DataFrame, job: QueryJob) -> None:
         self._driver, self._frame, self._job = driver, frame, job
@@ -73,7 +73,7 @@ class _Waves:
 
     @property
     def left(self) -> bool:
-        """Whether partitions have to run that have not yet; true before the first job."""
+        """Whether there are partitions that still have to run; true before the first job."""
         return self._partitions is None or (self._done < self._count and not self.window.full)
 
     def run(self) -> _Stream:
@@ -81,8 +81,8 @@ class _Waves:
         job, context = self._job, self._frame.sparkSession.sparkContext
         if self._partitions is None:
             self._give_settings(context)
-            found, self.window = limited_rows(self._frame)
-            self._partitions, self._count = found.toJavaRDD(), found.getNumPartitions()
+            rows, self.window = limited_rows(self._frame)
+            self._partitions, self._count = rows.toJavaRDD(), rows.getNumPartitions()
             return self._run(context)
         with self._driver.run_tagged(job.job_id, job.pool, job.description):
             self._give_settings(context)
@@ -90,31 +90,29 @@ class _Waves:
 
     def _run(self, context: Any) -> _Stream:
         size = min(self._next_size(context), self._count - self._done)
+        run_job = static_member(self._frame.sparkSession, "org.apache.spark.api.python.PythonRDD.runJob")
         while True:
+            wave = list(range(self._done, self._done + size))
             try:
-                served = self._serve(context, size)
+                served = run_job(scala_context(context), self._partitions, wave)
             except Py4JJavaError as error:
                 if size <= 1 or _TOO_MUCH not in str(error.java_exception.getMessage()):
                     raise
-                # What came before was smaller. Nothing of this wave has been seen yet: it can be run again.
+                # Earlier waves were smaller. No row of this one has been read: it can run again.
                 self._size = size = max(size // GROWTH, 1)
                 continue
             self._done += size
             return _Stream(served)
 
-    def _serve(self, context: Any, size: int) -> Any:
-        run_job = static_member(self._frame.sparkSession, "org.apache.spark.api.python.PythonRDD.runJob")
-        return run_job(scala_context(context), self._partitions, list(range(self._done, self._done + size)))
-
     def _give_settings(self, context: Any) -> None:
-        """Give the session's settings to the tasks of the job that was begun, as Spark does for its own actions.
+        """Give the session's settings to the tasks of the current job, as Spark does for its own actions.
 
-        They are those of the first wave: the session may SET others meanwhile. They end with the job.
+        All waves have those of the first: the session may SET others meanwhile. They end with the job.
         """
         if self._settings is None:
             session = self._frame.sparkSession
             as_java = static_member(session, "scala.jdk.javaapi.CollectionConverters.asJava")
-            # What getAllConfs returns does not change any more.
+            # The result of getAllConfs does not change with the session.
             self._settings = as_java(state_of(session).conf().getAllConfs())
         scala_context(context).getLocalProperties().putAll(self._settings)
 
@@ -131,18 +129,18 @@ class _Waves:
 
 
 class _Stream:
-    """What the JVM serves of one wave: messages, each behind its length."""
+    """The messages of one wave that the JVM serves, each behind its length."""
 
     def __init__(self, served: Any) -> None:
         self._server = served[2]
         self._file: IO[bytes] = _create_local_socket((served[0], served[1]))  # type: ignore[assignment]
 
     def next(self) -> bytes | None:
-        """Return the next message, None at the end; raises the error of the JVM that did not serve all."""
+        """Return the next message, None at the end; raises the JVM's error if it could not serve all."""
         head = self._file.read(_LENGTH)
         size = int.from_bytes(head, "big", signed=True) if len(head) == _LENGTH else -1
         if size < 0:
-            # The end looks like a JVM that died between two messages; this call tells them apart.
+            # The end looks like a JVM that died between two messages; this call distinguishes them.
             self._server.getResult()
             return None
         message = self._file.read(size)
@@ -152,5 +150,5 @@ class _Stream:
         return message
 
     def close(self) -> None:
-        """Hang up; the JVM lets go what it has not sent."""
+        """Close the connection; the JVM releases what it has not sent."""
         self._file.close()

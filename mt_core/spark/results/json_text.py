@@ -1,4 +1,4 @@
-"""Rows of Arrow columns as the JSON text of a page's `data`, made by Arrow without an object for any row."""
+"""Rows of Arrow columns as the JSON text of a page's `data`, written by Arrow without a Python object for each row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
-from mt_core.spark.results.json_values import Encode, as_texts, widened
+from mt_core.spark.results.json_values import AS_TEXTS, Encode, widened
 
 Write = Callable[[pa.Array], pa.Array]
 _TO_ESCAPE = r'["\\\x00-\x1f]'
@@ -19,16 +19,16 @@ _NULL = "null"
 
 
 def writer(data_type: spark.DataType, encode: Encode) -> Write:
-    """Return what turns an Arrow array of Spark's *data_type* into JSON texts of what *encode* gives; null stays null."""
+    """Return the function from an Arrow array of Spark's *data_type* to JSON texts of its values as *encode* gives them."""
     if isinstance(data_type, _PLAIN):
-        return _plain
+        return lambda array: pc.cast(array, pa.string())
     if isinstance(data_type, spark.DoubleType):
         return lambda array: _numbers(array) if _finite(array) else _any(encode(array))
     if isinstance(data_type, spark.FloatType):
         return lambda array: _numbers(widened(array)) if _finite(array) else _any(encode(array))
     if isinstance(data_type, spark.StringType):
-        return lambda array: _quoted(array) if _unescaped(array) else _any(encode(array))
-    texts = as_texts(data_type)
+        return lambda array: _any(encode(array)) if _needs_escapes(array) else _quoted(array)
+    texts = AS_TEXTS.get(type(data_type))
     if texts is not None:
         return lambda array: _quoted(texts(array))
     return lambda array: _any(encode(array))
@@ -43,7 +43,7 @@ def json_rows(columns: Sequence[pa.Array], writers: Sequence[Write]) -> bytes:
         parts += [write(column), ","]
     parts[-1] = "]}"
     rows = pc.binary_join_element_wise(*parts, "", null_handling="replace", null_replacement=_NULL)
-    # Offsets of 32 bits are enough: a page is far smaller than they can tell.
+    # Offsets of 32 bits are enough: a page is far smaller.
     whole = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(rows)], pa.int32()), rows), ",")
     text: bytes = whole[0].as_buffer().to_pybytes()
     return b"[" + text + b"]"
@@ -59,10 +59,6 @@ _PLAIN = (
 )
 
 
-def _plain(array: pa.Array) -> pa.Array:
-    return pc.cast(array, pa.string())
-
-
 def _numbers(array: pa.Array) -> pa.Array:
     filled = pc.fill_null(array, 0.0) if array.null_count else array
     written = orjson.dumps(filled.to_numpy(zero_copy_only=False), option=orjson.OPT_SERIALIZE_NUMPY)
@@ -74,8 +70,8 @@ def _finite(array: pa.Array) -> bool:
     return len(array) > 0 and pc.all(pc.is_finite(array)).as_py() in {True, None}
 
 
-def _unescaped(array: pa.Array) -> bool:
-    return not pc.any(pc.match_substring_regex(array, _TO_ESCAPE)).as_py()
+def _needs_escapes(array: pa.Array) -> bool:
+    return bool(pc.any(pc.match_substring_regex(array, _TO_ESCAPE)).as_py())
 
 
 def _quoted(texts: pa.Array) -> pa.Array:

@@ -1,11 +1,12 @@
-"""Arrow columns as Python values that are ready for JSON, a whole column at a time."""
+"""Arrow columns as Python values that JSON can write, a whole column at a time."""
 
 from __future__ import annotations
 
 import math
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Context
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,68 +17,58 @@ from pyspark.sql import types as spark
 from mt_core.errors import Unsupported
 
 Encode = Callable[[pa.Array], list[Any]]
-AsTexts = Callable[[pa.Array], pa.Array]
 _EXACT = Context(prec=76)
 # The end of the year 9999, from 1970 on.
 _LAST_DAY = 2_932_896
 _LAST_MICROSECOND = 253_402_300_799_999_999
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
-
-_PLAIN: dict[type[spark.DataType], spark.DataType] = {
+ARROW_CASTS: Mapping[type[spark.DataType], spark.DataType] = {
     spark.YearMonthIntervalType: spark.IntegerType(),
     spark.CalendarIntervalType: spark.StringType(),
     spark.CharType: spark.StringType(),
     spark.VarcharType: spark.StringType(),
 }
+"""The types that Spark has to cast before Arrow can carry their values."""
+JSON_CASTS: Mapping[type[spark.DataType], spark.DataType] = {
+    **ARROW_CASTS,
+    spark.TimestampType: spark.TimestampNTZType(),
+}
+"""The same for JSON: TIMESTAMP becomes the wall clock of the session's zone, so that only Spark has to know zones."""
 
 
-def casts_for_arrow(data_type: spark.DataType) -> list[spark.DataType]:
-    """Return the casts Spark has to apply, one after the other, before Arrow can carry the value; mostly none."""
-    return _casts(data_type, _PLAIN)
-
-
-def casts_for_json(data_type: spark.DataType) -> list[spark.DataType]:
-    """Return the casts Spark has to apply before the value can be encoded.
-
-    TIMESTAMP becomes the wall clock of the session's zone there, so that only Spark has to know zones.
-    """
-    return _casts(data_type, _PLAIN | {spark.TimestampType: spark.TimestampNTZType()})
-
-
-def _casts(data_type: spark.DataType, by: dict[type[spark.DataType], spark.DataType]) -> list[spark.DataType]:
+def casts(data_type: spark.DataType, by: Mapping[type[spark.DataType], spark.DataType]) -> list[spark.DataType]:
+    """Return the casts that Spark has to apply, one after the other, for the casts *by*; mostly none."""
     months = _replaced(data_type, {spark.YearMonthIntervalType: spark.YearMonthIntervalType(1, 1)})
     if not isinstance(data_type, spark.NullType):
         # Within other types Arrow has nulls only where values may be absent, and keys of maps may not.
-        by = by | {spark.NullType: spark.StringType()}
+        by = {**by, spark.NullType: spark.StringType()}
     plain = _replaced(months, by)
     if plain == data_type:
         return []
-    return [plain] if months == data_type and not _has_months(data_type) else [months, plain]
+    has_months = _replaced(data_type, {spark.YearMonthIntervalType: spark.NullType()}) != data_type
+    return [months, plain] if has_months else [plain]
 
 
 def encoder(data_type: spark.DataType, name: str) -> Encode:
-    """Return what turns an Arrow array of Spark's *data_type* into values; raises Unsupported for a map with nested keys.
+    """Return the function from an Arrow array of Spark's *data_type* to values; raises Unsupported for nested map keys.
 
     DECIMAL gives Decimal, without trailing zeros: to be written as a number.
     """
     match data_type:
         case spark.ArrayType():
-            return _list_encoder(encoder(data_type.elementType, name))
+            return partial(_lists, encoder(data_type.elementType, name))
         case spark.MapType():
-            return _map_encoder(data_type, name)
+            return partial(_maps, _key_encoder(data_type, name), encoder(data_type.valueType, name))
         case spark.StructType():
-            return _struct_encoder(data_type, name)
+            encoders = [encoder(field.dataType, name) for field in data_type.fields]
+            return partial(_structs, data_type.fieldNames(), encoders)
         case _:
-            texts = as_texts(data_type)
+            texts = AS_TEXTS.get(type(data_type))
             return _SCALARS.get(type(data_type), _values) if texts is None else lambda array: _texts(texts(array))
 
 
-def as_texts(data_type: spark.DataType) -> AsTexts | None:
-    """Return what turns an array into an array of texts that need no escape in JSON; None if that is not its form."""
-    return _AS_TEXTS.get(type(data_type))
-
-
-def _replaced(data_type: spark.DataType, by: dict[type[spark.DataType], spark.DataType]) -> spark.DataType:
+def _replaced(data_type: spark.DataType, by: Mapping[type[spark.DataType], spark.DataType]) -> spark.DataType:
     match data_type:
         case spark.ArrayType():
             return spark.ArrayType(_replaced(data_type.elementType, by), data_type.containsNull)
@@ -90,10 +81,6 @@ def _replaced(data_type: spark.DataType, by: dict[type[spark.DataType], spark.Da
             )
         case _:
             return by.get(type(data_type), data_type)
-
-
-def _has_months(data_type: spark.DataType) -> bool:
-    return _replaced(data_type, {spark.YearMonthIntervalType: spark.NullType()}) != data_type
 
 
 # ------------------------------------------------------------------------------------------------------------- scalars
@@ -121,11 +108,7 @@ def _doubles(array: pa.Array) -> list[Any]:
     values = _numbers(array)
     if pc.all(pc.is_finite(array)).as_py() in {True, None}:
         return values
-    return [value if value is None or math.isfinite(value) else _not_finite(value) for value in values]
-
-
-def _floats(array: pa.Array) -> list[Any]:
-    return _doubles(widened(array))
+    return [value if value is None or math.isfinite(value) else _NOT_FINITE[str(value)] for value in values]
 
 
 def widened(array: pa.Array) -> pa.Array:
@@ -133,32 +116,13 @@ def widened(array: pa.Array) -> pa.Array:
     return pc.cast(pc.cast(array, pa.string()), pa.float64())
 
 
-def _not_finite(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
-
-
-def _decimals(array: pa.Array) -> list[Any]:
-    return [None if value is None else value.normalize(_EXACT) for value in array.to_pylist()]
-
-
-def _binaries(array: pa.Array) -> list[Any]:
-    return [None if value is None else b64encode(value).decode("ascii") for value in array.to_pylist()]
+def _each(encode: Callable[[Any], Any]) -> Encode:
+    """Return the function that applies *encode* to each value but null."""
+    return lambda array: [None if value is None else encode(value) for value in array.to_pylist()]
 
 
 def _dates(array: pa.Array) -> pa.Array:
     return _signed(pc.cast(array, pa.string()), pc.cast(array, pa.int32()), _LAST_DAY)
-
-
-def _times(array: pa.Array) -> pa.Array:
-    # Arrow writes all digits of the fraction, so that only its own zeros are trimmed.
-    return _trimmed(pc.cast(array, pa.string()))
-
-
-def _local_timestamps(array: pa.Array) -> pa.Array:
-    # Flink writes the session's wall clock with a Z that does not mean UTC.
-    return pc.binary_join_element_wise(_iso(array), "Z", "")
 
 
 def _iso(array: pa.Array) -> pa.Array:
@@ -167,7 +131,7 @@ def _iso(array: pa.Array) -> pa.Array:
 
 
 def _signed(texts: pa.Array, values: pa.Array, last: int) -> pa.Array:
-    """Put a plus before years of more than four digits, as ISO 8601 demands, should there be values after *last*."""
+    """Put a plus before years of more than four digits, as ISO 8601 demands, if there are values after *last*."""
     latest = pc.max(values).as_py()
     if latest is None or latest <= last:
         return texts
@@ -175,27 +139,18 @@ def _signed(texts: pa.Array, values: pa.Array, last: int) -> pa.Array:
 
 
 def _trimmed(texts: pa.Array) -> pa.Array:
+    # Arrow writes all digits of the fraction, so that this removes no zero before it.
     return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
 
 
-def _milliseconds(array: pa.Array) -> list[Any]:
-    return _numbers(pc.divide(pc.cast(array, pa.int64()), 1000))
-
-
-def _variants(array: pa.Array) -> list[Any]:
-    return [
-        None if value is None else spark.VariantVal(value["value"], value["metadata"]).toJson()
-        for value in array.to_pylist()
-    ]
-
-
-# Texts without any character that JSON escapes.
-_AS_TEXTS: dict[type[spark.DataType], AsTexts] = {
+AS_TEXTS: dict[type[spark.DataType], Callable[[pa.Array], pa.Array]] = {
     spark.DateType: _dates,
-    spark.TimeType: _times,
-    spark.TimestampType: _local_timestamps,
+    spark.TimeType: lambda array: _trimmed(pc.cast(array, pa.string())),
+    # Flink writes the session's wall clock with a Z that does not mean UTC.
+    spark.TimestampType: lambda array: pc.binary_join_element_wise(_iso(array), "Z", ""),
     spark.TimestampNTZType: _iso,
 }
+"""By type, the function from an array to an array of texts that need no escape in JSON."""
 
 _SCALARS: dict[type[spark.DataType], Encode] = {
     spark.BooleanType: _values,
@@ -204,74 +159,58 @@ _SCALARS: dict[type[spark.DataType], Encode] = {
     spark.IntegerType: _numbers,
     spark.LongType: _numbers,
     spark.YearMonthIntervalType: _numbers,
-    spark.FloatType: _floats,
+    spark.FloatType: lambda array: _doubles(widened(array)),
     spark.DoubleType: _doubles,
-    spark.DecimalType: _decimals,
+    spark.DecimalType: _each(lambda value: value.normalize(_EXACT)),
     spark.StringType: _texts,
     spark.CalendarIntervalType: _texts,
-    spark.BinaryType: _binaries,
-    spark.DayTimeIntervalType: _milliseconds,
-    spark.VariantType: _variants,
+    spark.BinaryType: _each(lambda value: b64encode(value).decode("ascii")),
+    spark.DayTimeIntervalType: lambda array: _numbers(pc.divide(pc.cast(array, pa.int64()), 1000)),
+    spark.VariantType: _each(lambda value: spark.VariantVal(value["value"], value["metadata"]).toJson()),
 }
 
 # -------------------------------------------------------------------------------------------------------------- nested
 
 
-def _list_encoder(encode: Encode) -> Encode:
-    def encode_lists(array: pa.Array) -> list[Any]:
-        offsets, values = _parts(array, array.values, encode)
-        return _with_nulls(array, [values[i:j] for i, j in pairwise(offsets)])
-
-    return encode_lists
+def _lists(encode: Encode, array: pa.Array) -> list[Any]:
+    offsets, values = _parts(array, array.values, encode)
+    return _with_nulls(array, [values[i:j] for i, j in pairwise(offsets)])
 
 
-def _map_encoder(data_type: spark.MapType, name: str) -> Encode:
-    encode_keys, encode = _key_encoder(data_type, name), encoder(data_type.valueType, name)
+def _maps(encode_keys: Encode, encode: Encode, array: pa.Array) -> list[Any]:
+    offsets, keys = _parts(array, array.keys, encode_keys)
+    _, items = _parts(array, array.items, encode)
+    pairs = list(zip(keys, items, strict=True))
+    return _with_nulls(array, [dict(pairs[i:j]) for i, j in pairwise(offsets)])
 
-    def encode_maps(array: pa.Array) -> list[Any]:
-        offsets, keys = _parts(array, array.keys, encode_keys)
-        _, items = _parts(array, array.items, encode)
-        pairs = list(zip(keys, items, strict=True))
-        return _with_nulls(array, [dict(pairs[i:j]) for i, j in pairwise(offsets)])
 
-    return encode_maps
+def _structs(names: Sequence[str], encoders: Sequence[Encode], array: pa.Array) -> list[Any]:
+    columns = [encode(part) for encode, part in zip(encoders, array.flatten(), strict=True)]
+    rows: list[Any] = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return _with_nulls(array, rows)
 
 
 def _key_encoder(data_type: spark.MapType, name: str) -> Encode:
-    """Keys of JSON objects are texts: other scalars become the text of their value."""
-    if isinstance(data_type.keyType, spark.StringType):
-        return _texts
+    """Return the encoder of keys, which JSON needs as texts: other scalars become the text of their value."""
     if isinstance(data_type.keyType, (spark.ArrayType, spark.MapType, spark.StructType, spark.VariantType)):
         raise Unsupported(
             f"Column {name} has a {data_type.simpleString()}, and the keys of a JSON object cannot be nested; "
             "cast the keys, or select map_entries(...)."
         )
-    if isinstance(data_type.keyType, spark.DecimalType):
-        return lambda array: [format(key, "f") for key in array.to_pylist()]
     encode = encoder(data_type.keyType, name)
-    return lambda array: [_key_text(key) for key in encode(array)]
-
-
-def _key_text(key: Any) -> str:
-    if isinstance(key, bool):
-        return "TRUE" if key else "FALSE"
-    return str(key)
-
-
-def _struct_encoder(data_type: spark.StructType, name: str) -> Encode:
-    names = data_type.fieldNames()
-    encoders = [encoder(field.dataType, name) for field in data_type.fields]
-
-    def encode_structs(array: pa.Array) -> list[Any]:
-        columns = [encode(part) for encode, part in zip(encoders, array.flatten(), strict=True)]
-        rows: list[Any] = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-        return _with_nulls(array, rows)
-
-    return encode_structs
+    match data_type.keyType:
+        case spark.StringType():
+            return encode
+        case spark.BooleanType():
+            return lambda array: ["TRUE" if key else "FALSE" for key in encode(array)]
+        case spark.DecimalType():
+            return lambda array: [format(key, "f") for key in array.to_pylist()]
+        case _:
+            return lambda array: [str(key) for key in encode(array)]
 
 
 def _parts(array: pa.Array, values: pa.Array, encode: Encode) -> tuple[list[int], list[Any]]:
-    """Return the offsets of the lists in *array* from 0 on, and just the values they hold."""
+    """Return the offsets of the lists in *array*, from 0 on, and their encoded values."""
     offsets = array.offsets.to_pylist()
     first, last = offsets[0], offsets[-1]
     return [offset - first for offset in offsets], encode(values.slice(first, last - first))

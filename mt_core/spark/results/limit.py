@@ -1,4 +1,4 @@
-"""Limits: the LIMIT and OFFSET at the top of a query, kept where the first partitions can bring all of its rows."""
+"""Limits: the LIMIT and OFFSET at the top of a query, kept there so that the first partitions may give all of its rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, static_member
 
@@ -18,36 +18,45 @@ _ADAPTIVE = "AdaptiveSparkPlan"
 
 @dataclass(slots=True, kw_only=True)
 class Window:
-    """Which rows are wanted of those that come: *left* rows (None: all) after *skip*; changes as rows come."""
+    """The rows of a query that its result has: *left* rows (None: all) after *skip*; it changes as rows arrive."""
 
     skip: int = 0
     left: int | None = None
 
     @property
     def full(self) -> bool:
-        """Whether all wanted rows have come."""
+        """Whether all rows of the result have arrived."""
         return self.left is not None and self.left <= 0
 
     def cut(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows of the next batch that are wanted."""
+        """Return the rows of the next batch that the result has."""
         skipped = min(self.skip, batch.num_rows)
-        wanted = batch.slice(skipped, self.left)
+        rows = batch.slice(skipped, self.left)
         self.skip -= skipped
         if self.left is not None:
-            self.left -= wanted.num_rows
-        return wanted
+            self.left -= rows.num_rows
+        return rows
 
 
 def below_limit(frame: DataFrame, change: Callable[[DataFrame], DataFrame]) -> DataFrame:
-    """Return what *change*, which goes row by row, makes of *frame*, with a limit at its top still at the top."""
+    """Return *frame* with *change*, which works row by row, below the limit at its top."""
+    session = frame.sparkSession
     plan: Any = frame._jdf.queryExecution().analyzed()
-    if plan.nodeName() not in _LOGICAL:
+    limits = []
+    while plan.nodeName() in _LOGICAL:
+        limits.append(plan)
+        plan = plan.child()
+    if not limits:
         return change(frame)
-    return _frame_of(frame.sparkSession, _changed(frame.sparkSession, plan, change))
+    changed: Any = change(DataFrame(java_dataset(session, plan), session))._jdf.queryExecution().analyzed()
+    as_scala = static_member(session, "scala.jdk.javaapi.CollectionConverters.asScala")
+    for limit in reversed(limits):
+        changed = limit.withNewChildren(as_scala([changed]).toSeq())
+    return DataFrame(java_dataset(session, changed), session)
 
 
 def limited_rows(frame: DataFrame) -> tuple[Any, Window]:
-    """Return the rows of *frame* as Spark's RDD of Arrow messages, and which of them are wanted.
+    """Return the rows of *frame* as Spark's RDD of Arrow messages, and which of them the result has.
 
     Spark's own way to run a limit without collecting reads every partition first. Stages before the last one run here.
     """
@@ -63,15 +72,3 @@ def limited_rows(frame: DataFrame) -> tuple[Any, Window]:
     with active_session(frame.sparkSession):
         firsts = local_limit(plan.limit(), plan.child())
         return jdf.toArrowBatchRdd(firsts), Window(skip=plan.offset(), left=plan.limit() - plan.offset())
-
-
-def _changed(session: SparkSession, plan: Any, change: Callable[[DataFrame], DataFrame]) -> Any:
-    if plan.nodeName() not in _LOGICAL:
-        return change(_frame_of(session, plan))._jdf.queryExecution().analyzed()
-    jvm: Any = session._jvm
-    child = _changed(session, plan.child(), change)
-    return plan.withNewChildren(jvm.scala.jdk.javaapi.CollectionConverters.asScala([child]).toSeq())
-
-
-def _frame_of(session: SparkSession, plan: Any) -> DataFrame:
-    return DataFrame(java_dataset(session, plan), session)

@@ -1,4 +1,4 @@
-"""Local rows: those that a statement has once it is planned, such as SELECT 1, VALUES and what commands show."""
+"""Local rows: those that planning a statement gives, such as SELECT 1, VALUES and the results of commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.spark.driver.jvm_objects import static_member
 
-# More would take longer through a call than through a job.
+# More rows take longer through a call than through a job.
 MOST = 1000
 COMMAND_RESULT = "CommandResult"
 _CONVERTERS = "org.apache.spark.sql.execution.arrow.ArrowConverters$.MODULE$"
@@ -30,7 +30,15 @@ def command_rows(frame: DataFrame) -> Any:
 
 def local_batches(frame: DataFrame, schema: pa.Schema) -> Generator[pa.RecordBatch | None] | None:
     """Return the rows of *frame*, which need no Spark job; None for a query that does."""
-    rows = _rows(frame)
+    jdf: Any = frame._jdf
+    optimized = jdf.queryExecution().optimizedPlan()
+    match optimized.nodeName():
+        case "Project":
+            rows = _row_of_constants(frame.sparkSession, optimized)
+        case "LocalRelation":
+            rows = optimized.data()
+        case name:
+            rows = optimized.rows() if name == COMMAND_RESULT else None
     return None if rows is None else row_batches(frame, rows, schema)
 
 
@@ -40,28 +48,13 @@ def row_batches(frame: DataFrame, rows: Any, schema: pa.Schema) -> Generator[pa.
     return _batches(frame, rows if count else None, schema) if count <= MOST else None
 
 
-def _rows(frame: DataFrame) -> Any:
-    """Return Spark's own rows, None if a job has to make them."""
-    jdf: Any = frame._jdf
-    optimized = jdf.queryExecution().optimizedPlan()
-    match optimized.nodeName():
-        case "Project":
-            return _row_of_constants(frame.sparkSession, optimized)
-        case "LocalRelation":
-            return optimized.data()
-        case name if name == COMMAND_RESULT:
-            return optimized.rows()
-        case _:
-            return None
-
-
 def _row_of_constants(session: SparkSession, project: Any) -> Any:
-    """Return the row of a SELECT without FROM, which Spark's optimiser leaves to a job."""
+    """Return the row of a SELECT without FROM, which Spark's optimiser leaves to a job; None for any other query."""
     if project.child().nodeName() != "OneRowRelation" or not project.deterministic():
         return None
     constant = static_member(session, f"{_PLANS}.Project")(project.projectList(), _one_row(session))
-    found = static_member(session, _TO_LOCAL).apply(constant)
-    return found.data() if found.nodeName() == "LocalRelation" else None
+    local = static_member(session, _TO_LOCAL).apply(constant)
+    return local.data() if local.nodeName() == "LocalRelation" else None
 
 
 def _one_row(session: SparkSession) -> Any:
@@ -78,6 +71,6 @@ def _batches(frame: DataFrame, rows: Any, schema: pa.Schema) -> Generator[pa.Rec
     if rows is None:
         return
     converters = static_member(frame.sparkSession, _CONVERTERS)
-    # The zone is part of the schema only, of which Spark's messages say nothing.
-    found = converters.toBatchIterator(rows.iterator(), frame._jdf.schema(), MOST, "UTC", True, False, None)
-    yield pa.ipc.read_record_batch(pa.py_buffer(found.next()), schema)
+    # The zone is part of the schema alone, which the messages do not contain.
+    messages = converters.toBatchIterator(rows.iterator(), frame._jdf.schema(), MOST, "UTC", True, False, None)
+    yield pa.ipc.read_record_batch(pa.py_buffer(messages.next()), schema)

@@ -1,4 +1,4 @@
-"""Results of queries: rows that Spark still produces while the first are read, and that stay Arrow until a page is asked for."""
+"""Results of queries: rows that Spark still produces while the first are read, and that stay Arrow until a page needs them."""
 
 from __future__ import annotations
 
@@ -17,42 +17,30 @@ from mt_core.spark.results.batches import QueryJob, batches
 from mt_core.spark.results.local_rows import local_batches
 from mt_core.spark.results.spool import MEBIBYTE, Spool, Spools
 
-# A result as small as this is read by the thread that ran the statement: another one would only cost time.
+# The thread that ran the statement reads a result as small as this: a thread of its own would only cost time.
 INLINE_BYTES = 4 * MEBIBYTE
-# Rows may be long; a page of them is not.
+# The limit of a page, whatever the length of its rows.
 PAGE_BYTES = 32 * MEBIBYTE
 Batches = Generator[pa.RecordBatch | None]
 Ended = Callable[[MtError | None], None]
 
 
 class StreamedRows:
-    """The rows of one query, read by a thread of its own while others ask for pages. Safe from any thread.
+    """The rows of one query, which a thread of its own reads while others take pages. Safe from any thread.
 
-    *source* gives the rows, and None before it may take long; *stop* ends the query.
+    *source* yields the rows, and None before it may take long; *stop* ends the query. `running` is whether the query may
+    still bring rows, `stalled` whether it waits for a reader.
     """
 
     def __init__(self, form: ResultForm, spool: Spool, source: Batches, stop: Callable[[], object]) -> None:
         self._form, self._spool, self._source, self._stop = form, spool, source, stop
+        self.columns: Sequence[Column] = form.columns
         self._changed = threading.Condition()
-        self._running, self._stalled, self._closed = True, False, False
-        # Whether the next batch takes one more job; of the thread that reads.
+        self.running, self.stalled = True, False
+        # Whether the next batch takes one more job; only the thread that reads uses it.
         self._between_jobs = False
         self._error: MtError | None = None
         self._callbacks: list[Ended] = []
-
-    @property
-    def columns(self) -> Sequence[Column]:
-        return self._form.columns
-
-    @property
-    def running(self) -> bool:
-        """Whether the query may still bring rows."""
-        return self._running
-
-    @property
-    def stalled(self) -> bool:
-        """Whether the query waits until somebody reads."""
-        return self._stalled
 
     def begin(self) -> None:
         """Read until the first rows are there or the query has ended, in a new thread from then on; raises the query's error."""
@@ -69,25 +57,22 @@ class StreamedRows:
             threading.Thread(target=self._read_on, name="result", daemon=True).start()
 
     def available(self, start: int, size: int, timeout_s: float) -> int:
-        """Wait until row *start* is there or none will come; return how many of *size* rows make a page that is there."""
+        """Wait until row *start* is there or the query has ended; return how many of *size* rows make a page that is there."""
         with self._changed:
-            self._changed.wait_for(lambda: self._spool.rows > start or not self._running, timeout_s)
+            self._changed.wait_for(lambda: self._spool.rows > start or not self.running, timeout_s)
             return self._spool.fitting(start, size, PAGE_BYTES)
 
     def page(self, start: int, size: int) -> list[list[Any]]:
         """Return up to *size* rows from row *start* on; fewer only at the end. Raises the query's error."""
         return self._form.rows(self._take(start, size))
 
-    def arrow(self, start: int, size: int) -> bytes | memoryview:
-        """Return up to *size* rows from row *start* on as an Arrow IPC stream; fewer only at the end. Raises like `page`."""
-        return self._form.stream(self._take(start, size))
-
     def encoded(self, start: int, size: int, form: PageForm) -> bytes | memoryview:
-        """Return what `page` returns as JSON text or as an Arrow IPC stream."""
-        return self.arrow(start, size) if form is PageForm.ARROW else self._form.json(self._take(start, size))
+        """Return the rows of `page` as JSON text or as an Arrow IPC stream."""
+        batches = self._take(start, size)
+        return self._form.stream(batches) if form is PageForm.ARROW else self._form.json(batches)
 
     def release(self, before: int) -> None:
-        """Forget the rows before row *before*: nobody will ask for them again."""
+        """Release the rows before row *before*, which no page has any more."""
         with self._changed:
             self._spool.release(before)
             self._changed.notify_all()
@@ -95,30 +80,29 @@ class StreamedRows:
     def on_end(self, callback: Ended) -> None:
         """Call *callback* once, when the query has ended, with its error if it has one; at once if it has ended already."""
         with self._changed:
-            if self._running:
+            if self.running:
                 self._callbacks.append(callback)
                 return
         callback(self._error)
 
     def abort(self, error: MtError) -> None:
-        """End the query if it runs; who asks for rows that are not there is told *error*."""
+        """End the query if it runs; reading rows that are not there raises *error*."""
         if self._end(error):
             self._stop()
 
     def close(self) -> None:
-        """End the query if it runs, and let its rows go."""
+        """End the query if it runs, and release its rows."""
         self.abort(Canceled("The result was closed before its query had ended."))
         with self._changed:
-            self._closed = True
             self._spool.close()
 
     def _take(self, start: int, size: int) -> list[pa.RecordBatch]:
         with self._changed:
-            self._changed.wait_for(lambda: self._spool.rows >= start + size or not self._running)
-            found = self._spool.read(start, size)
-            if self._error is not None and sum(batch.num_rows for batch in found) < size:
+            self._changed.wait_for(lambda: self._spool.rows >= start + size or not self.running)
+            batches = self._spool.read(start, size)
+            if self._error is not None and sum(batch.num_rows for batch in batches) < size:
                 raise self._error
-            return found
+            return batches
 
     def _read_on(self) -> None:
         error: MtError | None = MtError("The rows of the result could not be read; the gateway's log has the details.")
@@ -128,19 +112,22 @@ class StreamedRows:
         except MtError as cause:
             error = cause
         finally:
-            # Rows that nobody will read would stay in the JVM for as long as this result is known.
+            # Rows that nothing reads would stay in the JVM as long as this result exists.
             self._source.close()
             self._end(error)
 
     def _read(self, *, patient: bool) -> bool:
-        """Read to the end; unless *patient*, only what is at hand once there are rows. Returns whether that was all."""
+        """Read to the end; unless *patient*, stop where more would take long once there are rows. Return whether it has ended."""
         taken = 0
         if self._between_jobs:
             self._await_room()
         for batch in self._source:
             self._between_jobs = batch is None
             if batch is not None:
-                self._append(batch)
+                with self._changed:
+                    self._check_running()
+                    self._spool.append(batch)
+                    self._changed.notify_all()
                 taken += batch.nbytes
             if not patient and self._spool.rows and (batch is None or taken > INLINE_BYTES):
                 return False
@@ -149,30 +136,24 @@ class StreamedRows:
         return True
 
     def _await_room(self) -> None:
-        """Wait until there is room for the rows of one more job: those of one that has run are in the JVM until they are
-        read, and many results that wait there would leave it without memory."""
+        """Wait until there is room for the rows of one more job: the JVM holds the rows of a job until they are read, and
+        many results that wait there would leave it without memory."""
         with self._changed:
-            self._stalled = self._spool.full
-            self._changed.wait_for(lambda: not self._spool.full or not self._running)
-            self._stalled = False
+            self.stalled = self._spool.full
+            self._changed.wait_for(lambda: not self._spool.full or not self.running)
+            self.stalled = False
             self._check_running()
-
-    def _append(self, batch: pa.RecordBatch) -> None:
-        with self._changed:
-            self._check_running()
-            self._spool.append(batch)
-            self._changed.notify_all()
 
     def _check_running(self) -> None:
-        if not self._running:
+        if not self.running:
             raise self._error or Canceled("The query of the result was ended.")
 
     def _end(self, error: MtError | None) -> bool:
-        """Remember how the query ended, and return whether it had not before."""
+        """Set how the query ended, unless it has ended already, and return whether this call has set it."""
         with self._changed:
-            if not self._running:
+            if not self.running:
                 return False
-            self._running, self._error = False, error
+            self.running, self._error = False, error
             callbacks, self._callbacks = self._callbacks, []
             self._changed.notify_all()
         for callback in callbacks:
@@ -181,10 +162,10 @@ class StreamedRows:
 
 
 def fetch(driver: SparkDriver, frame: DataFrame, job: QueryJob, spools: Spools) -> StreamedRows:
-    """Run *frame* and return its rows once the first are there, or all; raises what running it does.
+    """Run *frame* and return its rows once the first are there, or all; raises the query's error.
 
-    To be called where work under the job's id runs already (`SparkDriver.run_tagged`); what comes later tags itself.
-    Raises Unsupported before it runs if JSON has no form for a column.
+    The caller runs it as the job (`SparkDriver.run_tagged`); later work tags itself. Raises Unsupported before the query
+    runs if JSON has no form for a column.
     """
     form, shown = ResultForm(frame.schema), arrow_frame(frame)
     source = local_batches(shown, form.schema) or batches(driver, shown, form.schema, job)

@@ -1,4 +1,4 @@
-"""Spools: the rows of one result as Arrow batches, in memory as far as there is room, else in files that go when read."""
+"""Spools: the rows of one result as Arrow batches, in memory while there is room, else in files until they are read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 
@@ -23,46 +23,40 @@ SEGMENT_BYTES = 64 * MEBIBYTE
 _PREFIX = "result-"
 
 
-class MemoryBudget:
-    """Bytes that all results together may have in memory; safe from any thread."""
-
-    def __init__(self, limit: int) -> None:
-        self._lock = threading.Lock()
-        self._left = limit
-
-    def take(self, size: int) -> bool:
-        """Take *size* bytes if there are as many, and return whether there were."""
-        with self._lock:
-            if size > self._left:
-                return False
-            self._left -= size
-            return True
-
-    def give(self, size: int) -> None:
-        with self._lock:
-            self._left += size
-
-
 class Spools:
-    """Makes the spools of a gateway. *folder* holds nothing else: what an earlier process left there is removed.
+    """Makes the spools of a gateway. *folder* holds nothing else: what an earlier process left there is deleted.
 
     All spools share *max_memory* bytes of memory; *max_disk* is how many bytes in files one of them should not exceed.
+    Safe from any thread.
     """
 
     def __init__(self, folder: Path | None = None, *, max_memory: int = MAX_MEMORY, max_disk: int = MAX_DISK) -> None:
-        self._folder, self.max_disk = folder, max_disk
-        self._memory = MemoryBudget(max_memory)
+        self.folder, self.max_disk = folder, max_disk
+        self._lock = threading.Lock()
+        self._free_memory = max_memory
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
     def new(self, schema: pa.Schema) -> Spool:
-        """Return an empty spool for batches of *schema*; it makes no file before it has to."""
-        return Spool(schema, self._folder, self._memory, max_disk=self.max_disk)
+        """Return an empty spool for batches of *schema*; it creates no file before it needs one."""
+        return Spool(schema, self)
+
+    def take_memory(self, size: int) -> bool:
+        """Take *size* bytes of memory if they are free, and return whether they were."""
+        with self._lock:
+            if size > self._free_memory:
+                return False
+            self._free_memory -= size
+            return True
+
+    def give_memory(self, size: int) -> None:
+        with self._lock:
+            self._free_memory += size
 
 
 @dataclass(slots=True, kw_only=True)
 class _Segment:
-    """One file with batches one after the other; gone as soon as none of them is wanted any more."""
+    """One file with batches one after the other; it is closed, and so deleted, when all of them have been released."""
 
     file: IO[bytes]
     size: int = 0
@@ -71,20 +65,20 @@ class _Segment:
 
 @dataclass(slots=True, kw_only=True)
 class _Chunk:
-    """One batch: itself, or where it lies in a segment."""
+    """One batch: itself, or its place in a segment."""
 
     rows: int
     size: int
-    batch: pa.RecordBatch | None = None
+    batch: Any = None
     segment: _Segment | None = None
     offset: int = 0
 
 
 class Spool:
-    """Batches in order, to be read by the numbers of their rows. Not safe from several threads: its owner has the lock."""
+    """Batches in order, read by the numbers of their rows. Not safe from several threads: its owner has the lock."""
 
-    def __init__(self, schema: pa.Schema, folder: Path | None, memory: MemoryBudget, *, max_disk: int) -> None:
-        self._schema, self._folder, self._memory, self._max_disk = schema, folder, memory, max_disk
+    def __init__(self, schema: pa.Schema, spools: Spools) -> None:
+        self._schema, self._spools = schema, spools
         self._chunks: list[_Chunk] = []
         # The number of the first row of each chunk.
         self._starts: list[int] = []
@@ -94,16 +88,16 @@ class Spool:
 
     @property
     def full(self) -> bool:
-        """Whether there is so much in files that nothing should come before some of it was released."""
-        return self._on_disk >= self._max_disk
+        """Whether its files have reached their limit, so that nothing should be added before rows are released."""
+        return self._on_disk >= self._spools.max_disk
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Take in more rows; raises EngineError when they cannot be written."""
+        """Add rows; raises EngineError when they cannot be written."""
         if not batch.num_rows:
             return
         size = batch.get_total_buffer_size()
         chunk = _Chunk(rows=batch.num_rows, size=size)
-        if self._memory.take(size):
+        if self._spools.take_memory(size):
             chunk.batch = batch
         else:
             self._write(chunk, batch)
@@ -112,14 +106,22 @@ class Spool:
         self.rows += chunk.rows
 
     def read(self, start: int, count: int) -> list[pa.RecordBatch]:
-        """Return rows *start* to *start* + *count*, as far as they are there; those released must not be asked for."""
-        return [
-            self._batch(chunk).slice(first, rows)
-            for chunk, first, rows in self._parts(start, min(start + count, self.rows))
-        ]
+        """Return rows *start* to *start* + *count*, as far as they are there; those released must not be read."""
+        batches = []
+        for chunk, first, rows in self._parts(start, min(start + count, self.rows)):
+            batch = chunk.batch
+            if chunk.segment is not None:
+                try:
+                    chunk.segment.file.seek(chunk.offset)
+                    message = chunk.segment.file.read(chunk.size)
+                except OSError as cause:
+                    raise self._unusable("read", cause) from cause
+                batch = pa.ipc.read_record_batch(pa.py_buffer(message), self._schema)
+            batches.append(batch.slice(first, rows))
+        return batches
 
     def fitting(self, start: int, count: int, size: int) -> int:
-        """Return how many of the *count* rows from *start* on are there and fit into *size* bytes; one is never too many."""
+        """Return how many of the *count* rows from *start* on are there and fit into *size* bytes; the first always fits."""
         fitting = 0
         for chunk, _, rows in self._parts(start, min(start + count, self.rows)):
             room = max(int(size * chunk.rows / max(chunk.size, 1)), 0 if fitting else 1)
@@ -130,23 +132,31 @@ class Spool:
         return fitting
 
     def release(self, before: int) -> None:
-        """Forget rows whose numbers are smaller than *before*, as far as whole batches go."""
-        wanted = max(bisect_right(self._starts, before) - 1, 0) if before < self.rows else len(self._chunks)
-        for chunk in self._chunks[:wanted]:
-            self._drop(chunk)
-        del self._chunks[:wanted], self._starts[:wanted]
+        """Release the batches whose rows all have numbers smaller than *before*."""
+        count = max(bisect_right(self._starts, before) - 1, 0) if before < self.rows else len(self._chunks)
+        for chunk in self._chunks[:count]:
+            segment = chunk.segment
+            if segment is None:
+                self._spools.give_memory(chunk.size)
+                continue
+            self._on_disk -= chunk.size
+            segment.chunks -= 1
+            if not segment.chunks and segment is not self._segment:
+                with suppress(OSError):
+                    segment.file.close()
+        del self._chunks[:count], self._starts[:count]
 
     def close(self) -> None:
-        """Forget everything."""
+        """Release everything."""
         self.release(self.rows)
         segment, self._segment = self._segment, None
         if segment is not None:
-            # What a full disk had no room for is written once more here, in vain, and nobody wants it.
+            # Closing writes once more what a full disk had no room for; that error is of no interest.
             with suppress(OSError):
                 segment.file.close()
 
     def _parts(self, start: int, end: int) -> Iterator[tuple[_Chunk, int, int]]:
-        """Yield the chunks that hold rows *start* to *end*, with the first row wanted of each and how many."""
+        """Yield the chunks that hold rows *start* to *end*, with the first of these rows in each and their number."""
         index = max(bisect_right(self._starts, start) - 1, 0)
         while index < len(self._chunks) and start < end:
             chunk, first = self._chunks[index], start - self._starts[index]
@@ -154,59 +164,38 @@ class Spool:
             yield chunk, first, rows
             start, index = start + rows, index + 1
 
-    def _batch(self, chunk: _Chunk) -> pa.RecordBatch:
-        if chunk.batch is not None or chunk.segment is None:
-            return chunk.batch
-        try:
-            chunk.segment.file.seek(chunk.offset)
-            found = chunk.segment.file.read(chunk.size)
-        except OSError as cause:
-            raise _unusable("read", self._folder, cause) from cause
-        return pa.ipc.read_record_batch(pa.py_buffer(found), self._schema)
-
     def _write(self, chunk: _Chunk, batch: pa.RecordBatch) -> None:
         message = batch.serialize()
         try:
-            segment = self._room()
+            segment = self._open_segment()
             segment.file.seek(segment.size)
             segment.file.write(message)
             segment.file.flush()
         except OSError as cause:
-            raise _unusable("written", self._folder, cause) from cause
+            raise self._unusable("written", cause) from cause
         chunk.segment, chunk.offset, chunk.size = segment, segment.size, message.size
         segment.size += message.size
         segment.chunks += 1
         self._on_disk += message.size
 
-    def _room(self) -> _Segment:
-        """Return a segment to write to; the last one is used again when nothing of it is wanted any more."""
-        if self._segment is None or (self._segment.chunks and self._segment.size >= SEGMENT_BYTES):
-            self._segment = _Segment(file=self._new_file())
-        elif not self._segment.chunks:
-            self._segment.file.truncate(0)
-            self._segment.size = 0
-        return self._segment
+    def _open_segment(self) -> _Segment:
+        """Return a segment with room; the last one is reused once all of its batches have been released."""
+        segment = self._segment
+        if segment is not None and not segment.chunks:
+            segment.file.truncate(0)
+            segment.size = 0
+        elif segment is None or segment.size >= SEGMENT_BYTES:
+            folder = self._spools.folder
+            if folder is not None:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # The file has no name where the system allows that, so that a process that is killed leaves none.
+            file = tempfile.TemporaryFile(prefix=_PREFIX, dir=folder)  # noqa: SIM115 - closed by `release` or `close`
+            segment = self._segment = _Segment(file=file)
+        return segment
 
-    def _new_file(self) -> IO[bytes]:
-        if self._folder is not None:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # It has no name where the system allows that, so that a process that is killed leaves nothing.
-        return tempfile.TemporaryFile(prefix=_PREFIX, dir=self._folder)
-
-    def _drop(self, chunk: _Chunk) -> None:
-        if chunk.segment is None:
-            self._memory.give(chunk.size)
-            return
-        self._on_disk -= chunk.size
-        chunk.segment.chunks -= 1
-        if not chunk.segment.chunks and chunk.segment is not self._segment:
-            with suppress(OSError):
-                chunk.segment.file.close()
-
-
-def _unusable(what: str, folder: Path | None, cause: OSError) -> EngineError:
-    place = folder or Path(tempfile.gettempdir())
-    return EngineError(
-        f"Rows of the result cannot be {what} in {place}: {cause.strerror or cause}; make room there, or raise "
-        "sql-gateway.result.max-memory."
-    )
+    def _unusable(self, what: str, cause: OSError) -> EngineError:
+        place = self._spools.folder or Path(tempfile.gettempdir())
+        return EngineError(
+            f"Rows of the result cannot be {what} in {place}: {cause.strerror or cause}; make room there, or raise "
+            "sql-gateway.result.max-memory."
+        )

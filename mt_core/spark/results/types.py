@@ -43,7 +43,7 @@ def result_columns(schema: spark.StructType) -> tuple[Column, ...]:
 
 
 def logical_type(data_type: spark.DataType, *, nullable: bool = True) -> LogicalType:
-    """Return *data_type* as a Flink logical type; a type that Flink lacks is shown as text, thus VARCHAR."""
+    """Return *data_type* as a Flink logical type; a type that Flink lacks is VARCHAR, since its values are shown as text."""
     if isinstance(data_type, spark.NullType):
         return LogicalType(root="NULL")
     root, extras = _PLAIN.get(type(data_type)) or _parametrised(data_type)
@@ -54,36 +54,12 @@ def _parametrised(data_type: spark.DataType) -> tuple[str, dict[str, Any]]:
     match data_type:
         case spark.DecimalType():
             return "DECIMAL", {"precision": data_type.precision, "scale": data_type.scale}
-        case spark.CharType():
-            return "CHAR", {"length": data_type.length}
-        case spark.VarcharType():
-            return "VARCHAR", {"length": data_type.length}
+        case spark.CharType() | spark.VarcharType():
+            return data_type.typeName().upper(), {"length": data_type.length}
         case spark.TimeType():
             return "TIME_WITHOUT_TIME_ZONE", {"precision": data_type.precision}
         case spark.YearMonthIntervalType() | spark.DayTimeIntervalType():
             return _interval(data_type)
-        case _:
-            return _nested(data_type)
-
-
-def _interval(data_type: spark.YearMonthIntervalType | spark.DayTimeIntervalType) -> tuple[str, dict[str, Any]]:
-    first, last = data_type.startField, data_type.endField
-    if isinstance(data_type, spark.YearMonthIntervalType):
-        return "INTERVAL_YEAR_MONTH", {"precision": YEAR_PRECISION, "resolution": _resolution(_YEAR_MONTH, first, last)}
-    extras = {
-        "precision": DAY_PRECISION,
-        "fractionalPrecision": TIMESTAMP_PRECISION,
-        "resolution": _resolution(_DAY_TIME, first, last),
-    }
-    return "INTERVAL_DAY_TIME", extras
-
-
-def _resolution(units: tuple[str, ...], first: int, last: int) -> str:
-    return units[first] if first == last else f"{units[first]}_TO_{units[last]}"
-
-
-def _nested(data_type: spark.DataType) -> tuple[str, dict[str, Any]]:
-    match data_type:
         case spark.ArrayType():
             return "ARRAY", {"elementType": _json(data_type.elementType, data_type.containsNull)}
         case spark.MapType():
@@ -93,6 +69,17 @@ def _nested(data_type: spark.DataType) -> tuple[str, dict[str, Any]]:
             return "ROW", {"fields": [_field(field) for field in data_type.fields]}
         case _:
             return "VARCHAR", {"length": STRING_LENGTH}
+
+
+def _interval(data_type: spark.YearMonthIntervalType | spark.DayTimeIntervalType) -> tuple[str, dict[str, Any]]:
+    is_years = isinstance(data_type, spark.YearMonthIntervalType)
+    units = _YEAR_MONTH if is_years else _DAY_TIME
+    first, last = units[data_type.startField], units[data_type.endField]
+    resolution = first if first == last else f"{first}_TO_{last}"
+    if is_years:
+        return "INTERVAL_YEAR_MONTH", {"precision": YEAR_PRECISION, "resolution": resolution}
+    precisions = {"precision": DAY_PRECISION, "fractionalPrecision": TIMESTAMP_PRECISION}
+    return "INTERVAL_DAY_TIME", {**precisions, "resolution": resolution}
 
 
 def _field(field: spark.StructField) -> dict[str, Any]:

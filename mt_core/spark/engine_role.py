@@ -16,9 +16,9 @@ from mt_core.spark.queries.source_versions import SourceVersions
 
 
 class EngineRole:
-    """A role of the port `mt_core.tables.engine`, which documents its methods. Any thread.
+    """A role of the port `mt_core.tables.engine`, which documents the methods. Any thread.
 
-    The driver's own session works on storage; sessions of *contexts* analyse and run queries.
+    The driver's own session works on storage; the contexts' sessions analyse and run queries.
     """
 
     def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:

@@ -1,1 +1,1 @@
-"""Catalogs as Spark has them: names, columns, and the catalogs that statements created."""
+"""Catalogs in Spark: their tables, their columns' types, and those that statements created."""

@@ -20,7 +20,7 @@ _NONE: Settings = {}
 
 
 def no_catalogs() -> Settings:
-    """A source without catalogs."""
+    """Return no catalogs."""
     return _NONE
 
 
@@ -30,7 +30,7 @@ class CatalogSync:
     def __init__(self, source: CatalogSource) -> None:
         self._source = source
         self._lock = threading.Lock()
-        # By session: the session that follows a lost JVM is another one, without any of these catalogs.
+        # By session: after the loss of a JVM the sessions are new, without any of these catalogs.
         self._applied: WeakKeyDictionary[SparkSession, Settings] = WeakKeyDictionary()
 
     def settings(self) -> dict[str, str]:
@@ -38,7 +38,7 @@ class CatalogSync:
         return {key: value for settings in self._source().values() for key, value in settings.items()}
 
     def apply(self, session: SparkSession, *, except_for: Collection[str] = ()) -> SparkSession:
-        """Return *session* with the created catalogs, except those of names that the session sets itself."""
+        """Return *session* with the created catalogs, except those whose names the session configures itself."""
         wanted = self._source()
         if self._applied.get(session, _NONE) is wanted:
             return session

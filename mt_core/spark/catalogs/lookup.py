@@ -20,7 +20,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 COMMIT_FAILED = "org.apache.iceberg.exceptions.CommitFailedException"
 NO_SUCH_TABLE = "org.apache.iceberg.exceptions.NoSuchTableException"
 ALREADY_EXISTS = "org.apache.iceberg.exceptions.AlreadyExistsException"
-# Iceberg sets these in a session, for its reader and for the procedures that rewrite files.
+# Iceberg adds these to a session, for its reader and for the procedures that rewrite files.
 ICEBERG_INTERNAL = frozenset({"default_iceberg", "default_cache_iceberg", "default_rewrite_catalog"})
 
 _ICEBERG_PLUGIN = "org.apache.iceberg.spark.SparkCatalog"
@@ -40,7 +40,7 @@ def translating(errors: Mapping[str, MtError]) -> Iterator[None]:
 
 
 class Catalogs:
-    """The catalogs of the driver's own session, with those that statements created."""
+    """The catalogs of the driver's own session, with those that statements created. Raises errors of Spark as they are."""
 
     def __init__(self, driver: SparkDriver, sync: CatalogSync) -> None:
         self._driver, self._sync = driver, sync

@@ -17,7 +17,7 @@ from mt_core.tables.engine import Progress
 
 REMEMBERED = 10_000
 # By SparkContext.
-_handles: WeakKeyDictionary[SparkContext, _Handle] = WeakKeyDictionary()
+_handles: WeakKeyDictionary[SparkContext, Handle] = WeakKeyDictionary()
 
 
 class JobCancels:
@@ -68,7 +68,7 @@ class JobCancels:
 @contextmanager
 def tagged(context: SparkContext, job_id: str, pool: str, description: str) -> Iterator[None]:
     """Run what this thread starts on Spark as job *job_id*: its tag gives the progress, its group cancels later work too."""
-    handle = _handle(context)
+    handle = handle_of(context)
     before = handle.spark.getLocalProperties()
     properties = {
         "spark.scheduler.pool": pool,
@@ -89,12 +89,12 @@ def tagged(context: SparkContext, job_id: str, pool: str, description: str) -> I
 def cancel(context: SparkContext, job_id: str) -> None:
     """End the running Spark jobs of *job_id*, and those that it starts later."""
     context.cancelJobsWithTag(job_id)
-    scala_context(context).cancelJobGroupAndFutureJobs(job_id)
+    handle_of(context).spark.cancelJobGroupAndFutureJobs(job_id)
 
 
 def progress(context: SparkContext, job_id: str) -> Progress | None:
     """Return the tasks of all stages the job has had so far; None when it has had none."""
-    tracker = scala_context(context).statusTracker()
+    tracker = handle_of(context).spark.statusTracker()
     stages: dict[int, Progress] = {}
     for spark_job_id in tracker.getJobIdsForTag(job_id):
         job = tracker.getJobInfo(spark_job_id)
@@ -110,23 +110,19 @@ def progress(context: SparkContext, job_id: str) -> Progress | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Handle:
-    """Spark's own context, and a reader of JSON as Java properties."""
+class Handle:
+    """Spark's own context behind PySpark's, and a reader of JSON as Java properties."""
 
     spark: Any
     reader: Any
 
 
-def _handle(context: SparkContext) -> _Handle:
+def handle_of(context: SparkContext) -> Handle:
+    """Return the handle on *context*, from a cache."""
     handle = _handles.get(context)
     if handle is None:
         jvm: Any = context._jvm
         properties = getattr(jvm, "java.util.Properties")._java_lang_class
         reader = getattr(jvm, "com.fasterxml.jackson.databind.ObjectMapper")().readerFor(properties)
-        handle = _handles[context] = _Handle(spark=context._jsc.sc(), reader=reader)
+        handle = _handles[context] = Handle(spark=context._jsc.sc(), reader=reader)
     return handle
-
-
-def scala_context(context: SparkContext) -> Any:
-    """Return Spark's own context behind PySpark's."""
-    return _handle(context).spark

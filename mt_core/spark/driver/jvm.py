@@ -26,11 +26,7 @@ class Incarnation:
     generation: int
     session: SparkSession
     gateway: Any = field(repr=False)
-
-    @property
-    def process(self) -> subprocess.Popen[bytes]:
-        process: subprocess.Popen[bytes] = self.gateway.proc
-        return process
+    process: subprocess.Popen[bytes] = field(repr=False)
 
     def usable(self) -> bool:
         """Return whether the JVM answers and its SparkContext has not stopped."""
@@ -66,7 +62,7 @@ def launch(settings: conf.DriverSettings, generation: int) -> Incarnation:
     except MtError:
         _discard(gateway)
         raise
-    return Incarnation(generation=generation, session=session, gateway=gateway)
+    return Incarnation(generation=generation, session=session, gateway=gateway, process=gateway.proc)
 
 
 def _start_spark(settings: conf.DriverSettings, wanted: Mapping[str, str], gateway: Any) -> SparkSession:

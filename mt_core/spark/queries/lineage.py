@@ -65,12 +65,9 @@ class Lineage:
     shapes: Mapping[str, Shape]
     lock: threading.Lock = field(default_factory=threading.Lock, compare=False)
 
-    def text(self, pins: Mapping[str, str]) -> str:
-        """Return the query with a version after the name of every source in *pins*."""
-        return _joined(self.pieces, pins)
 
-
-def _joined(pieces: Iterable[Piece], pins: Mapping[str, str]) -> str:
+def text_of(pieces: Iterable[Piece], pins: Mapping[str, str]) -> str:
+    """Return the text of *pieces* with a version after the name of every source in *pins*."""
     texts = []
     for piece in pieces:
         if isinstance(piece, str):
@@ -112,7 +109,7 @@ class LineageReader:
             functions=tuple(self._functions),
             pieces=pieces,
             unstable=unstable_reason(analysed.toJSON()) or self._unstable_text(query, parsed),
-            unpinnable=self._unpinnable or self._rewriting_fault(_joined(pieces, {}), analysed),
+            unpinnable=self._unpinnable or self._rewriting_fault(text_of(pieces, {}), analysed),
             shapes={source.name: shape_of(source.table) for source in sources if source.table is not None},
         )
 
@@ -168,7 +165,7 @@ class LineageReader:
             if self._setting(key) != value:
                 self._refuse_pins(f"view {display_name(view.parts)} was created with {key} = {value}")
         body = list(self._pieces(parse(self._session, view.text), view.catalog, view.namespace, (*path, view.parts)))
-        names = [column.name.lower() for column in columns_of(self._analysed(_joined(body, {})).schema())]
+        names = [column.name.lower() for column in columns_of(self._analysed(text_of(body, {})).schema())]
         aliases = [f"_{index}" for index in range(len(names))]
         # A view finds its columns in those of its query by name if it keeps their names, otherwise by position.
         by_name = [aliases[names.index(name.lower())] for name in view.query_columns]

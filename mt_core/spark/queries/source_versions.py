@@ -13,7 +13,7 @@ from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.jvm_objects import active_session, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.contexts import QueryContexts
-from mt_core.spark.queries.lineage import Lineage, LineageReader, Shape, Source, shape_of
+from mt_core.spark.queries.lineage import Lineage, LineageReader, Shape, Source, shape_of, text_of
 from mt_core.spark.queries.views import Names
 from mt_core.tables.engine import Query, SourceVector, SourceVersion
 
@@ -69,7 +69,9 @@ class SourceVersions:
         if not _agrees(lineage, versions):
             # A view or a schema changed after the vector was read: the text has to be that of the vector.
             raise SourcesChanged("A view or table of the query changed while the refresh was starting; run it again.")
-        return lineage.text({name: str(version[PIN]) for name, version in versions.items() if PIN in version})
+        return text_of(
+            lineage.pieces, {name: str(version[PIN]) for name, version in versions.items() if PIN in version}
+        )
 
     def has_lost(self, query: Query, vector: SourceVector) -> bool:
         """Return whether a version that *vector* pins cannot be read any more: its table was dropped, or it expired."""

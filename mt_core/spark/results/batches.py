@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.util import _create_local_socket
 
 from mt_core.errors import EngineError
-from mt_core.spark.driver.jobs import scala_context
+from mt_core.spark.driver.jobs import handle_of
 from mt_core.spark.driver.jvm_objects import state_of, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.results.limit import Window, limited_rows
@@ -94,7 +94,7 @@ class _Waves:
         while True:
             wave = list(range(self._done, self._done + size))
             try:
-                served = run_job(scala_context(context), self._partitions, wave)
+                served = run_job(handle_of(context).spark, self._partitions, wave)
             except Py4JJavaError as error:
                 if size <= 1 or _TOO_MUCH not in str(error.java_exception.getMessage()):
                     raise
@@ -114,7 +114,7 @@ class _Waves:
             as_java = static_member(session, "scala.jdk.javaapi.CollectionConverters.asJava")
             # The result of getAllConfs does not change with the session.
             self._settings = as_java(state_of(session).conf().getAllConfs())
-        scala_context(context).getLocalProperties().putAll(self._settings)
+        handle_of(context).spark.getLocalProperties().putAll(self._settings)
 
     def _next_size(self, context: Any) -> int:
         if self._count <= 1:

@@ -121,10 +121,6 @@ def _each(encode: Callable[[Any], Any]) -> Encode:
     return lambda array: [None if value is None else encode(value) for value in array.to_pylist()]
 
 
-def _dates(array: pa.Array) -> pa.Array:
-    return _signed(pc.cast(array, pa.string()), pc.cast(array, pa.int32()), _LAST_DAY)
-
-
 def _iso(array: pa.Array) -> pa.Array:
     texts = _trimmed(pc.replace_substring(pc.cast(array, pa.string()), " ", "T"))
     return _signed(texts, pc.cast(array, pa.int64()), _LAST_MICROSECOND)
@@ -144,7 +140,7 @@ def _trimmed(texts: pa.Array) -> pa.Array:
 
 
 AS_TEXTS: dict[type[spark.DataType], Callable[[pa.Array], pa.Array]] = {
-    spark.DateType: _dates,
+    spark.DateType: lambda array: _signed(pc.cast(array, pa.string()), pc.cast(array, pa.int32()), _LAST_DAY),
     spark.TimeType: lambda array: _trimmed(pc.cast(array, pa.string())),
     # Flink writes the session's wall clock with a Z that does not mean UTC.
     spark.TimestampType: lambda array: pc.binary_join_element_wise(_iso(array), "Z", ""),

@@ -52,19 +52,15 @@ def _row_of_constants(session: SparkSession, project: Any) -> Any:
     """Return the row of a SELECT without FROM, which Spark's optimiser leaves to a job; None for any other query."""
     if project.child().nodeName() != "OneRowRelation" or not project.deterministic():
         return None
-    constant = static_member(session, f"{_PLANS}.Project")(project.projectList(), _one_row(session))
-    local = static_member(session, _TO_LOCAL).apply(constant)
-    return local.data() if local.nodeName() == "LocalRelation" else None
-
-
-def _one_row(session: SparkSession) -> Any:
     jvm: Any = session._jvm
     if jvm not in _one_rows:
         rows = jvm.PythonUtils.toSeq([getattr(jvm, "org.apache.spark.sql.catalyst.InternalRow").empty()])
         nothing = getattr(jvm, "scala.Option").empty()
         relation = getattr(jvm, f"{_PLANS}.LocalRelation")
         _one_rows[jvm] = relation(jvm.PythonUtils.toSeq([]), rows, False, nothing)
-    return _one_rows[jvm]
+    constant = static_member(session, f"{_PLANS}.Project")(project.projectList(), _one_rows[jvm])
+    local = static_member(session, _TO_LOCAL).apply(constant)
+    return local.data() if local.nodeName() == "LocalRelation" else None
 
 
 def _batches(frame: DataFrame, rows: Any, schema: pa.Schema) -> Generator[pa.RecordBatch | None]:

@@ -1,1 +1,1 @@
-"""Storage tables in Iceberg: created, written on branches, published, expired."""
+"""Storage tables in Iceberg: their creation, writes on branches, publishing, and housekeeping."""

@@ -93,7 +93,10 @@ def error_of(chain: Sequence[Thrown]) -> MtError:
     # The innermost condition is the reason; the exceptions around it say which part of Spark met it.
     index = max((index for index, thrown in enumerate(chain) if thrown.condition), default=0)
     reason = chain[index]
-    message = _with_cause(plain_message(reason.message), chain[index + 1 :])
+    message = plain_message(reason.message)
+    causes = [plain_message(cause.message) for cause in chain[index + 1 :] if cause.message]
+    if causes and causes[-1] not in message:
+        message += f" Caused by: {causes[-1]}"
     message += _WAYS_OUT.get(reason.condition or "", "")
     is_internal = (reason.condition or "").startswith("INTERNAL_ERROR")
     if is_internal or not (reason.condition or reason.java_class.startswith(_QUERY_CLASSES)):
@@ -138,8 +141,3 @@ def position_in(text: str) -> tuple[int, int] | None:
 def plain_message(text: str) -> str:
     """Return Spark's message *text* without Java stack, plan, quoted statement, class name and passwords in URLs."""
     return without_passwords(_TAIL.sub("", _CLASS_PREFIX.sub("", text)).strip()) or "Spark gives no reason."
-
-
-def _with_cause(message: str, causes: Sequence[Thrown]) -> str:
-    texts = [plain_message(cause.message) for cause in causes if cause.message]
-    return f"{message} Caused by: {texts[-1]}" if texts and texts[-1] not in message else message

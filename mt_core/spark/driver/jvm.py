@@ -39,11 +39,7 @@ class Incarnation:
         """Stop Spark, then end the process."""
         with suppress(*SPARK_ERRORS):
             self.session.stop()
-        self.discard()
-
-    def discard(self) -> None:
-        """End the process, whatever its state, and let this Python process start another one."""
-        _discard(self.gateway)
+        discard(self.gateway)
 
 
 def launch(settings: conf.DriverSettings, generation: int) -> Incarnation:
@@ -60,7 +56,7 @@ def launch(settings: conf.DriverSettings, generation: int) -> Incarnation:
     try:
         session = _start_spark(settings, wanted, gateway)
     except MtError:
-        _discard(gateway)
+        discard(gateway)
         raise
     return Incarnation(generation=generation, session=session, gateway=gateway, process=gateway.proc)
 
@@ -89,8 +85,8 @@ def _start_failure(settings: conf.DriverSettings, reason: MtError) -> str:
     return f"Spark did not start: {reason.message.rstrip('.')}. Its log is {settings.log_file}."
 
 
-def _discard(gateway: Any) -> None:
-    """End a JVM, and clear the class attributes of PySpark that refer to it: with them no other JVM could start."""
+def discard(gateway: Any) -> None:
+    """End a JVM, whatever its state, and clear PySpark's references to it, with which no other JVM could start."""
     server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
     if server is not None:
         server.shutdown()

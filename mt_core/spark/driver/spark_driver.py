@@ -20,7 +20,7 @@ from mt_core.spark.driver.added_jars import AddedJars
 from mt_core.spark.driver.cluster import LOOK_EVERY_S, ClusterWatch, is_cluster, state_of
 from mt_core.spark.driver.conf import DriverSettings
 from mt_core.spark.driver.failures import LOST, SPARK_ERRORS, translate
-from mt_core.spark.driver.jvm import Incarnation, launch
+from mt_core.spark.driver.jvm import Incarnation, discard, launch
 from mt_core.spark.java import check_java
 from mt_core.tables.engine import Progress
 
@@ -276,7 +276,7 @@ class SparkDriver:
             if watch.lost or self._stopping.wait(LOOK_EVERY_S) or incarnation.process.poll() is not None:
                 # An orderly stop would wait for the cluster.
                 incarnation.process.kill()
-                incarnation.discard()
+                discard(incarnation.gateway)
                 return False
         return True
 
@@ -301,7 +301,7 @@ class SparkDriver:
             self._incarnation, self.state = None, DriverState.LOST
             self._changed.notify_all()
         log.warning("spark was lost", extra={"action": "spark_lost", "pid": process.pid})
-        incarnation.discard()
+        discard(incarnation.gateway)
 
     def _note_failure(self, error: MtError) -> None:
         """Report *error*; it is final if no other attempt can succeed. A database that is away may come back."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -56,7 +57,8 @@ def batches(
                 waves.bytes += len(message)
                 yield waves.window.cut(pa.ipc.read_record_batch(pa.py_buffer(message), schema))
         finally:
-            stream.close()
+            # The JVM releases what it has not sent.
+            stream.file.close()
         if waves.left:
             yield None
 
@@ -78,31 +80,27 @@ class _Waves:
 
     def run(self) -> _Stream:
         """Run the next wave; the first one as part of the job that its caller has begun."""
-        job, context = self._job, self._frame.sparkSession.sparkContext
-        if self._partitions is None:
+        job, session, is_first = self._job, self._frame.sparkSession, self._partitions is None
+        context = session.sparkContext
+        with nullcontext() if is_first else self._driver.run_tagged(job.job_id, job.pool, job.description):
             self._give_settings(context)
-            rows, self.window = limited_rows(self._frame)
-            self._partitions, self._count = rows.toJavaRDD(), rows.getNumPartitions()
-            return self._run(context)
-        with self._driver.run_tagged(job.job_id, job.pool, job.description):
-            self._give_settings(context)
-            return self._run(context)
-
-    def _run(self, context: Any) -> _Stream:
-        size = min(self._next_size(context), self._count - self._done)
-        run_job = static_member(self._frame.sparkSession, "org.apache.spark.api.python.PythonRDD.runJob")
-        while True:
-            wave = list(range(self._done, self._done + size))
-            try:
-                served = run_job(handle_of(context).spark, self._partitions, wave)
-            except Py4JJavaError as error:
-                if size <= 1 or _TOO_MUCH not in str(error.java_exception.getMessage()):
-                    raise
-                # Earlier waves were smaller. No row of this one has been read: it can run again.
-                self._size = size = max(size // GROWTH, 1)
-                continue
-            self._done += size
-            return _Stream(served)
+            if is_first:
+                rows, self.window = limited_rows(self._frame)
+                self._partitions, self._count = rows.toJavaRDD(), rows.getNumPartitions()
+            run_job = static_member(session, "org.apache.spark.api.python.PythonRDD.runJob")
+            size = min(self._next_size(context), self._count - self._done)
+            while True:
+                wave = list(range(self._done, self._done + size))
+                try:
+                    served = run_job(handle_of(context).spark, self._partitions, wave)
+                except Py4JJavaError as error:
+                    if size <= 1 or _TOO_MUCH not in str(error.java_exception.getMessage()):
+                        raise
+                    # Earlier waves were smaller. No row of this one has been read: it can run again.
+                    self._size = size = max(size // GROWTH, 1)
+                    continue
+                self._done += size
+                return _Stream(served)
 
     def _give_settings(self, context: Any) -> None:
         """Give the session's settings to the tasks of the current job, as Spark does for its own actions.
@@ -133,22 +131,18 @@ class _Stream:
 
     def __init__(self, served: Any) -> None:
         self._server = served[2]
-        self._file: IO[bytes] = _create_local_socket((served[0], served[1]))  # type: ignore[assignment]
+        self.file: IO[bytes] = _create_local_socket((served[0], served[1]))  # type: ignore[assignment]
 
     def next(self) -> bytes | None:
         """Return the next message, None at the end; raises the JVM's error if it could not serve all."""
-        head = self._file.read(_LENGTH)
+        head = self.file.read(_LENGTH)
         size = int.from_bytes(head, "big", signed=True) if len(head) == _LENGTH else -1
         if size < 0:
             # The end looks like a JVM that died between two messages; this call distinguishes them.
             self._server.getResult()
             return None
-        message = self._file.read(size)
+        message = self.file.read(size)
         if len(message) < size:
             self._server.getResult()
             raise EngineError("Spark sent less of a result than it had announced; repeat the statement.")
         return message
-
-    def close(self) -> None:
-        """Close the connection; the JVM releases what it has not sent."""
-        self._file.close()

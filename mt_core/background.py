@@ -1,4 +1,4 @@
-"""Background work that survives its errors: each is logged with its traceback, and the work is repeated."""
+"""Background work that survives its errors: it logs each with its traceback, and repeats the work."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@
     │   ├── RegistryInUse         another gateway works on the registry
     │   ├── PortInUse             the address of the gateway is taken
     │   ├── JavaMissing           there is no JDK that Spark can use
-    │   └── PluginError           a workflow scheduler cannot be found, or is found twice
+    │   └── PluginError           a workflow scheduler is not installed, or installed twice
     ├── SqlSyntaxError            the text of a statement cannot be read
     ├── DefinitionInvalid         a CREATE or ALTER names something that does not fit
     │   └── CatalogUnsupported    the catalog cannot hold materialized tables
@@ -99,7 +99,7 @@ class JavaMissing(ConfigError):
 
 
 class PluginError(ConfigError):
-    """A workflow scheduler cannot be found, or two claim one identifier."""
+    """A workflow scheduler is not installed, or two claim one identifier."""
 
     code = "PLUGIN_INVALID"
 

@@ -1,6 +1,6 @@
 """The DAG bundle: a file for each of the gateway's shards, with a DAG for each of its materialized tables.
 
-It runs in Airflow's dag-processor and in every worker, and has no versions: a task asks the gateway for the table as it is now.
+It runs in Airflow's dag-processor and in every worker, and has no versions: a task refreshes the table as it is now.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from freshtable_airflow.sync import GatewayChoice, pull_shards
 # By then a parse that had begun before a file was written has long ended.
 SETTLED_S = 5.0
 
-# Airflow looks for the words dag and airflow before it takes a file for one of its own.
+# Airflow searches a file for the words dag and airflow before it parses it as a DAG file.
 FILE = '''"""Materialized tables, an Airflow DAG each. Written by GatewayDagBundle for state {state}; do not edit."""
 
 from freshtable_airflow.factory import DagSettings

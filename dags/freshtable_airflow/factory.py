@@ -45,7 +45,7 @@ class DagSettings:
 
 
 def dag_of(body: Mapping[str, Any], settings: DagSettings) -> DAG:
-    """Return the DAG of a served definition; raises here whatever is wrong with it, not when Airflow stores the file's DAGs.
+    """Return the DAG of a served definition; any error in it is raised here, not when Airflow stores the file's DAGs.
 
     It has no start date: with one, Airflow would run a past tick at once, or a backfill from before it would do nothing.
     """
@@ -121,7 +121,7 @@ def _refresh_task(workflow: Workflow, settings: DagSettings) -> RefreshWorkflowO
 def _documentation(workflow: Workflow) -> str:
     parts = [f"Materialized table `{workflow.identifier}`, fresh to {workflow.freshness} in {workflow.zone}."]
     if workflow.definition:
-        # A fence that the statement does not end.
+        # A fence that the statement cannot close.
         longest = max((len(run) for run in re.findall("~+", workflow.definition)), default=0)
         fence = "~" * max(4, longest + 1)
         parts.append(f"{fence}sql\n{workflow.definition}\n{fence}")

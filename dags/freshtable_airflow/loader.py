@@ -59,7 +59,7 @@ def load_shard(namespace: dict[str, Any], cache: ShardCache, number: int, settin
             continue
         try:
             namespace[name] = dag_of(body, settings)
-        except Exception as error:  # noqa: BLE001 (whatever is wrong with one definition, the others get their DAGs)
+        except Exception as error:  # noqa: BLE001 (an error in one definition must not keep the others from getting DAGs)
             problems.append(f"`{name}`: {type(error).__name__}: {error}")
     anchor = anchor_of(number, settings, problems, state=shard.state)
     if wanted in (None, anchor.dag_id):

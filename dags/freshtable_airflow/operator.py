@@ -198,7 +198,7 @@ class RefreshMaterializedTableOperator(BaseOperator):
         self.log.info("Refresh of %s %s: %s.", run.table, end, outcome.line)
         result = {**asdict(outcome), "run": run.handle}
         if outcome.decision != "refresh":
-            # Airflow sends an event for each outlet that the task has when it ends, whatever happened.
+            # Airflow sends an event for each outlet that the task has when it ends, even if nothing was written.
             self.outlets = []
         for outlet in self.outlets:
             context["outlet_events"][outlet].extra = dict(result)

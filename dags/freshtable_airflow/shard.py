@@ -13,7 +13,7 @@ from freshtable_airflow.errors import GatewayRefused, GatewayUnavailable
 
 SHARDS = 32
 VERSION = 1
-# The DAG processor does nothing else meanwhile: rather keep an old definition for a while than block it.
+# The DAG processor does nothing else during the request: better to keep an old definition for a while than to block it.
 TIMEOUT = httpx.Timeout(10.0, connect=3.0)
 
 

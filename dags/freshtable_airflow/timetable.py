@@ -1,8 +1,8 @@
-"""Timetables: the schedule of a materialized table as Airflow asks for it.
+"""Timetables: the schedule of a materialized table in the form that Airflow uses.
 
-A timetable knows since when its table exists. Airflow asks for the next run at every parse while a DAG has no run, so a timetable
-that counted from now would lose the first tick if the scheduler was down over it; and a backfill counts as a run, after which the
-newest point of the past would be run as well.
+A timetable has the time since when its table exists. Airflow requests the next run at every parse while a DAG has no run, so a
+timetable that counted from now would lose the first tick if the scheduler was down at that time; and a backfill counts as a run,
+after which the newest point of the past would run as well.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from freshtable_airflow.grid import Grid, grid_of
 
 _FRACTION = re.compile(r"(?<=:\d\d)\.\d+")
 MICROSECOND = timedelta(microseconds=1)
-# The crons of schedules of version 1, each with the interval that it stands for.
+# The crons of schedules of version 1, each with its interval.
 FORMER_CRONS = {
     "* * * * *": (1, "MINUTE"),
     "0 * * * *": (1, "HOUR"),
@@ -37,7 +37,7 @@ def plan(
     """Return the point to run next, or None if it is later than the restriction's end.
 
     Nothing runs at once on creation, no point from before *since* is caught up, of several missed points the newest is;
-    a backfill, which asks with `catchup`, gets every point of its range, whenever the table was created.
+    a backfill, which asks with `catchup`, gets every point of its range, also those from before the table was created.
     """
     earliest = restriction.earliest
     if last is not None:
@@ -71,7 +71,7 @@ class GridTimetable(Timetable):
             self.description = CronTriggerTimetable(cron, timezone="UTC").description
         else:
             self.description = f"every {amount} {unit.lower()}{'' if amount == 1 else 's'} in {timezone}"
-        # Airflow asks nothing of a timetable that cannot be scheduled.
+        # Airflow never calls a timetable that cannot be scheduled.
         self.can_be_scheduled = self.periodic = since is not None
 
     @property
@@ -114,7 +114,7 @@ class GridTimetable(Timetable):
 
 
 class CronTimetable(Timetable):
-    """What an earlier release stored in Airflow for a schedule of version 1. Nothing creates it any more.
+    """What an earlier release stored in Airflow for a schedule of version 1. Nothing creates it today.
 
     Airflow's scheduler reads it after an upgrade, until it has parsed the files of the DAGs once; the release after this one
     can do without it.
@@ -122,7 +122,7 @@ class CronTimetable(Timetable):
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> Timetable:
-        """Return the grid that the stored cron stands for."""
+        """Return the grid of the stored cron."""
         amount, unit = FORMER_CRONS[data["expression"]]
         return GridTimetable(amount, unit, timezone=data["timezone"], since=data["since"], cron=data["expression"])
 

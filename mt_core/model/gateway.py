@@ -12,7 +12,7 @@ ENDED = datetime.min.replace(tzinfo=UTC)
 class GatewayLease:
     """The lease of one gateway process, which lives until `lease_until`; `owner` is its name in the leases of runs and commands.
 
-    `machine` tells machines and containers apart, `started` the processes that had the id `pid` on one of them; both
+    `machine` distinguishes machines and containers, `started` the processes that had the id `pid` on one of them; both
     are opaque.
     """
 

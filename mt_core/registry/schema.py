@@ -20,7 +20,7 @@ from mt_core.model.run import RunKind, RunStatus
 
 METADATA = MetaData()
 
-# The newest migration: a registry that has it is opened without a look at the others.
+# The newest migration: a registry that has it opens without the others being read.
 NEWEST = "0006"
 
 # Compared byte by byte on both databases, so that instants and names sort alike.

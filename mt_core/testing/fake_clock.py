@@ -1,4 +1,4 @@
-"""FakeClock: time that stands still until a test moves it."""
+"""FakeClock: time that stops until a test moves it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FakeClock(Clock):
             return self._now
 
     def advance(self, delta: timedelta) -> None:
-        """Move the time by *delta* in one jump, and wake whoever waits for an instant that is reached."""
+        """Move the time by *delta* in one jump, and wake all that wait for an instant that is reached."""
         with self._changed:
             self._now += delta
             self._changed.notify_all()
@@ -46,7 +46,7 @@ class FakeClock(Clock):
     def settle(self, *, threads: str = "", timeout_s: float = 5.0) -> bool:
         """Wait until every thread that was woken waits again or has ended; return whether that was so in time.
 
-        *threads* restricts this to threads whose name begins so: one that waits once and goes on living never settles.
+        *threads* restricts this to threads whose name begins so: one that waits once and then works on never settles.
         """
         with self._changed:
             return self._changed.wait_for(lambda: self._is_settled(threads), timeout_s)

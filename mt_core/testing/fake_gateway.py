@@ -219,7 +219,7 @@ class _Server(ThreadingHTTPServer):
             self.shutdown_request(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is none of a test's business."""
+        """Ignore clients that disconnect: no test is about them."""
 
 
 class _Requests(BaseHTTPRequestHandler):
@@ -232,8 +232,10 @@ class _Requests(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         parts = self.path.partition("?")[0].removeprefix("/v3/").split("/")
         if parts[:3] == ["workflows", "airflow", "shards"] and self.server.gateway.definitions is not None:
-            state, found = self.server.gateway.definitions.shard(int(parts[3]))
-            shard = published_shard("airflow", int(parts[3]), [workflow_json(each) for each in found], state=state)
+            state, definitions = self.server.gateway.definitions.shard(int(parts[3]))
+            shard = published_shard(
+                "airflow", int(parts[3]), [workflow_json(each) for each in definitions], state=state
+            )
             same = self.headers.get("If-None-Match", "").strip('"') == shard.etag
             answer = GatewayAnswer(status=304 if same else 200, headers={"ETag": f'"{shard.etag}"'})
             self._send(answer, {} if same else shard.body)
@@ -267,4 +269,4 @@ class _Requests(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Stay silent: a test looks at what was received."""
+        """Log nothing: tests read what the gateway received."""

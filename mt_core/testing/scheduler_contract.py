@@ -33,7 +33,7 @@ from mt_core.workflow.scheduler import WorkflowState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveRefreshWorkflow:
-    """An operation that no scheduler knows."""
+    """An operation that no scheduler supports."""
 
     handler: RefreshHandler
     token: int = 0
@@ -227,7 +227,7 @@ class SchedulerContract(SchedulerWorkbench):
 
         described = self.scheduler.describe_refresh_workflows([active, paused, missing])
 
-        assert {name: found.state for name, found in described.items()} == {
+        assert {name: description.state for name, description in described.items()} == {
             TABLE: WorkflowState.ACTIVE,
             OTHER: WorkflowState.PAUSED,
             ABSENT: WorkflowState.MISSING,

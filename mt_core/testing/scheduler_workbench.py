@@ -68,7 +68,7 @@ class SchedulerWorkbench:
     def need_jumps(self) -> None:
         """Skip the test where time cannot be left out."""
         if not self.jumps:
-            pytest.skip("the service has a clock of its own, and goes through all of the time")
+            pytest.skip("the service has a clock of its own, and cannot skip time")
 
     def point(self, number: int, freshness: Freshness | None = None, zone: str = "UTC") -> str:
         """Return the schedule time of the point *number*, counted from 1, after the start."""
@@ -98,7 +98,7 @@ class SchedulerWorkbench:
         """Remove what the test left in the service, before the scheduler is closed."""
 
     def settle(self) -> None:
-        """Wait until the scheduler has sent all that is due now; a scheduler that cannot tell leaves this out."""
+        """Wait until the scheduler has sent all that is due now; override it for a scheduler that cannot report this."""
 
     def break_service(self) -> None:
         """Make the next operations fail; here, what keeps the definitions cannot be reached."""

@@ -51,7 +51,7 @@ class SuspendRefreshWorkflow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeRefreshWorkflow:
-    """Tick again; `dynamic_options` (None: keep those of before) go with every tick from now on."""
+    """Tick again; every tick from now on carries `dynamic_options` (None: keep the earlier ones)."""
 
     handler: RefreshHandler
     dynamic_options: Mapping[str, str] | None = None

@@ -84,7 +84,7 @@ class WorkflowState(StrEnum):
 class WorkflowDescription:
     """A workflow as its scheduler has it; `next_run` is a UTC instant, `changed_by` the user who paused or resumed it there.
 
-    Each is None where it is not known; `schedule` is the one that the workflow ticks on.
+    Each is None where the scheduler does not report it; `schedule` is the one that the workflow ticks on.
     """
 
     state: WorkflowState

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class AirflowAway(WorkflowError):
-    """Airflow does not answer, or answers that it cannot do it just now; it does not refuse."""
+    """Airflow does not answer, or answers that it cannot serve the call at the moment; it does not refuse."""
 
 
 class AirflowClient:
@@ -57,7 +57,7 @@ class AirflowClient:
         return self.call("GET", path, accept=accept, params=params)
 
     def call(self, method: str, path: str, *, accept: Collection[int], **request: Any) -> Answer:
-        """Do the same for any method; *request* is passed on to httpx."""
+        """Do the same for any method, with the arguments *request* of httpx."""
         for pause_s in (*PAUSES_S, None):
             try:
                 answer = self._send(method, API + path, **request)
@@ -65,7 +65,7 @@ class AirflowClient:
                 if pause_s is None or self.closed.is_set():
                     raise self._unreachable(cause) from cause
             except (httpx.HTTPError, RuntimeError) as cause:
-                # httpx raises a RuntimeError when its client was closed meanwhile.
+                # httpx raises a RuntimeError when another thread has closed its client.
                 raise self._unreachable(cause) from cause
             else:
                 if answer.status_code in accept and not _is_passing(answer):
@@ -76,7 +76,7 @@ class AirflowClient:
         raise AssertionError("the last try returns or raises")
 
     def pause(self, seconds: float) -> None:
-        """Wait so many seconds; raises WorkflowError if the scheduler is closed meanwhile."""
+        """Wait so many seconds; raises WorkflowError if the scheduler is closed before that."""
         if self._clock.wait_until(self._clock.now() + timedelta(seconds=seconds), self.closed):
             raise WorkflowError(
                 "The Airflow scheduler was closed while it waited for Airflow; start the gateway again."
@@ -137,7 +137,7 @@ class AirflowClient:
         )
 
     def _refused(self, answer: Answer, what: str) -> WorkflowError:
-        """Return the error that says what Airflow's answer means for the gateway's operator."""
+        """Return the error with the way out for the gateway's operator."""
         user = f"user {self._settings.user_name!r}" if self._settings.user_name else f"the token in {PREFIX}token"
         detail = detail_of(answer)
         if answer.status_code == UNAUTHORIZED or detail == INVALID_TOKEN:

@@ -66,7 +66,7 @@ class Connection:
 
     def publish(self, definition: WorkflowDefinition, *, over: WorkflowDefinition | None) -> None:
         """Create the DAG of *definition*, in place of that of *over* (None: there is none); a failure undoes what was done."""
-        # Before anything changes: is Airflow there, and does it have our bundle?
+        # Before anything changes: does Airflow answer, and does it have our bundle?
         self.publisher.anchor(definition.workflow_id)
         if definition != over:
             self.definitions.put(definition)

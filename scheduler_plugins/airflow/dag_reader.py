@@ -1,4 +1,4 @@
-"""The reader of DAGs: what Airflow has of many workflows at once, cheaply enough to ask all the time."""
+"""The reader of DAGs: what Airflow has of many workflows at once, cheaply enough to read all the time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scheduler_plugins.airflow.dags import Dag, Dags
 from scheduler_plugins.airflow.names import dag_id_in
 from scheduler_plugins.airflow.settings import AirflowSettings
 
-# So many DAGs are read one by one, which shows each as it is at this moment.
+# At most this many DAGs are read one by one, which shows each as it is at this moment.
 FEW = 3
 MISSING = WorkflowDescription(state=WorkflowState.MISSING)
 

@@ -24,13 +24,13 @@ from scheduler_plugins.airflow.client import (
 # Airflow silently cuts longer pages down to this length.
 PAGE = 100
 ACTIVE_RUNS = ("running", "queued")
-# Up to so many DAGs are looked up in the event log one by one.
+# At most this many DAGs are searched in the event log one by one.
 FEW_EVENTS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dag:
-    """A DAG; a *stale* one is in no file any more. `summary` is the text of its timetable, `parsed` an opaque time.
+    """A DAG; a *stale* one is no longer in a file. `summary` is the text of its timetable, `parsed` an opaque time.
 
     `description` is empty where Airflow has none.
     """
@@ -108,7 +108,7 @@ class Dags:
         self.client.call("PUT", f"/parseDagFile/{quote(dag.file_token, safe='')}", accept=(OK, CREATED, CONFLICT))
 
     def delete(self, dag_id: str) -> bool:
-        """Delete a DAG with its runs; return False if Airflow cannot do so just now. One that does not exist is deleted."""
+        """Delete a DAG with its runs; return False if Airflow cannot do so at the moment. One that does not exist is deleted."""
         answer = self.client.call("DELETE", _path(dag_id), accept=(OK, NO_CONTENT, NOT_FOUND, CONFLICT, SERVER_ERROR))
         return answer.status_code in (OK, NO_CONTENT, NOT_FOUND)
 

@@ -36,5 +36,5 @@ def dag_id_in(handler: RefreshHandler, stored: WorkflowDefinition | None, prefix
 
 
 def anchor_of(prefix: str, shard: int) -> str:
-    """Return the id of the DAG that exists as soon as our bundle does, whatever workflows its shard has."""
+    """Return the id of the DAG that exists as soon as our bundle does, with or without workflows in its shard."""
     return f"{prefix}shard_{shard:02d}"

@@ -21,7 +21,7 @@ COMPONENTS = ("scheduler", "dag_processor", "triggerer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lack:
-    """What Airflow lacks; *passing* if the reason can be that it is just starting."""
+    """What Airflow lacks; *passing* if the reason can be that it is still starting."""
 
     text: str
     passing: bool = True
@@ -36,7 +36,7 @@ class Preflight:
     clock: Clock
 
     def check(self) -> str:
-        """Return what the operator should know though it stops nothing: Airflow is away, or a part of it ill; "" if all is well.
+        """Return a warning that stops nothing: Airflow does not answer, or a part of it is not healthy; "" without one.
 
         Raises WorkflowError naming what must be corrected; waits for what an Airflow that is starting may still lack.
         """
@@ -117,7 +117,7 @@ class Preflight:
                 return packages
 
     def _components(self) -> tuple[_Lack | None, str]:
-        """Return what lacks of Airflow's components, and a warning about those that are not healthy, "" without any."""
+        """Return which component Airflow lacks, and a warning about those that are not healthy, "" without any."""
         statuses = self.client.read(
             self.client.get("/monitor/health"),
             lambda body: {name.replace("_", "-"): (body.get(name) or {}).get("status") or "" for name in COMPONENTS},

@@ -69,7 +69,7 @@ class AirflowScheduler(WorkflowScheduler):
             if warning:
                 log.warning("%s", warning, extra={"action": "airflow_not_ready"})
             for definition in context.definitions.all():
-                # What was changed just before the gateway stopped may not have reached Airflow's scheduler.
+                # A change just before the gateway stopped may not have reached Airflow's scheduler.
                 connection.publisher.follow_up(definition.workflow_id)
             self._connection = connection
 
@@ -163,7 +163,7 @@ class AirflowScheduler(WorkflowScheduler):
                 elif not paused:
                     airflow.skip_missed(changed)
                 airflow.set_paused(changed)
-                # Stored for a DAG that has to be recreated some day.
+                # Stored for the day when the DAG has to be recreated.
                 airflow.definitions.put(changed)
 
     @contextmanager

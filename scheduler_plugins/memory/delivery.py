@@ -165,7 +165,7 @@ class Delivery:
             }
             try:
                 answer = self._ticker.deliver(definition, tick)
-            except Exception as cause:  # a sender outlives whatever happens to one tick
+            except Exception as cause:  # a sender survives any error of one tick
                 answer = Answer(outcome=Outcome.REFUSED, detail=str(cause))
                 if not self._closed:
                     log.exception("tick failed", extra={"action": "tick_failed", **facts})

@@ -108,7 +108,7 @@ class Ticker:
         )
         if _lost_session(response):
             with session.lock:
-                # Another sender may have replaced it meanwhile.
+                # Another sender may have replaced it since.
                 session.handle = None if session.handle == handle else session.handle
         return response
 

@@ -98,8 +98,8 @@ def gateway(
     try:
         with requiring("gateway", "freshtable gateway"):
             from mt_core.app.serve import serve
-        loaded = load_config(config, os.environ, settings or (), home)
-        raise typer.Exit(serve(loaded, os.environ, _say, note=_note, verbose=verbose))
+        configuration = load_config(config, os.environ, settings or (), home)
+        raise typer.Exit(serve(configuration, os.environ, _say, note=_note, verbose=verbose))
     except MtError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from error

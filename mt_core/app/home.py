@@ -58,7 +58,7 @@ class Home:
 
     def note(self, *, url: str | None, jvm_pid: int | None) -> None:
         """Record this process, so that other gateways can name it."""
-        jvm_started = None if jvm_pid is None else process_identity.started(jvm_pid)
+        jvm_started = None if jvm_pid is None else process_identity.start_of(jvm_pid)
         holder = {"pid": os.getpid(), "url": url, "jvm_pid": jvm_pid, "jvm_started": jvm_started}
         staged = self.holder.with_suffix(f".{threading.get_ident()}.tmp")
         try:
@@ -104,7 +104,7 @@ class Home:
 
 def _is_ours(pid: int, started: str | None) -> bool:
     """Return whether *pid* is the recorded JVM, not a later process with its id; earlier releases recorded no start."""
-    if started is not None and process_identity.started(pid) != started:
+    if started is not None and process_identity.start_of(pid) != started:
         return False
     try:
         process = psutil.Process(pid)

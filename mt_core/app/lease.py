@@ -35,7 +35,7 @@ def lease_of(owner: str, url: str) -> GatewayLease:
         host=os.uname().nodename,
         machine=process_identity.machine(),
         pid=os.getpid(),
-        started=process_identity.started(os.getpid()),
+        started=process_identity.start_of(os.getpid()),
     )
 
 
@@ -124,7 +124,7 @@ class RegistryLease:
 
     def _died(self, other: GatewayLease) -> bool:
         here = other.machine == self._lease.machine
-        return here and process_identity.started(other.pid) != other.started
+        return here and process_identity.start_of(other.pid) != other.started
 
 
 _LEASE_WAIT = {"action": "lease_wait"}

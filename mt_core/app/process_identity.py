@@ -19,7 +19,7 @@ def machine() -> str:
         return f"{os.uname().nodename}/{psutil.boot_time():.0f}"
 
 
-def started(pid: int) -> str:
+def start_of(pid: int) -> str:
     """Return when the process *pid* of this machine started, in a unit of its own; empty if there is no such process."""
     try:
         process = psutil.Process(pid)

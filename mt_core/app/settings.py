@@ -84,33 +84,28 @@ def api_versions(config: Config) -> tuple[str, ...]:
     """Return the API versions that the gateway announces; raises ConfigError for an unknown name."""
     text = config.text(VERSIONS_KEY)
     versions = tuple(dict.fromkeys(name.strip().upper() for name in text.split(",")))
-    unknown = [name for name in versions if name not in API_VERSIONS]
-    if unknown:
-        raise ConfigError(
-            f"{VERSIONS_KEY}: '{unknown[0]}' is not an API version; expected some of {', '.join(API_VERSIONS)}, "
-            "separated by commas."
-        )
+    for name in versions:
+        if name not in API_VERSIONS:
+            raise ConfigError(
+                f"{VERSIONS_KEY}: '{name}' is not an API version; expected some of {', '.join(API_VERSIONS)}, "
+                "separated by commas."
+            )
     return versions
 
 
 def scheduler_options(config: Config, scheduler: type[WorkflowScheduler]) -> dict[str, str]:
     """Return the scheduler's options with their defaults; raises ConfigError for one it does not declare, or lacks."""
-    declared = {option.key: option for option in scheduler.options}
-    given = config.scheduler_options(declared)
+    options = {option.key: option for option in scheduler.options}
+    values = config.scheduler_options(options)
     prefix = f"workflow-scheduler.{scheduler.identifier}."
-    unknown = sorted(given.keys() - declared.keys())
-    if unknown:
-        known = ", ".join(prefix + key for key in sorted(declared)) or "none"
-        raise ConfigError(
-            f"{prefix}{unknown[0]} is not an option of scheduler {scheduler.identifier}; its options: {known}."
-        )
-    missing = sorted(key for key, option in declared.items() if option.default is None and key not in given)
-    if missing:
-        raise ConfigError(
-            f"{prefix}{missing[0]} must be set for scheduler {scheduler.identifier}: {declared[missing[0]].help}"
-        )
-    defaults = {key: option.default for key, option in declared.items() if option.default is not None}
-    return {**defaults, **given}
+    for key in sorted(values.keys() - options.keys()):
+        names = ", ".join(prefix + name for name in sorted(options)) or "none"
+        raise ConfigError(f"{prefix}{key} is not an option of scheduler {scheduler.identifier}; its options: {names}.")
+    for key in sorted(options.keys() - values.keys()):
+        if options[key].default is None:
+            raise ConfigError(f"{prefix}{key} must be set for scheduler {scheduler.identifier}: {options[key].help}")
+    defaults = {key: option.default for key, option in options.items() if option.default is not None}
+    return {**defaults, **values}
 
 
 def check_exposure(config: Config) -> None:

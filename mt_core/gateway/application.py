@@ -49,8 +49,8 @@ def documents(services: GatewayServices) -> dict[str, dict[str, Any]]:
 def _routes(services: GatewayServices, version: ApiVersion) -> list[BaseRoute]:
     """Return the routes of a version, one by one and without its prefix."""
     routers = list(_routers(services, version))
-    described = _api(routers, version).routes
-    routers.append(openapi_router(described, version, product_version=services.info.version))
+    api = _api(routers, version)
+    routers.append(openapi_router(api.routes, version, product_version=services.info.version))
     return [route for router in routers for route in router.routes]
 
 

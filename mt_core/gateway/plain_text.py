@@ -76,8 +76,8 @@ def _interval(value: Any, type_: TypeJson) -> str:
 
 def _nested(value: Any, type_: TypeJson) -> str:
     def text(item: Any, item_type: TypeJson) -> str:
-        shown = plain(item, item_type)
-        return NULL if shown is None else shown
+        inner = plain(item, item_type)
+        return NULL if inner is None else inner
 
     match type_["type"]:
         case "ARRAY":

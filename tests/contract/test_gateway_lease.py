@@ -264,10 +264,10 @@ def test_two_processes_on_one_registry_by_its_own_clock(
 
 def test_a_process_is_known_by_its_start_and_a_dead_one_by_none() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        alive = process_identity.started(process.pid), process_identity.started(process.pid)
+        alive = process_identity.start_of(process.pid), process_identity.start_of(process.pid)
         process.kill()
-    dead = process_identity.started(process.pid)
+    dead = process_identity.start_of(process.pid)
 
     assert alive[0] == alive[1] != ""
-    assert process_identity.started(os.getpid()) not in ("", alive[0])
+    assert process_identity.start_of(os.getpid()) not in ("", alive[0])
     assert dead == ""

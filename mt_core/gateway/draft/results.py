@@ -73,8 +73,8 @@ def shown(result: OperationResult, kind: str, rows: Sequence[Sequence[Any]], vie
     # Spark's own SHOW TABLES has the namespace before the name.
     at = next((at for at, name in enumerate(names) if name in {"table name", "tableName"}), 0)
     if kind == "SHOW_TABLES":
-        typed = [[row[at], "VIEW" if row[at] in views else "TABLE"] for row in rows]
-        return Draft(columns=[(_SHOWN[kind], VARCHAR), ("type", VARCHAR)], rows=typed)
+        tables = [[row[at], "VIEW" if row[at] in views else "TABLE"] for row in rows]
+        return Draft(columns=[(_SHOWN[kind], VARCHAR), ("type", VARCHAR)], rows=tables)
     return Draft(columns=[(_SHOWN[kind], VARCHAR)], rows=[[row[at]] for row in rows])
 
 

@@ -35,16 +35,16 @@ class BodyLimits:
 
 @dataclass(slots=True, kw_only=True)
 class KeptBody:
-    """The bytes of one request, which count against the limits until `release`."""
+    """The bytes of one request: `length` so far, of which `charge` count against the limits until `release`."""
 
     limits: BodyLimits
-    received: int = 0
-    counted: int = 0
+    length: int = 0
+    charge: int = 0
 
     def release(self) -> None:
         """Stop counting them; twice is harmless."""
-        self.limits.kept -= self.counted
-        self.received = self.counted = 0
+        self.limits.kept -= self.charge
+        self.length = self.charge = 0
 
     async def read(self, request: Request) -> bytes:
         """Return the whole body; raises RequestInvalid, GatewayBusy, or HTTPException 408 when it stops arriving.
@@ -66,7 +66,7 @@ class KeptBody:
         except TimeoutError as cause:
             raise HTTPException(
                 408,
-                f"The body stopped arriving after {self.received} bytes; send it without pauses of {self.limits.pause_s:g} s.",
+                f"The body stopped arriving after {self.length} bytes; send it without pauses of {self.limits.pause_s:g} s.",
                 {"Connection": "close", ERROR_CODE_HEADER: "REQUEST_TIMEOUT"},
             ) from cause
         except ClientDisconnect as cause:
@@ -76,16 +76,16 @@ class KeptBody:
         if length > self.limits.one:
             raise RequestInvalid(f"The request is longer than {self.limits.one} bytes; send the work in smaller parts.")
 
-    def _count(self, length: int) -> None:
-        """Count *length* bytes more; raises RequestInvalid, GatewayBusy."""
-        limits, received = self.limits, self.received + length
-        self._check(received)
-        # Short bodies are not counted, so that long ones cause no refusal of ordinary requests.
-        counted = max(0, received - SHORT_BYTES)
-        if limits.kept + counted - self.counted > limits.together:
+    def _count(self, more: int) -> None:
+        """Count *more* bytes; raises RequestInvalid, GatewayBusy."""
+        limits, length = self.limits, self.length + more
+        self._check(length)
+        # Short bodies are free, so that long ones cause no refusal of ordinary requests.
+        charge = max(0, length - SHORT_BYTES)
+        if limits.kept + charge - self.charge > limits.together:
             raise GatewayBusy(
                 f"The requests of all clients together are longer than {limits.together} bytes at present; send this one "
                 "again in a while, or in smaller parts."
             )
-        limits.kept += counted - self.counted
-        self.received, self.counted = received, counted
+        limits.kept += charge - self.charge
+        self.length, self.charge = length, charge

@@ -104,8 +104,8 @@ def _answer(request: Request, error: Exception) -> JsonAnswer:
         case MtError():
             return error_answer(error)
         case HTTPException(status_code=404 | 405):
-            missing = HttpError(f"Not found: {request.scope['path']}", "NOT_FOUND")
-            return ErrorAnswer([missing.message], missing, 404)
+            refusal = HttpError(f"Not found: {request.scope['path']}", "NOT_FOUND")
+            return ErrorAnswer([refusal.message], refusal, 404)
         case HTTPException():
             headers = dict(error.headers or {})
             refusal = HttpError(error.detail, headers.get(ERROR_CODE_HEADER, MtError.code))

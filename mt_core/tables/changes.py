@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Signal:
-    """Thread-safe. A change that another process makes is noticed within half a second."""
+    """Thread-safe. Waiters notice a change by another process within half a second."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -43,5 +43,5 @@ class Signal:
                     self._changed.wait(min(left, _POLL_S))
 
     def wait(self, done: Callable[[], bool], timeout_s: float) -> bool:
-        """Block until *done*, at most *timeout_s* seconds; return whether it is done."""
+        """Block until *done* returns True, at most *timeout_s* seconds; return whether it did."""
         return self.until(lambda: done() or None, timeout_s) is not None

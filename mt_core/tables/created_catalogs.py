@@ -67,7 +67,7 @@ class CreatedCatalogs:
         def work(tx: Transaction) -> None:
             if expected not in tx.catalogs.all():
                 raise DefinitionInvalid(
-                    f"Catalog {catalog.name} was altered or dropped at the same time by somebody else; look at it again."
+                    f"Catalog {catalog.name} was altered or dropped at the same time by another statement; look at it again."
                 )
             tx.catalogs.put(catalog)
 

@@ -1,4 +1,4 @@
-"""What the manager needs of the engine: queries understood and run, and storage tables kept."""
+"""What the manager needs of the engine: the analysis of queries, the jobs that run them, and storage tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mt_core.model.table import Column, TableIdentifier
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A SELECT with all it takes to understand it: where unqualified names are looked up, zone and frozen settings."""
+    """A SELECT with all that its analysis needs: where unqualified names are looked up, zone and frozen settings."""
 
     text: str
     catalog: str = ""
@@ -41,7 +41,7 @@ class AnalysedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceVersion:
-    """One source as it stands. `kind`: table (versioned), view, function, or unversioned; `version` is null for the last."""
+    """A source at its current version. `kind` is table, view, function or unversioned; `version` is None for the last."""
 
     name: str
     kind: str
@@ -115,7 +115,7 @@ class Write:
     """Rows to compute and to stage on a branch: the query at *vector*, restricted to *scope*, overwriting exactly *scope*.
 
     `summary` goes into the snapshot; `options` are the dynamic options of the write; `query_types` are the types that the
-    columns of the query had when it was defined (empty: not known).
+    columns of the query had when it was defined (empty: an earlier release did not record them).
     """
 
     job_id: str
@@ -164,7 +164,7 @@ class QueryAnalysis(Protocol):
     """What a query gives, without its rows. Every call may raise EngineUnavailable and EngineError."""
 
     def analyse(self, query: Query) -> AnalysedQuery:
-        """Understand *query* without running it; raises QueryFailed with line and position."""
+        """Analyse *query* without running it; raises QueryFailed with line and position."""
 
     def check_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> tuple[Column, ...]:
         """Return *columns* with the types storage will give them; raises DefinitionInvalid naming a type it cannot store."""
@@ -183,7 +183,7 @@ class TableStorage(Protocol):
     """Storage tables and their metadata. Every call may raise EngineUnavailable and EngineError."""
 
     def create_storage(self, spec: StorageSpec) -> None:
-        """Create the storage table; harmless if it is there with our table id, TableExists if it is somebody else's."""
+        """Create the storage table; harmless if it is there with our table id, raises TableExists if it is another table."""
 
     def drop_storage(self, identifier: TableIdentifier, table_id: str, location: str) -> None:
         """Remove the table, if it carries our table id, and the files under *location*; harmless if they are gone."""
@@ -207,7 +207,7 @@ class TableStorage(Protocol):
         """Return whether main has ancestors committed before *older_than*, which no branch or tag needs."""
 
     def expire(self, identifier: TableIdentifier, older_than: datetime) -> None:
-        """Forget snapshots committed before *older_than*, with their files; main and what refs name stay."""
+        """Delete snapshots committed before *older_than*, with their files, but not main and those that a branch or tag names."""
 
     def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
         """Remove files written before *older_than* that no snapshot refers to."""
@@ -223,17 +223,17 @@ class RefreshJobs(Protocol):
         """End the job's work soon; harmless when there is none."""
 
     def progress(self, job_id: str) -> Progress | None:
-        """Return how far the job is, or None when nothing is known."""
+        """Return how far the job is, or None for a job that has not begun, or has ended."""
 
 
 class EngineState(Protocol):
     """Whether the engine works, and where."""
 
     def ready(self) -> bool:
-        """Whether work can be given to the engine now."""
+        """Whether the engine accepts work now."""
 
     def trouble(self) -> str:
-        """Return why no work can be given to the engine, or none is taken; empty when all is well."""
+        """Return why the engine accepts no work, or does none; empty when it works."""
 
     def cluster_info(self) -> Mapping[str, str]:
         """Return where jobs run, e.g. {"execution.target": "local[*]"}."""

@@ -24,7 +24,7 @@ _TRIES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstone:
-    """A dropped table of which something may be left: storage, files or workflow that the reconciler removes."""
+    """A dropped table of which storage, files or workflow may be left, until the reconciler removes them."""
 
     table_id: str
     identifier: TableIdentifier
@@ -85,10 +85,10 @@ class StoredRuns(Protocol):
         before: str | None = None,
         limit: int | None = None,
     ) -> Sequence[RefreshRun]:
-        """Return runs, newest request first; only those requested before the run *before*, none if that was removed."""
+        """Return runs, newest request first; only those requested before the run *before*, none if that was deleted."""
 
     def oldest(self, *, after: str | None = None, limit: int) -> Sequence[RefreshRun]:
-        """Return runs, oldest request first; only those requested after the run *after*, none if that was removed."""
+        """Return runs, oldest request first; only those requested after the run *after*, none if that was deleted."""
 
     def queued(self, table_id: str) -> Sequence[RefreshRun]:
         """Return the QUEUED runs of a table, oldest first."""
@@ -111,10 +111,10 @@ class StoredWorkflows(Protocol):
     """Workflow definitions in a transaction."""
 
     def delete(self, workflow_id: str) -> None:
-        """Unpublish a workflow definition."""
+        """Delete a workflow definition, so that no scheduler reads it any more."""
 
     def pause(self, workflow_id: str, *, paused: bool) -> None:
-        """Publish a workflow definition as paused or not; harmless when it is not there."""
+        """Store whether a workflow is paused in its definition; harmless when there is none."""
 
     def shard_version(self, number: int) -> str:
         """Return a text that changes whenever a workflow definition of the shard changes, or the table behind one."""
@@ -159,7 +159,7 @@ class Registry(Protocol):
 
 
 def in_transaction(registry: Registry, work: Callable[[Transaction], T]) -> T:
-    """Run *work* in a transaction, and again when another transaction got in its way."""
+    """Run *work* in a transaction, and again after a conflict with another one."""
     for _ in range(_TRIES - 1):
         try:
             with registry.transaction() as tx:

@@ -1,4 +1,4 @@
-"""What the manager is told about how to behave."""
+"""Settings of the manager: the defaults and limits of materialized tables."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ class ManagerSettings:
 
 
 def refresh_timeout_of(options: Mapping[str, str], settings: ManagerSettings) -> timedelta:
-    """Return how long a refresh of a table with *options* may take, 0 for as long as it likes; raises ConfigError."""
+    """Return how long a refresh of a table with *options* may take, 0 for any time; raises ConfigError."""
     if TIMEOUT_KEY not in options:
         return settings.refresh_timeout
     return timedelta(seconds=_duration(TIMEOUT_KEY, options) or 0)
 
 
 def _duration(key: str, properties: Mapping[str, str]) -> int | None:
-    """Return the seconds a session gives for *key*; None if it does not say."""
+    """Return the seconds that a session sets for *key*; None if it does not."""
     if key not in properties:
         return None
     setting = next(setting for setting in SETTINGS if setting.key == key)

@@ -29,14 +29,14 @@ class CommandContext:
 
     @property
     def by(self) -> str:
-        """Who changes a table, as DESCRIBE says it."""
+        """The author of a change, as DESCRIBE shows it."""
         return self.caller or "SQL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOutcome:
-    """What a statement came to. `rows` None means "OK"; `wait_for` is a run that the operation has to wait for;
-    `created` is the table whose CREATE goes on with that run; `passthrough` sends the text to Spark: it is not about our tables."""
+    """The result of a statement. `rows` None means "OK"; `wait_for` is a run that the operation has to wait for;
+    `created` is the table whose CREATE ends with that run; `passthrough` sends the text to Spark: it is not about our tables."""
 
     rows: RowSet | None = None
     wait_for: str | None = None

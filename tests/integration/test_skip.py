@@ -247,7 +247,7 @@ def test_rows_written_by_somebody_else_are_not_skipped(orders: RefreshWorld) -> 
     orders.spark("INSERT INTO mt VALUES ('2026-03-01', 666, 'foreign')")
 
     run = orders.tick("mt")
-    assert refreshed(orders, "mt", "TABLE orders", run).startswith("somebody else wrote snapshot ")
+    assert refreshed(orders, "mt", "TABLE orders", run).startswith("another writer committed snapshot ")
     assert verdict(orders.tick("mt")) == SKIPPED
 
 
@@ -257,7 +257,7 @@ def test_rows_deleted_by_somebody_else_are_not_skipped_in_their_partition(orders
 
     run = orders.tick("mt")
 
-    assert refreshed(orders, "mt", "TABLE orders", run).startswith("somebody else wrote snapshot ")
+    assert refreshed(orders, "mt", "TABLE orders", run).startswith("another writer committed snapshot ")
     assert verdict(orders.refresh("mt", ds="2026-03-01"))[0] is RunStatus.SUCCEEDED
 
 

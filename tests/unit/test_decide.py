@@ -50,7 +50,7 @@ def test_a_partition_written_by_a_whole_table_run_is_skipped():
     [
         ([wrote(WHOLE), FIRST], vector(8), "f", "lake.s.t changed"),
         ([wrote(WHOLE), FIRST], vector(), "g", "the definition or its options changed"),
-        ([FOREIGN, wrote(WHOLE), FIRST], vector(), "f", "somebody else wrote snapshot s9"),
+        ([FOREIGN, wrote(WHOLE), FIRST], vector(), "f", "another writer committed snapshot s9"),
         ([FIRST], vector(), "f", "never refreshed before"),
         ([wrote(Scope.of([P1])), wrote(WHOLE), FIRST], vector(), "f", "refreshed in parts since"),
         ([COMPACTION], vector(), "f", "its last refresh is no longer in the table's history"),

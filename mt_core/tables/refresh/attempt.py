@@ -248,12 +248,12 @@ class Attempt:
             self._end_if_withdrawn()
             if metadata.branches.get(self._branch) != snapshot_id:
                 raise EngineError(
-                    f"Branch {self._branch} of {self._identifier} was changed by somebody else; refresh it again."
+                    f"Branch {self._branch} of {self._identifier} was changed by another writer; refresh it again."
                 )
             if not self._scope.whole and metadata.main != self._base:
                 if self._restarts >= MAX_RESTARTS:
                     raise EngineError(
-                        f"{self._identifier} was written by somebody else during each of {MAX_RESTARTS + 1} tries "
+                        f"{self._identifier} was changed by another writer during each of {MAX_RESTARTS + 1} tries "
                         f"(now at snapshot {metadata.main}); stop the other writer and refresh again."
                     )
                 raise _Restart

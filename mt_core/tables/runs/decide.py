@@ -75,7 +75,7 @@ class _Walk:
             if snapshot.created:
                 return "never refreshed before" if spec is None else "new partition"
             if snapshot.run_id is None or snapshot.scope is None:
-                return f"somebody else wrote snapshot {snapshot.snapshot_id}"
+                return f"another writer committed snapshot {snapshot.snapshot_id}"
             if snapshot.scope.whole or (spec is not None and snapshot.scope.covers(spec)):
                 return _difference(snapshot, vector, fingerprint)
             if spec is None or snapshot.scope.overlaps(spec):

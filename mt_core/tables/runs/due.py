@@ -1,8 +1,8 @@
 """Which grid points a table still has to cover, and the partitions they stand for: pure.
 
-Every grid point since CREATE is due until a run that had it written into it is SUCCEEDED or SKIPPED. `covered_until` is a
-watermark: nothing up to it is due. Points after it that are covered are kept as spans, which end where one is due: what it
-takes to look for due points grows with the gaps, not with the age of the oldest one.
+Every grid point since CREATE is due until a run that covers it is SUCCEEDED or SKIPPED. `covered_until` is a
+watermark: nothing up to it is due. Covered points after it are kept as spans, which end where a point is due: the cost
+of finding due points grows with the gaps, not with the age of the oldest one.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def cover(table: MaterializedTable, points: Iterable[datetime]) -> MaterializedT
 
 
 def covered_by(table: MaterializedTable, covering: Iterable[RefreshRun]) -> MaterializedTable:
-    """Return a table of an earlier release with the spans it did not keep, from the runs *covering* that are done."""
+    """Return a table of an earlier release, which stored no spans, with those of the runs *covering* that are done."""
     return cover(replace(table, covered=()), (point for run in covering for point in run.points))
 
 

@@ -144,5 +144,5 @@ def _alike(run: RefreshRun) -> int:
 
 
 def _without_digits(error: str | None) -> str:
-    """What tells errors apart when each names its partition, snapshot or attempt."""
+    """Return the part of an error that differs between causes, when each error names its partition, snapshot or attempt."""
     return _DIGITS.sub("", error or "")

@@ -23,8 +23,8 @@ def take_lease(
 ) -> GatewayLease | None:
     """Take or renew *lease* for *length*, unless another gateway lives; that one is returned then.
 
-    One of which *dead* knows that its process has ended does not live, however long its lease. What it had leased is
-    free from then on: its own lease is the proof.
+    A gateway whose process has ended, as *dead* reports, does not live, however long its lease. What it had leased is free
+    from then on: its own lease is the proof.
     """
     now = tx.now()
     others = [other for other in tx.gateways.all() if other.owner != lease.owner]
@@ -42,13 +42,13 @@ def take_lease(
 
 
 def end_lease(tx: Transaction, lease: GatewayLease) -> None:
-    """Give a lease up, so that the next gateway need not wait; harmless when another gateway has taken over."""
+    """Release a lease, so that the next gateway need not wait; harmless when another gateway has taken over."""
     mine = next((each for each in tx.gateways.all() if each.owner == lease.owner), None)
     if mine is not None and mine.lease_until > tx.now():
         tx.gateways.put(replace(mine, lease_until=tx.now()))
 
 
 def ended_owners(tx: Transaction) -> frozenset[str]:
-    """Return the owners whose gateways are known not to live any more."""
+    """Return the owners whose gateways do not live any more."""
     now = tx.now()
     return frozenset(gateway.owner for gateway in tx.gateways.all() if gateway.lease_until <= now)

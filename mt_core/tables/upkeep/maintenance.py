@@ -1,4 +1,4 @@
-"""Maintenance: expires snapshots older than `materialized-table.history`, deletes unreferenced files, and forgets old runs."""
+"""Maintenance: expires snapshots older than `materialized-table.history`, deletes unreferenced files, and deletes old runs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Retention: ended runs leave the ledger after `materialized-table.refresh.history`.
 
-Nothing that is still to be done depends on them: what is covered is kept with the table. The newest of each table stay, whatever
-their age, so that a table that is refreshed once a month shows what became of it.
+No later refresh depends on them: the table records what is covered. The newest of each table stay, whatever their age, so that a
+table that is refreshed once a month shows its last results.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 
 NEWEST_KEPT = 20
-# A page takes some ten milliseconds, in which nobody else has the registry.
+# A page takes some ten milliseconds, in which no other transaction can begin.
 PAGE = 500
 
 
 def forget_old_runs(services: TableServices) -> int:
-    """Forget ended runs requested longer ago than the history of refreshes; return how many."""
+    """Delete ended runs requested longer ago than the history of refreshes; return how many."""
     older_than = services.clock.now() - services.settings.refresh_history
     forgotten, after, more = 0, None, bool(services.settings.refresh_history)
     while more:
@@ -32,7 +32,8 @@ def forget_old_runs(services: TableServices) -> int:
 
 
 def _forget_page(tx: Transaction, *, after: str | None, older_than: datetime) -> tuple[str | None, int, bool]:
-    """Look at a page of the oldest runs behind *after*; return the last that stays, how many went, and whether more follow."""
+    """Delete what it can of a page of the oldest runs behind *after*; return the last that stays, how many were deleted, and
+    whether more follow."""
     page = tx.runs.oldest(after=after, limit=PAGE)
     old = [run for run in page if run.requested_at < older_than]
     kept = _newest(tx, {run.table_id for run in old})
@@ -43,14 +44,14 @@ def _forget_page(tx: Transaction, *, after: str | None, older_than: datetime) ->
 
 
 def _newest(tx: Transaction, table_ids: Iterable[str]) -> set[str]:
-    """Return the newest runs of the tables that there are, and those that cover them: they say what became of them."""
+    """Return the newest runs of the tables that exist, and the runs that cover those, which have their results."""
     existing = [table_id for table_id in table_ids if tx.tables.get(table_id) is not None]
     runs: Sequence[RefreshRun] = [run for each in existing for run in tx.runs.newest(table_id=each, limit=NEWEST_KEPT)]
     return {run_id for run in runs for run_id in (run.run_id, run.covered_by) if run_id is not None}
 
 
 def _is_over(tx: Transaction, run: RefreshRun) -> bool:
-    """Whether nobody needs *run*: it has ended, and what it covered is noted with its table."""
+    """Whether *run* can be deleted: it has ended, and its table records what it covered."""
     if run.status not in TERMINAL:
         return False
     table = tx.tables.get(run.table_id)

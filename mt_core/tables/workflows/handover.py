@@ -1,7 +1,8 @@
-"""Handover: tables whose workflows were another scheduler's become those of the scheduler in use.
+"""Handover: the scheduler in use takes over the tables whose workflows another scheduler had.
 
-A workflow is a definition in the registry and what its scheduler made of it. The other scheduler is not open and cannot be asked:
-what it has is left there, also of dropped tables, and the one in use creates its own at the next observation or command.
+A workflow is a definition in the registry, and what its scheduler has for it, such as a DAG. The other scheduler is not open and
+cannot be asked: what it has is left there, also of dropped tables. The one in use creates its own at the next observation or
+command.
 """
 
 from __future__ import annotations

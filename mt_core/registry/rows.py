@@ -122,7 +122,7 @@ def _stored(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mapping:
-    """How a kind of fact is stored: its *columns*, the key first, all else being in the body; *readers* make the values."""
+    """How a kind of fact is stored: its *columns*, the key first, all else being in the body; *readers* convert what is stored."""
 
     noun: str = ""
     columns: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""FakeGateway: a real HTTP server that records the ticks of a scheduler and answers them as a test wants."""
+"""FakeGateway: a real HTTP server that records the ticks of a scheduler and answers them as the test configures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DONE: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedTick:
-    """One refresh request, with the properties of its session and the status that was answered."""
+    """One refresh request, with the properties of its session and the status of the answer."""
 
     identifier: str
     session: str
@@ -94,7 +94,7 @@ class FakeGateway:
         threading.Thread(target=self._server.serve_forever, args=(0.01,), name="fake-gateway", daemon=True).start()
 
     def stop(self) -> None:
-        """Let go of what is held, close every connection and listen no more; stopping twice is harmless."""
+        """Answer the held ticks, close every connection and stop listening; stopping twice is harmless."""
         self.release()
         server, self._server = self._server, None
         if server is not None:
@@ -106,17 +106,17 @@ class FakeGateway:
     # -------------------------------------------------------------------------------------------------- what it answers
 
     def answer(self, *answers: GatewayAnswer) -> None:
-        """Answer the next ticks so, one each; after them the default again."""
+        """Give the next ticks these answers, one each; those after them get the default again."""
         with self._changed:
             self._answers.extend(answers)
 
     def answer_all(self, answer: GatewayAnswer) -> None:
-        """Answer every tick so from now on."""
+        """Give every tick this answer from now on."""
         with self._changed:
             self._default = answer
 
     def forget_sessions(self) -> None:
-        """Know no session any more, like a gateway after a restart."""
+        """Close all sessions, like a gateway that restarts."""
         with self._changed:
             self._sessions.clear()
 
@@ -126,7 +126,7 @@ class FakeGateway:
             self._held.add(table_id)
 
     def release(self) -> None:
-        """Answer all that is held, and hold nothing more."""
+        """Answer the held ticks, and hold no others."""
         with self._changed:
             self._held.clear()
             self._changed.notify_all()
@@ -135,7 +135,7 @@ class FakeGateway:
 
     @property
     def ticks(self) -> list[ReceivedTick]:
-        """All ticks answered so far, in the order of their answers."""
+        """All answered ticks, in the order of their answers."""
         with self._changed:
             return list(self._ticks)
 
@@ -145,19 +145,19 @@ class FakeGateway:
 
     @property
     def opened_sessions(self) -> int:
-        """How many sessions were ever opened."""
+        """How many sessions clients have opened."""
         with self._changed:
             return self._opened_sessions
 
     def wait_for_ticks(self, count: int, timeout_s: float = 10.0) -> list[ReceivedTick]:
-        """Wait until *count* ticks were answered and return all; raises AssertionError if they do not come."""
+        """Wait until *count* ticks have an answer and return all; raises AssertionError if they do not arrive in time."""
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._ticks) >= count, timeout_s):
                 raise AssertionError(f"{len(self._ticks)} of {count} ticks came within {timeout_s} s: {self._ticks}")
             return list(self._ticks)
 
     def wait_for_requests(self, count: int, timeout_s: float = 10.0) -> None:
-        """Wait until *count* ticks came in, answered or held; raises AssertionError if they do not come."""
+        """Wait until *count* ticks arrived, answered or held; raises AssertionError if they do not in time."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._entered >= count, timeout_s):
                 raise AssertionError(f"{self._entered} of {count} ticks came in within {timeout_s} s.")

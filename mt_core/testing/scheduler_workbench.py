@@ -88,11 +88,11 @@ class SchedulerWorkbench:
 
     @property
     def length(self) -> timedelta:
-        """How long a period is."""
+        """The length of a period."""
         return timedelta(seconds=self.period.seconds)
 
     def prepare(self) -> None:
-        """Get the service ready to read `definitions` and to reach `gateway`, before the scheduler is opened."""
+        """Prepare the service to read `definitions` and to reach `gateway`, before the scheduler is opened."""
 
     def clean_up(self) -> None:
         """Remove what the test left in the service, before the scheduler is closed."""
@@ -101,11 +101,11 @@ class SchedulerWorkbench:
         """Wait until the scheduler has sent all that is due now; override it for a scheduler that cannot report this."""
 
     def break_service(self) -> None:
-        """Make the next operations fail; here, what keeps the definitions cannot be reached."""
+        """Make the next operations fail; here, the store of definitions does not answer."""
         self.definitions.failure = RegistryError("The registry cannot be reached.")
 
     def wait_for_ticks(self, count: int) -> list[ReceivedTick]:
-        """Wait until the gateway has received *count* ticks, and return all that came until all was sent."""
+        """Wait until the gateway has received *count* ticks, and return all that arrived until all were sent."""
         self.gateway.wait_for_ticks(count)
         self.settle()
         return self.gateway.ticks
@@ -153,7 +153,7 @@ class SchedulerWorkbench:
         return [tick for tick in self.gateway.ticks if tick.table_id == workflow_id]
 
     def pass_a_period_with_a_witness(self) -> None:
-        """Pass a point of the grid at which another workflow does tick: what has not come then, does not come."""
+        """Pass a point of the grid at which another workflow ticks: a tick that has not arrived by then never will."""
         self.create(workflow_id=OTHER)
         self.move_clock(self.length)
         self.wait_for_ticks(1)

@@ -38,17 +38,21 @@ class CreatedCatalogs:
         self._lock = threading.Lock()
         self._catalogs: _Catalogs | None = None
 
-    def load(self) -> None:
-        """Read the registry now instead of at the first use; raises RegistryError."""
-        self._read()
+    def load(self) -> _Catalogs:
+        """Return the catalogs, which the first call reads from the registry; raises RegistryError."""
+        catalogs = self._catalogs
+        if catalogs is None:
+            with self._lock:
+                catalogs = self._catalogs = self._catalogs or in_transaction(self._registry, self._usable)
+        return catalogs
 
     def get(self, name: str) -> CreatedCatalog | None:
         """Return the catalog that a statement created under *name*, None for any other name."""
-        return self._read().catalogs.get(name)
+        return self.load().catalogs.get(name)
 
     def settings(self) -> CatalogSettings:
         """Return Spark's settings of each catalog by its name; the same object until one is created, altered or dropped."""
-        return self._read().settings
+        return self.load().settings
 
     def create(self, catalog: CreatedCatalog) -> None:
         """Store a new catalog; raises DefinitionInvalid if its name is taken."""
@@ -107,13 +111,6 @@ class CreatedCatalogs:
                 # The transaction may have happened: read again.
                 self._catalogs = None
                 raise
-
-    def _read(self) -> _Catalogs:
-        catalogs = self._catalogs
-        if catalogs is None:
-            with self._lock:
-                catalogs = self._catalogs = self._catalogs or in_transaction(self._registry, self._usable)
-        return catalogs
 
     def _usable(self, tx: Transaction) -> _Catalogs:
         catalogs: dict[str, CreatedCatalog] = {}

@@ -114,15 +114,10 @@ def _redefine(
         if detail["reschedules"]:
             services.keeper.reschedule(_with_freshness(command.table, new.freshness))
         command.finish(redefined)
-    return CommandOutcome(wait_for=run_id, warnings=(*warnings, *_partition_warnings(seen, new)))
-
-
-def _partition_warnings(seen: MaterializedTable, new: TableDefinition) -> tuple[str, ...]:
-    """Warn of partitions that the schedule leaves out, where the statement has changed which those are."""
     old = seen.definition
-    if (old.freshness, old.date_formatters) == (new.freshness, new.date_formatters):
-        return ()
-    return formatter_warnings(seen.identifier, new)
+    if (old.freshness, old.date_formatters) != (new.freshness, new.date_formatters):
+        warnings = (*warnings, *formatter_warnings(seen.identifier, new))
+    return CommandOutcome(wait_for=run_id, warnings=warnings)
 
 
 def _refuse_changed(now: MaterializedTable, seen: MaterializedTable) -> None:

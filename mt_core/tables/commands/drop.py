@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 
 from mt_core.errors import MtError, TableBusy, WorkflowError
 from mt_core.model.run import OPEN, RunStatus
-from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.model.table import TableIdentifier
 from mt_core.sql.statements import DropBehavior, DropTable
 from mt_core.tables.intents import get_table
 from mt_core.tables.registry import Tombstone, Transaction, in_transaction
@@ -51,21 +52,8 @@ def _dependents(services: TableServices, identifier: TableIdentifier) -> list[Ta
 
 def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: bool) -> CommandOutcome:
     """Delete the table's row at once, then remove what belongs to it; the reconciler removes what cannot be removed now."""
-    elsewhere: tuple[str, ...] = ()
-
-    def bury(tx: Transaction) -> Tombstone | None:
-        nonlocal elsewhere
-        if if_exists and tx.tables.named(identifier) is None:
-            return None
-        table = get_table(tx, identifier)
-        # The user chose these folders, which may hold files of other tables too.
-        folders = sorted({table.definition.options[key] for key in _FOLDERS if key in table.definition.options})
-        elsewhere = tuple(
-            f"Files of {identifier} under {each} are left there; remove them by hand." for each in folders
-        )
-        return _bury(services, tx, table)
-
-    tombstone = in_transaction(services.registry, bury)
+    bury = partial(_bury, services=services, identifier=identifier, if_exists=if_exists)
+    tombstone, elsewhere = in_transaction(services.registry, bury)
     if tombstone is None:
         return CommandOutcome()
     services.signal.set()
@@ -79,7 +67,13 @@ def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: boo
     return CommandOutcome(warnings=elsewhere)
 
 
-def _bury(services: TableServices, tx: Transaction, table: MaterializedTable) -> Tombstone:
+def _bury(
+    tx: Transaction, *, services: TableServices, identifier: TableIdentifier, if_exists: bool
+) -> tuple[Tombstone | None, tuple[str, ...]]:
+    """Delete the row; return the tombstone in its place (None: there was no table), and warnings of files that are left."""
+    if if_exists and tx.tables.named(identifier) is None:
+        return None, ()
+    table = get_table(tx, identifier)
     tombstone = Tombstone(
         table_id=table.table_id,
         identifier=table.identifier,
@@ -98,7 +92,11 @@ def _bury(services: TableServices, tx: Transaction, table: MaterializedTable) ->
                 tx.runs.replace(replace(covered, cancel_requested=True), expected=covered)
         tx.runs.replace(ended, expected=run)
     tx.tables.delete(table.table_id)
-    return tombstone
+    # The user chose these folders, which may hold files of other tables too.
+    folders = sorted({table.definition.options[key] for key in _FOLDERS if key in table.definition.options})
+    return tombstone, tuple(
+        f"Files of {identifier} under {folder} are left there; remove them by hand." for folder in folders
+    )
 
 
 def _end_runs(services: TableServices, tombstone: Tombstone) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from mt_core.client.http import GatewayClient, Refresh
 from mt_core.errors import GatewayError
 from tests.integration.standalone_cluster import StandaloneCluster
+from tests.support.added_jar import words_jar
 from tests.support.gateway.own_process import GatewayUnderTest, rows_of, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -60,6 +64,37 @@ def test_an_executor_that_dies_in_the_middle_of_a_refresh_costs_no_attempt(
     assert (run["status"], run["attempt"]) == ("SUCCEEDED", 1)
     assert gateway.published("kept", handle) == 1
     assert gateway.sql("SELECT v FROM kept") == [{"v": 2}]
+
+
+def test_executors_call_the_class_of_an_added_jar_also_when_they_are_new_and_after_a_lost_jvm(
+    gateway: GatewayUnderTest, cluster: StandaloneCluster, tmp_path: Path
+) -> None:
+    pids = "SELECT DISTINCT reflect('shop.Heard', 'pid') AS pid FROM range(0, 64, 1, 8)"
+
+    def ran_on_executors() -> bool:
+        executors = {str(each.pid) for each in cluster.executors()}
+        return {row["pid"] for row in gateway.sql(pids)} <= executors
+
+    gateway.sql(f"ADD JAR '{words_jar(tmp_path, 'Heard')}'")
+    at_first = ran_on_executors()
+    cluster.kill_executor()
+    wait_until(lambda: len(cluster.executors()) == 2, "no new executor", BACK_S)
+    with_a_new_executor = ran_on_executors()
+    gateway.sql(
+        "CREATE MATERIALIZED TABLE heard FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS "
+        "SELECT reflect('shop.Heard', 'shout', CAST(v AS STRING)) AS word FROM source WHERE v = 1"
+    )
+    os.kill(gateway.jvm_pid, signal.SIGKILL)
+    wait_until(lambda: engine(gateway) != "READY", "the lost JVM was not noticed", BACK_S)
+    with GatewayClient(gateway.url) as client:
+        handle = client.refresh(Refresh(identifier="lake.default.heard"))
+    wait_until(lambda: engine(gateway) == "READY", "Spark did not come back", BACK_S)
+    run = gateway.wait_ended("heard", handle)
+
+    assert (at_first, with_a_new_executor, ran_on_executors()) == (True, True, True)
+    assert run["status"] == "SUCCEEDED"
+    assert gateway.sql("SELECT word FROM heard") == [{"word": "1!"}]
+    gateway.sql("DROP MATERIALIZED TABLE heard")
 
 
 def test_a_cluster_that_is_lost_is_said_everywhere_and_work_goes_on_once_one_is_back(

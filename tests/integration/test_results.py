@@ -260,7 +260,10 @@ def test_a_query_that_waits_for_its_reader_holds_no_rows_in_the_jvm(spark_driver
     wait_until(lambda: rows.stalled, "the query did not wait for its reader")
 
     wait_until(lambda: not servers(world), "the JVM still holds rows")
+    waiting = rows.stalled
     rows.close()
+
+    assert (waiting, servers(world)) == (True, [])
 
 
 def test_a_lost_jvm_ends_the_result_but_not_what_has_come(world: World) -> None:

@@ -26,6 +26,7 @@ PARTITIONS = "freshtable.partitions"
 SOURCES = "freshtable.sources"
 FINGERPRINT = "freshtable.fingerprint"
 SCHEDULE_TIME = "freshtable.schedule-time"
+STRATEGY = "freshtable.strategy"
 
 _BRANCH_PREFIX = "run_"
 
@@ -33,7 +34,10 @@ _BRANCH_PREFIX = "run_"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """One ancestor of main. `run_id` is None for a foreign commit; `replace` commits change no rows (compaction);
-    `created` marks our empty first one."""
+    `created` marks our empty first one; `pinned`: its rows are exactly those of its query at its sources' versions.
+
+    `total_rows` and `total_bytes` are the table's.
+    """
 
     snapshot_id: str
     run_id: str | None = None
@@ -42,6 +46,9 @@ class Snapshot:
     fingerprint: str | None = None
     replace: bool = False
     created: bool = False
+    pinned: bool = False
+    total_rows: int = 0
+    total_bytes: int = 0
 
     @classmethod
     def of(cls, snapshot_id: str, summary: Mapping[str, str], *, replace: bool = False) -> Snapshot:
@@ -55,6 +62,9 @@ class Snapshot:
             fingerprint=summary.get(FINGERPRINT),
             replace=replace,
             created=summary.get(CREATED) is not None,
+            pinned=STRATEGY in summary,
+            total_rows=int(summary.get("total-records") or 0),
+            total_bytes=int(summary.get("total-files-size") or 0),
         )
 
 
@@ -65,14 +75,19 @@ def run_summary(
     sources: Iterable[Mapping[str, Any]],
     fingerprint: str | None,
     schedule_time: datetime | None,
+    strategy: str | None,
 ) -> dict[str, str]:
-    """Return what the snapshot of a run says of it; *sources* is the JSON of the source vector that the run has read."""
+    """Return what the snapshot of a run says of it; *sources* is the JSON of the source vector that the run has read.
+
+    *strategy* is how the run got the rows (`maintenance.strategy.Way`), None unless it has read exactly these versions.
+    """
     return {
         RUN_ID: run_id,
         PARTITIONS: json.dumps(scope.to_json()),
         SOURCES: json.dumps(tuple(sources)),
         FINGERPRINT: fingerprint or "",
         SCHEDULE_TIME: schedule_time.isoformat() if schedule_time else "",
+        **({} if strategy is None else {STRATEGY: strategy}),
     }
 
 

@@ -12,6 +12,7 @@ from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.catalogs.columns import check_assignable, stored_type
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session, java_strings
+from mt_core.spark.maintenance.source_changes import SourceLogs
 from mt_core.spark.queries.analysis import OWN_SESSION, analysis_of
 from mt_core.spark.queries.views import Names
 from mt_core.spark.storage.housekeeping import Housekeeping
@@ -23,8 +24,8 @@ from mt_core.tables.engine import AnalysedQuery, Progress, Query, RefreshEngine,
 _SESSION_BOUND = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_VARIABLE"})
 
 
-class SparkEngine(StorageTables, MetadataStore, Housekeeping, StagedWrites, RefreshEngine):
-    """All roles on one Spark driver: those of storage in a class each, here queries, names and the state of the driver."""
+class SparkEngine(StorageTables, MetadataStore, Housekeeping, StagedWrites, SourceLogs, RefreshEngine):
+    """All roles on one Spark driver: those of storage and of changes in a class each, here queries, names and the driver."""
 
     def check_catalog(self, identifier: TableIdentifier) -> None:
         with self._working():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
 from mt_core.identifiers import Namespace
+from mt_core.maintenance.changes import SourceChange
+from mt_core.maintenance.shape import QueryShape
+from mt_core.maintenance.strategy import Strategy
 from mt_core.model.partition import Scope
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column, TableIdentifier
@@ -67,6 +70,26 @@ class SourceVector:
             for each in self.sources
         )
 
+    @classmethod
+    def from_json(cls, sources: Iterable[Mapping[str, Any]]) -> SourceVector:
+        """Return the vector that `to_json()` has written; why it was unstable or could not be pinned is not in it."""
+        return cls(sources=tuple(SourceVersion(**source) for source in sources))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceChanges:
+    """What happened to the sources of a query between two vectors, and the shape of the query with its columns.
+
+    `readings` has the source's name for each place where the query reads one, by its number in the shape; `changes` are by
+    source; `source_bytes` is the size of all sources at the newer vector.
+    """
+
+    shape: QueryShape
+    columns: tuple[Column, ...]
+    readings: tuple[str, ...]
+    changes: Mapping[str, SourceChange]
+    source_bytes: int
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSpec:
@@ -111,8 +134,20 @@ class MetadataChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Maintenance:
+    """How a run applies what changed since *since*, the vector whose rows the table's snapshot `base` has."""
+
+    strategy: Strategy
+    changes: SourceChanges
+    since: SourceVector
+    base: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
     """Rows to compute and to stage on a branch: the query at *vector*, restricted to *scope*, overwriting exactly *scope*.
+
+    With `maintenance` only what changed is computed, with the same result.
 
     `summary` goes into the snapshot; `options` are the dynamic options of the write; `query_types` are the types that the
     columns of the query had when it was defined (empty: an earlier release did not record them).
@@ -128,6 +163,7 @@ class Write:
     summary: Mapping[str, str]
     options: Mapping[str, str] = field(default_factory=dict)
     query_types: Mapping[str, str] = field(default_factory=dict)
+    maintenance: Maintenance | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +210,9 @@ class QueryAnalysis(Protocol):
 
     def read_vector(self, query: Query) -> SourceVector:
         """Return what the query would read now; starts no Spark job when nothing but versions changed."""
+
+    def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
+        """Return what happened to the sources of *query* from one vector to another, or why that cannot be said; no Spark job."""
 
     def partition_values(self, query: Query, identifier: TableIdentifier, column: str) -> frozenset[str | None]:
         """Return the values of a partition column (None: NULL) that *query* gives now, and those in the storage table."""

@@ -8,7 +8,8 @@ import pytest
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
-from tests.support.engine_contract import EngineContract, Row
+from tests.support.engine_contract import EngineContract
+from tests.support.engine_steps import Row
 from tests.support.fake_engine import FakeEngine
 
 

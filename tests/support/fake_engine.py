@@ -29,6 +29,7 @@ from mt_core.errors import (
     TableExists,
 )
 from mt_core.identifiers import Namespace, display_name, quote
+from mt_core.maintenance.changes import ChangeKind, SourceChange
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column, TableIdentifier
@@ -38,6 +39,7 @@ from mt_core.tables.engine import (
     MetadataChange,
     Progress,
     Query,
+    SourceChanges,
     SourceVector,
     SourceVersion,
     Staged,
@@ -45,7 +47,7 @@ from mt_core.tables.engine import (
     StorageSpec,
     Write,
 )
-from tests.support.fake_tables import FakeSource, FakeStorage, Row, StoredSnapshot, inside, text_of
+from tests.support.fake_tables import FakeSource, FakeStorage, Row, StoredSnapshot, inside, shape_of_columns, text_of
 
 _SELECT = re.compile(r"(?is)^\s*select\s+(?P<columns>\*|[\w`, ]+)\s+from\s+(?P<name>[\w.`]+)\s*$")
 
@@ -184,6 +186,22 @@ class FakeEngine:
         entry = SourceVersion(name=name, kind="table", version=version)
         return SourceVector(sources=(entry,), unstable=self.unstable)
 
+    def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
+        name, source = self._source(query)
+        old, new = ((each.sources[0].version or {})["at"] for each in (since, vector))
+        columns = _selected(query, source)
+        then, now = source.versions[old], source.versions[new]
+        kind = ChangeKind.NOTHING if then == now else ChangeKind.ROWS
+        if kind is ChangeKind.ROWS and now[: len(then)] == then:
+            kind = ChangeKind.APPENDS
+        return SourceChanges(
+            shape=shape_of_columns(columns),
+            columns=columns,
+            readings=(name,),
+            changes={name: SourceChange(kind=kind, rows=len(now) - len(then), size=len(now) - len(then))},
+            source_bytes=len(now),
+        )
+
     def relation_exists(self, identifier: TableIdentifier) -> bool:
         return identifier in self.storages or str(identifier) in self.sources
 
@@ -314,10 +332,14 @@ class FakeEngine:
             _, source = self._source(write.query)
             version = (write.vector.sources[0].version or {})["at"]
             names = stored_order(write.table, _selected(write.query, source), write.columns, write.query_types)
-            read = ({name: row.get(name) for name in names} for row in source.versions[version])
-            rows = tuple(row for row in read if inside(row, write.scope))
+            read = [{name: row.get(name) for name in names} for row in source.versions[version]]
             before = storage.snapshots[head].rows if head is not None else ()
-            kept = tuple(row for row in before if not inside(row, write.scope))
+            if write.maintenance is None:
+                rows = tuple(row for row in read if inside(row, write.scope))
+                kept = tuple(row for row in before if not inside(row, write.scope))
+            else:
+                then = source.versions[(write.maintenance.since.sources[0].version or {})["at"]]
+                rows, kept = tuple(read[len(then) :]), before
             facts = Snapshot.of(self._next_id(), write.summary)
             storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, head, (*kept, *rows))
             storage.branches[write.branch] = facts.snapshot_id

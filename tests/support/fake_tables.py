@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mt_core.maintenance.shape import Occurrence, QueryShape
 from mt_core.model.partition import Scope
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column
@@ -68,6 +69,17 @@ class FakeStorage:
             columns=tuple(column.name for column in self.columns),
             base=self.generation,
         )
+
+
+def shape_of_columns(columns: Sequence[Column]) -> QueryShape:
+    """Return the shape of a query that reads columns of one source, and nothing else."""
+    return QueryShape(
+        occurrences={0: Occurrence()},
+        lineage=tuple({0: column.name} for column in columns),
+        keys=tuple(range(len(columns))),
+        key_is_unique=False,
+        merge="the aggregate is not on top",
+    )
 
 
 def text_of(value: object) -> str | None:

@@ -34,9 +34,10 @@ def test_the_summary_of_a_run_has_the_keys_and_values_of_version_1() -> None:
         sources=[{"name": "lake.sales.orders", "kind": "table", "version": {"snapshot": "7"}}],
         fingerprint="f1",
         schedule_time=datetime(2026, 3, 30, tzinfo=UTC),
+        strategy="append",
     )
 
-    assert summary == SUMMARY
+    assert summary == {**SUMMARY, "freshtable.strategy": "append"}
 
 
 def test_a_summary_of_version_1_is_read_back() -> None:

@@ -34,7 +34,15 @@ class Source:
         return name if self.travel is None else f"{name} AS OF {self.travel}"
 
 
-Piece = str | Source
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A place in the text that reads a source. `aliased`: an alias follows in the text."""
+
+    source: Source
+    aliased: bool
+
+
+Piece = str | Reading
 Shape = tuple[str, int]
 """The uuid of an Iceberg table and the id of its schema."""
 ViewPath = tuple[tuple[str, ...], ...]
@@ -73,8 +81,8 @@ def text_of(pieces: Iterable[Piece], pins: Mapping[str, str]) -> str:
         if isinstance(piece, str):
             texts.append(piece)
         else:
-            pin = pins.get(piece.name)
-            texts.append(sql_name(piece.parts) + ("" if pin is None else f" VERSION AS OF {pin}"))
+            pin = pins.get(piece.source.name)
+            texts.append(sql_name(piece.source.parts) + ("" if pin is None else f" VERSION AS OF {pin}"))
     return "".join(texts)
 
 
@@ -141,7 +149,7 @@ class LineageReader:
                 source = Source(parts=parts, table=self._bases[parts].table, travel=relation.travel)
                 # A version cannot follow `TABLE t`.
                 yield "SELECT * FROM " if relation.table_word is not None else ""
-                yield self._sources.setdefault(source.name, source)
+                yield Reading(source=self._sources.setdefault(source.name, source), aliased=relation.aliased)
             position = relation.stop
         yield parsed.text[position:]
 

@@ -45,7 +45,7 @@ class SourceVersions:
     def vector(self, query: Query) -> SourceVector:
         """Return what *query* would read now."""
         for _ in range(ATTEMPTS):
-            lineage = self._lineage(query)
+            lineage = self.lineage(query)
             try:
                 with lineage.lock:
                     return self._vector(query, lineage)
@@ -64,9 +64,9 @@ class SourceVersions:
         """Return the query at exactly the versions of *vector*; the user's text if it cannot be pinned."""
         if vector.unpinnable is not None:
             return query.text
-        lineage = self._lineage(query)
+        lineage = self.lineage(query)
         versions = {source.name: source.version or {} for source in vector.sources}
-        if not _agrees(lineage, versions):
+        if not agrees(lineage, versions):
             # A view or a schema changed after the vector was read: the text has to be that of the vector.
             raise SourcesChanged("A view or table of the query changed while the refresh was starting; run it again.")
         return text_of(
@@ -76,7 +76,7 @@ class SourceVersions:
     def has_lost(self, query: Query, vector: SourceVector) -> bool:
         """Return whether a version that *vector* pins cannot be read any more: its table was dropped, or it expired."""
         versions = {source.name: source.version or {} for source in vector.sources}
-        lineage = self._lineage(query)
+        lineage = self.lineage(query)
         try:
             with lineage.lock:
                 for table, version in [(each.table, versions.get(each.name, {})) for each in lineage.sources]:
@@ -91,7 +91,8 @@ class SourceVersions:
             return True
         return False
 
-    def _lineage(self, query: Query) -> Lineage:
+    def lineage(self, query: Query) -> Lineage:
+        """Return the lineage of *query*, from the cache if it is there."""
         key = self._key(query)
         with self._lock:
             lineage = self._lineages.get(key)
@@ -169,7 +170,7 @@ class SourceVersions:
         ]
 
 
-def _agrees(lineage: Lineage, versions: Mapping[str, Mapping[str, Any]]) -> bool:
+def agrees(lineage: Lineage, versions: Mapping[str, Mapping[str, Any]]) -> bool:
     """Return whether *lineage* was read from the same views and the same shapes of tables as *versions*."""
     for view in lineage.views:
         if versions.get(display_name(view.parts), {}).get("hash") != view.digest:

@@ -8,11 +8,12 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql.functions import col, lit
 
 from mt_core.errors import EngineError, QueryFailed, RequestInvalid, SourcesChanged
 from mt_core.identifiers import quote
+from mt_core.maintenance.strategy import Way
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.storage import RUN_ID
 from mt_core.model.table import Column
@@ -20,6 +21,7 @@ from mt_core.spark.catalogs.columns import sql_type
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.engine_role import EngineRole
+from mt_core.spark.maintenance.maintained_rows import maintained_rows
 from mt_core.spark.storage.metadata import read_metadata, summary_of
 from mt_core.tables.definition.options import execution_settings, write_options
 from mt_core.tables.definition.shape import stored_order
@@ -55,20 +57,34 @@ class StagedWrites(EngineRole):
             raise EngineError(
                 f"{write.table} has no branch {write.branch} any more: another owner took the table over."
             )
-        rows = _shaped(session.sql(self._versions.pinned_text(write.query, write.vector)), write)
-        scope = _predicate(write.scope, write.columns)
-        target = ".".join((write.table.sql, quote(f"{BRANCH_SELECTOR}{write.branch}")))
-        writer = (rows if scope is None else rows.filter(scope)).writeTo(target)
-        summary_options = {f"snapshot-property.{key}": value for key, value in write.summary.items()}
-        for key, value in {**write_options(write.options), **summary_options}.items():
-            writer = writer.option(key, value)
-        writer.overwrite(lit(True) if scope is None else scope)
+        if write.maintenance is None:
+            rows = _shaped(session.sql(self._versions.pinned_text(write.query, write.vector)), write)
+            scope = _predicate(write.scope, write.columns)
+            _writer(rows if scope is None else rows.filter(scope), write).overwrite(
+                lit(True) if scope is None else scope
+            )
+        else:
+            lineage = self._versions.lineage(write.query)
+            with maintained_rows(session, lineage, write, write.maintenance) as rows:
+                if write.maintenance.strategy.way in (Way.NOTHING, Way.APPEND):
+                    _writer(rows, write).append()
+                else:
+                    _writer(rows, write).overwrite(lit(True))
         metadata = read_metadata(self._catalogs, write.table)
         snapshot_id = metadata.branches.get(write.branch)
         summary = {} if snapshot_id is None else summary_of(metadata, snapshot_id)
         if snapshot_id is None or summary.get(RUN_ID) != write.summary.get(RUN_ID):
             raise EngineError(f"Branch {write.branch} of {write.table} does not end with the rows of this run.")
         return Staged(snapshot_id=snapshot_id, rows=int(summary.get("added-records") or 0), metadata=metadata)
+
+
+def _writer(rows: DataFrame, write: Write) -> DataFrameWriterV2:
+    """Return a writer of *rows* to the run's branch, with the options of the write and what the snapshot says of its run."""
+    writer = rows.writeTo(".".join((write.table.sql, quote(f"{BRANCH_SELECTOR}{write.branch}"))))
+    summary_options = {f"snapshot-property.{key}": value for key, value in write.summary.items()}
+    for key, value in {**write_options(write.options), **summary_options}.items():
+        writer = writer.option(key, value)
+    return writer
 
 
 def _shaped(rows: DataFrame, write: Write) -> DataFrame:

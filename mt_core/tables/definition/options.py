@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from mt_core.errors import RequestInvalid
 from mt_core.model.table import FORMATTER_PREFIX, FORMATTER_SUFFIX
@@ -12,6 +12,8 @@ from mt_core.tables.definition.iceberg_properties import NAMES, is_property
 from mt_core.tables.settings import TIMEOUT_KEY
 
 CATCH_UP = "catch-up"
+STRATEGY = "refresh.strategy"
+AUTO, FULL, INCREMENTAL = "auto", "full", "incremental"
 SNAPSHOT_PROPERTY = "write.snapshot-property."
 _OURS = "freshtable."
 _WRITE = "write."
@@ -88,17 +90,21 @@ FLINK_EXECUTION = frozenset({
 BATCH = ("execution.runtime-mode", "batch")
 
 
-def check_table_options(options: Iterable[str], table: str) -> tuple[str, ...]:
+def check_table_options(options: Mapping[str, str], table: str) -> tuple[str, ...]:
     """Return a warning for options of a CREATE without effect; raises RequestInvalid for one that is not known."""
+    if options.get(STRATEGY, FULL) not in (AUTO, FULL, INCREMENTAL):
+        raise RequestInvalid(
+            f"WITH of {table}: '{STRATEGY}' = '{options[STRATEGY]}' is none of '{AUTO}' (apply what changed where that is exact "
+            f"and cheaper), '{INCREMENTAL}' (wherever it is exact) and '{FULL}' (compute all rows)."
+        )
     without = []
     for key in options:
         is_formatter = key.startswith(FORMATTER_PREFIX) and key.endswith(FORMATTER_SUFFIX)
         if key in FLINK:
             without.append(key)
-        elif not (is_property(key) or key == TIMEOUT_KEY or is_formatter):
-            raise _unknown(
-                key, f"WITH of {table}", {*NAMES, *FLINK, TIMEOUT_KEY, f"{FORMATTER_PREFIX}<column>{FORMATTER_SUFFIX}"}
-            )
+        elif not (is_property(key) or key in (TIMEOUT_KEY, STRATEGY) or is_formatter):
+            others = {*NAMES, *FLINK, TIMEOUT_KEY, STRATEGY, f"{FORMATTER_PREFIX}<column>{FORMATTER_SUFFIX}"}
+            raise _unknown(key, f"WITH of {table}", others)
     return _without_effect(without, table)
 
 

@@ -24,12 +24,23 @@ from mt_core.errors import (
     SourcesChanged,
     StorageMissing,
 )
+from mt_core.maintenance.strategy import Way
 from mt_core.model.partition import Scope
 from mt_core.model.run import RunStatus
 from mt_core.model.storage import run_branch, run_branches, run_summary
 from mt_core.model.table import TableIdentifier
+from mt_core.tables.definition.options import FULL, STRATEGY
 from mt_core.tables.definition.shape import COLUMNS_CHANGED, with_way_out
-from mt_core.tables.engine import MetadataChange, RefreshEngine, SourceVector, Staged, StorageMetadata, Write
+from mt_core.tables.engine import (
+    Maintenance,
+    MetadataChange,
+    RefreshEngine,
+    SourceVector,
+    Staged,
+    StorageMetadata,
+    Write,
+)
+from mt_core.tables.refresh.change_plan import plan_change
 from mt_core.tables.runs.decide import comparable, decide
 from mt_core.tables.runs.ledger import MAX_ATTEMPTS, Claimed, Ledger
 from mt_core.tables.services import query_of
@@ -73,6 +84,9 @@ class Attempt:
         self._read: StorageMetadata | None = None
         self._vector = SourceVector(sources=())
         self._scope: Scope = self._run.scope
+        # How what changed is applied to the rows of main as decide read it; None for a recomputation.
+        self._maintenance: Maintenance | None = None
+        self._reason = ""
         self._restarts = 0
         # As it was at the claim.
         self._query = query_of(claimed.table.definition)
@@ -132,7 +146,18 @@ class Attempt:
             fingerprint=self._run.fingerprint or "",
             history=self._engine.ancestors(metadata),
         )
-        noted = {"vector": self._vector.to_json(), "decision": decision.name, "reason": decision.reason}
+        self._reason = decision.reason
+        if decision.base is not None:
+            self._maintenance, how = plan_change(
+                self._engine,
+                self._query,
+                strategy=self._table.definition.options.get(STRATEGY, FULL),
+                base=decision.base,
+                main=metadata.main,
+                vector=self._vector,
+            )
+            self._reason = self._reason if how is None else f"{self._reason}; {how}"
+        noted = {"vector": self._vector.to_json(), "decision": decision.name, "reason": self._reason}
         if not self._ledger.note(self.claimed, noted):
             raise _GivenUp
         if decision.scope is None:
@@ -189,26 +214,7 @@ class Attempt:
 
     def _stage(self) -> Staged:
         try:
-            return self._engine.write(
-                Write(
-                    job_id=self._run.job_id or "",
-                    table=self._identifier,
-                    branch=self._branch,
-                    query=self._query,
-                    columns=self._table.definition.columns,
-                    vector=self._vector,
-                    scope=self._scope,
-                    summary=run_summary(
-                        run_id=self._run.run_id,
-                        scope=self._scope,
-                        sources=self._vector.to_json(),
-                        fingerprint=self._run.fingerprint,
-                        schedule_time=self._run.schedule_time,
-                    ),
-                    options={**self._table.dynamic_options, **self._run.options},
-                    query_types=self._table.definition.query_types,
-                )
-            )
+            return self._maintained() or self._engine.write(self._rows())
         except Canceled as error:
             self._end_if_withdrawn()
             if self._ledger.is_overdue(self.claimed):
@@ -217,8 +223,44 @@ class Attempt:
         except SourcesChanged as error:
             if self._restarts >= MAX_RESTARTS:
                 raise
-            self._vector = self._engine.read_vector(self._query)
+            self._vector, self._maintenance = self._engine.read_vector(self._query), None
             raise _Restart from error
+
+    def _maintained(self) -> Staged | None:
+        """Write what changed; None if main has other rows than it is applied to, or if that fails and all rows are due."""
+        if self._maintenance is not None and self._maintenance.base == self._base:
+            try:
+                return self._engine.write(self._rows())
+            except QueryFailed as error:
+                # The rows of a change can fail where all rows do not: a recomputation finds out.
+                self._reason = f"{self._reason}; recomputed since that failed: {error}"
+                if not self._ledger.note(self.claimed, {"reason": self._reason}):
+                    raise _GivenUp from error
+        self._maintenance = None
+        return None
+
+    def _rows(self) -> Write:
+        way = Way.RECOMPUTE if self._maintenance is None else self._maintenance.strategy.way
+        return Write(
+            job_id=self._run.job_id or "",
+            table=self._identifier,
+            branch=self._branch,
+            query=self._query,
+            columns=self._table.definition.columns,
+            vector=self._vector,
+            scope=self._scope,
+            summary=run_summary(
+                run_id=self._run.run_id,
+                scope=self._scope,
+                sources=self._vector.to_json(),
+                fingerprint=self._run.fingerprint,
+                schedule_time=self._run.schedule_time,
+                strategy=None if self._vector.unpinnable else way,
+            ),
+            options={**self._table.dynamic_options, **self._run.options},
+            query_types=self._table.definition.query_types,
+            maintenance=self._maintenance,
+        )
 
     def _timed_out(self) -> str:
         begun, deadline = self._run.started_at, self._run.deadline
@@ -250,7 +292,7 @@ class Attempt:
                 raise EngineError(
                     f"Branch {self._branch} of {self._identifier} was changed by another writer; refresh it again."
                 )
-            if not self._scope.whole and metadata.main != self._base:
+            if (not self._scope.whole or self._maintenance is not None) and metadata.main != self._base:
                 if self._restarts >= MAX_RESTARTS:
                     raise EngineError(
                         f"{self._identifier} was changed by another writer during each of {MAX_RESTARTS + 1} tries "

@@ -10,7 +10,9 @@ from mt_core.model.partition import WHOLE, PartitionValues, Scope
 from mt_core.model.run import RunKind
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.definition.fingerprint import fingerprint_of
+from mt_core.tables.definition.options import FULL, STRATEGY
 from mt_core.tables.engine import SourceVector
+from mt_core.tables.refresh.change_plan import plan_change
 from mt_core.tables.refresh.named_partitions import scope_named
 from mt_core.tables.refresh.requests import refuse_initializing
 from mt_core.tables.registry import in_transaction
@@ -23,12 +25,16 @@ from mt_core.tables.views.run_view import SourceView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshPlan:
-    """What a refresh of a table would do: `why` it has this scope, the decision about it, and the sources it would read."""
+    """What a refresh of a table would do: `why` it has this scope, the decision about it, and the sources it would read.
+
+    `strategy` says how what changed would be applied, or why all rows would be computed; None where the table always does that.
+    """
 
     table: TableIdentifier
     scope: Scope
     why: str
     decision: Decision
+    strategy: str | None
     vector: SourceVector
 
     def __str__(self) -> str:
@@ -36,6 +42,7 @@ class RefreshPlan:
             f"Refresh of {self.table}",
             f"  scope:    {self.scope} ({self.why})",
             f"  decision: {self.decision.name}: {self.decision.reason}",
+            *([] if self.strategy is None else [f"  strategy: {self.strategy}"]),
             f"  writes:   {self.decision.scope if self.decision.scope is not None else 'nothing'}",
             f"  pinned:   {'no: ' + self.vector.unpinnable if self.vector.unpinnable else 'yes'}",
             *(f"  source:   {SourceView.of(source)}" for source in self.vector.to_json()),
@@ -50,15 +57,22 @@ def plan_refresh(
     table = services.intents.current(identifier)
     refuse_initializing(table)
     scope, why = _scope_now(services, table, partitions)
-    vector = services.engine.read_vector(query_of(table.definition))
+    query, metadata = query_of(table.definition), services.engine.load(identifier)
+    vector = services.engine.read_vector(query)
     decision = decide(
         kind=RunKind.PERIODIC,
         scope=scope,
         vector=vector,
         fingerprint=fingerprint_of(table.definition),
-        history=services.engine.ancestors(services.engine.load(identifier)),
+        history=services.engine.ancestors(metadata),
     )
-    return RefreshPlan(table=identifier, scope=scope, why=why, decision=decision, vector=vector)
+    strategy = None
+    if decision.base is not None:
+        wanted = table.definition.options.get(STRATEGY, FULL)
+        _, strategy = plan_change(
+            services.engine, query, strategy=wanted, base=decision.base, main=metadata.main, vector=vector
+        )
+    return RefreshPlan(table=identifier, scope=scope, why=why, decision=decision, strategy=strategy, vector=vector)
 
 
 def _scope_now(

@@ -21,10 +21,14 @@ REFRESH, SKIP, SUSPENDED = "refresh", "skip", "suspended"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What has to be refreshed (`scope` None: nothing), and the reason as users read it."""
+    """What has to be refreshed (`scope` None: nothing), and the reason as users read it.
+
+    `base` is the snapshot whose rows the whole table has, if only sources changed since: what changed can be applied to them.
+    """
 
     scope: Scope | None
     reason: str
+    base: Snapshot | None = None
 
     @property
     def name(self) -> str:
@@ -44,7 +48,9 @@ def decide(
     walk = _Walk(rest=iter(history))
     if scope.specs is None:
         reason = walk.why_changed(None, vector, fingerprint)
-        return Decision(scope=WHOLE, reason=reason) if reason else Decision(scope=None, reason="sources unchanged")
+        if reason is None:
+            return Decision(scope=None, reason="sources unchanged")
+        return Decision(scope=WHOLE, reason=reason, base=walk.base(fingerprint))
     changed = {spec: reason for spec in sorted(scope.specs) if (reason := walk.why_changed(spec, vector, fingerprint))}
     if not changed:
         return Decision(scope=None, reason="sources unchanged")
@@ -81,6 +87,13 @@ class _Walk:
             if spec is None or snapshot.scope.overlaps(spec):
                 return "refreshed in parts since"
         return "its last refresh is no longer in the table's history"
+
+    def base(self, fingerprint: str) -> Snapshot | None:
+        """Return the newest snapshot that changed rows, if a run of this definition wrote all of it at certain versions."""
+        newest = next((snapshot for snapshot in self._snapshots() if not snapshot.replace), None)
+        if newest is None or newest.scope is None or not newest.scope.whole or not newest.pinned:
+            return None
+        return newest if newest.fingerprint == fingerprint else None
 
 
 def _difference(snapshot: Snapshot, vector: SourceVector, fingerprint: str) -> str | None:

@@ -1,0 +1,107 @@
+"""Changes of a source between two of its versions, as its snapshot log tells them without a job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class ChangeKind(IntEnum):
+    """What happened to the rows of a source; of several commits the greatest counts."""
+
+    NOTHING = 0
+    COMPACTION = 1
+    APPENDS = 2
+    ROWS = 3
+    UNKNOWN = 4
+
+    @property
+    def changes_rows(self) -> bool:
+        return self > ChangeKind.COMPACTION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One snapshot of a source's log. `operation` and `summary` are those of the Iceberg specification."""
+
+    snapshot_id: str
+    parent_id: str | None
+    operation: str
+    summary: Mapping[str, str]
+
+    def count(self, key: str) -> int:
+        """Return a number of the summary, 0 where the writer recorded none."""
+        return int(self.summary.get(key) or 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceChange:
+    """What happened to a source: rows added and deleted, bytes added; None where the log does not tell them.
+
+    `reason` says in words why nothing certain is known, None otherwise. `base_live`: whether the old version can be read.
+    """
+
+    kind: ChangeKind
+    rows: int | None = 0
+    size: int | None = 0
+    base_live: bool = True
+    reason: str | None = None
+
+
+_ROW_COUNTS = ("added-records", "deleted-records", "added-delete-files", "removed-delete-files", "deleted-data-files")
+
+
+def change_between(log: Mapping[str, Commit], old: str, new: str) -> SourceChange:
+    """Return what happened between two snapshots of a source, given all of them that are live.
+
+    The append reader of Iceberg leaves out what `overwrite` and `delete` commits did, also rows that they only added, so
+    one of them makes all of it ROWS. A version that is no ancestor of the new one (a rollback, the publish of a branch that
+    does not descend from it) can still be compared with it by their files, if both are live.
+    """
+    if old == new:
+        return SourceChange(kind=ChangeKind.NOTHING)
+    if new not in log:
+        return _unknown(new)
+    commits, parent = _commits_since(log, old, new)
+    kind = max((_kind_of(commit) for commit in commits), default=ChangeKind.NOTHING)
+    if old not in log:
+        # What was appended since can be read if only the old version itself has expired: its id is compared, not read.
+        if parent != old or kind > ChangeKind.APPENDS:
+            return _unknown(old)
+    elif parent != old:
+        return SourceChange(kind=ChangeKind.ROWS, rows=None, size=None)
+    changing = [commit for commit in commits if _kind_of(commit).changes_rows]
+    return SourceChange(
+        kind=kind,
+        rows=sum(commit.count("added-records") + commit.count("deleted-records") for commit in changing),
+        size=sum(commit.count("added-files-size") for commit in changing),
+        base_live=old in log,
+    )
+
+
+def _commits_since(log: Mapping[str, Commit], old: str, new: str) -> tuple[list[Commit], str | None]:
+    """Return the commits from *new* down to before *old*, and the parent of the last one: *old*, or where the log ends."""
+    commits: list[Commit] = []
+    current: str | None = new
+    while current is not None and current != old and current in log:
+        commits.append(log[current])
+        current = log[current].parent_id
+    return commits, current
+
+
+def _kind_of(commit: Commit) -> ChangeKind:
+    match commit.operation:
+        case "append":
+            return ChangeKind.APPENDS
+        case "replace":
+            return ChangeKind.COMPACTION
+        case _:
+            touched = any(commit.count(key) for key in _ROW_COUNTS)
+            return ChangeKind.ROWS if touched else ChangeKind.COMPACTION
+
+
+def _unknown(snapshot_id: str) -> SourceChange:
+    return SourceChange(
+        kind=ChangeKind.UNKNOWN, rows=None, size=None, base_live=False, reason=f"snapshot {snapshot_id} has expired"
+    )

@@ -1,0 +1,46 @@
+"""Cost: whether a change is applied, or the table recomputed, from what metadata says of sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mt_core.maintenance.strategy import Strategy, Way
+
+MOST_CHANGED = 0.5
+"""Share of the sources' bytes up to which appended rows are read apart from the others."""
+MOST_REWRITTEN = 0.75
+"""Share of the sources' bytes up to which changed rows and the table, which is rewritten, cost less than the sources."""
+MOST_KEYS = 0.2
+"""Share of the table's rows up to which keys are replaced."""
+MOST_CHANGED_FOR_KEYS = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Bytes and rows of what changed, of all sources that the query reads, and of the table itself."""
+
+    changed_bytes: int
+    changed_rows: int
+    source_bytes: int
+    table_bytes: int
+    table_rows: int
+
+
+def dearer_than_recomputing(strategy: Strategy, sizes: Sizes) -> str | None:
+    """Return why a recomputation is cheaper than *strategy*, None if the strategy is cheaper.
+
+    The limits lie between measured points: how many keys change counts more than how many rows, since each key that changed
+    costs its part of a recomputation.
+    """
+    share = sizes.changed_bytes / max(1, sizes.source_bytes)
+    match strategy.way:
+        case Way.APPEND if share > MOST_CHANGED:
+            return f"{share:.0%} of the sources changed"
+        case Way.MERGE if sizes.changed_bytes + sizes.table_bytes > MOST_REWRITTEN * sizes.source_bytes:
+            return "the table is not much smaller than its sources"
+        case Way.KEYS if share > MOST_CHANGED_FOR_KEYS:
+            return f"{share:.0%} of the sources changed"
+        case Way.KEYS if sizes.changed_rows > MOST_KEYS * sizes.table_rows:
+            return f"up to {sizes.changed_rows} of {sizes.table_rows} keys changed"
+        case _:
+            return None

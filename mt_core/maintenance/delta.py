@@ -1,0 +1,151 @@
+"""Delta texts: the SQL of a query over what changed, made from the query's text cut at the places where it reads a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mt_core.identifiers import quote, string_literal
+from mt_core.maintenance.merging import Merge
+from mt_core.maintenance.plan import OCCURRENCE_PREFIX
+from mt_core.maintenance.shape import QueryShape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A place where the text reads a table: `name` is the table's in SQL, `source` its name in source vectors.
+
+    `alias` is what the table is called in the rest of the text, None where an alias follows in the text itself.
+    """
+
+    name: str
+    source: str
+    alias: str | None
+
+
+Piece = str | Reading
+
+
+def readings(pieces: Iterable[Piece]) -> list[Reading]:
+    """Return the places where a text reads a table; their order numbers them."""
+    return [piece for piece in pieces if not isinstance(piece, str)]
+
+
+def numbered(pieces: Sequence[Piece]) -> str:
+    """Return the text with an alias around each reading that `maintenance.plan` finds again in the analysed plan."""
+    return _rendered(
+        pieces,
+        lambda number, reading: _aliased(f"(SELECT * FROM {reading.name} AS {OCCURRENCE_PREFIX}{number})", reading),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaTexts:
+    """The texts of one refresh. `old` and `new` are the snapshots of each source, `changed` the numbers of changed readings.
+
+    Spark takes the options of the first relation of a name for all relations of that name in a statement (SPARK-58330), so every
+    reading but the one with a range names its version, and one statement has one range of a table.
+    """
+
+    pieces: Sequence[Piece]
+    shape: QueryShape
+    old: Mapping[str, str]
+    new: Mapping[str, str]
+    changed: frozenset[int]
+
+    def full(self) -> str:
+        """Return the query at the new versions."""
+        return _rendered(self.pieces, lambda _, reading: _at(reading, self.new[reading.source]))
+
+    def appended(self) -> str:
+        """Return the rows that appends have added to the result: the sum over the changed readings."""
+        return "\nUNION ALL\n".join(f"({self._over(number, _range)}\n)" for number in sorted(self.changed))
+
+    def merged(self, table: str, columns: Sequence[str], merge: Merge) -> str:
+        """Return the rows of *table*, whose columns are *columns*, with the aggregates of the appended rows added."""
+        names = [quote(column) for column in columns]
+        given = ", ".join(names)
+        items = [
+            name if function is None else f"{function.again}({name}) AS {name}"
+            for name, function in zip(names, merge, strict=True)
+        ]
+        keys = [name for name, function in zip(names, merge, strict=True) if function is None]
+        text = (
+            f"SELECT {', '.join(items)} FROM (SELECT {given} FROM {table} UNION ALL "
+            f"SELECT * FROM ({self.appended()}) AS `_delta`({given}))"
+        )
+        return f"{text} GROUP BY {', '.join(keys)}" if keys else text
+
+    def keys(
+        self, columns: Sequence[str], key_columns: Mapping[int, tuple[str, ...] | None], keys: Sequence[int]
+    ) -> str:
+        """Return the keys of the result that appends have touched, each once: *keys* are positions among *columns*."""
+        names = [quote(columns[position]) for position in keys]
+        given = ", ".join(map(quote, columns))
+        parts = []
+        for number in sorted(self.changed):
+            direct = key_columns[number]
+            if direct is None:
+                parts.append(f"SELECT {', '.join(names)} FROM ({self._over(number, _range)}\n) AS `_delta`({given})")
+            else:
+                pairs = ", ".join(f"{quote(column)} AS {name}" for column, name in zip(direct, names, strict=True))
+                reading = readings(self.pieces)[number]
+                parts.append(
+                    f"SELECT {pairs} FROM {_range(reading, self.old[reading.source], self.new[reading.source])}"
+                )
+        return f"SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)})"
+
+    def replaced(self, table: str, columns: Sequence[str], keys: Sequence[int], key_table: str) -> str:
+        """Return the rows of *table* with those of the keys in *key_table* as the query gives them now."""
+        names = [quote(columns[position]) for position in keys]
+        same = " AND ".join(f"q.{name} <=> k.{name}" for name in names)
+        given = ", ".join(map(quote, columns))
+        return (
+            f"SELECT {given} FROM {table} AS q LEFT ANTI JOIN {key_table} AS k ON {same} UNION ALL "
+            f"SELECT q.* FROM ({self.full()}\n) AS q({given}) LEFT SEMI JOIN {key_table} AS k ON {same}"
+        )
+
+    def _over(self, number: int, changed: Callable[[Reading, str, str], str]) -> str:
+        """Return the query over the change of one reading.
+
+        Changed readings before it are at their new version, those after it at their old one; the other branches of its UNIONs read
+        nothing.
+        """
+        empty = self.shape.occurrences[number].siblings
+
+        def text(other: int, reading: Reading) -> str:
+            old, new = self.old[reading.source], self.new[reading.source]
+            if other == number:
+                return changed(reading, old, new)
+            version = old if other in self.changed and other > number else new
+            if other in empty:
+                return _aliased(f"(SELECT * FROM {reading.name} VERSION AS OF {version} WHERE false)", reading)
+            return _at(reading, version)
+
+        return _rendered(self.pieces, text)
+
+
+def _rendered(pieces: Iterable[Piece], text: Callable[[int, Reading], str]) -> str:
+    written, number = [], 0
+    for piece in pieces:
+        if isinstance(piece, str):
+            written.append(piece)
+        else:
+            written.append(text(number, piece))
+            number += 1
+    return "".join(written)
+
+
+def _at(reading: Reading, version: str) -> str:
+    return f"{reading.name} VERSION AS OF {version}"
+
+
+def _range(reading: Reading, old: str, new: str) -> str:
+    """Return the rows that were appended to a table after one version and up to another."""
+    return (
+        f"{reading.name} WITH ('start-snapshot-id' = {string_literal(old)}, 'end-snapshot-id' = {string_literal(new)})"
+    )
+
+
+def _aliased(text: str, reading: Reading) -> str:
+    return text if reading.alias is None else f"{text} AS {quote(reading.alias)}"

@@ -1,0 +1,114 @@
+"""The analysed plan of a query, read from the JSON that Spark writes of it: a tree of nodes with their expressions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+OCCURRENCE_PREFIX = "_source_"
+"""The alias of the n-th relation of the text is this prefix with n: it says in the plan where a relation stands in the text."""
+
+# What tells uses of one expression apart, not expressions.
+_NAMES_OF_USES = frozenset({"exprId", "qualifier", "metadata", "nonInheritableMetadataKeys"})
+_INTEGERS = frozenset({"byte", "short", "integer", "long"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """An operator or an expression. `kind` is its class in Spark, without the package; `fields` are its own facts."""
+
+    kind: str
+    fields: Mapping[str, Any]
+    children: tuple[Node, ...]
+
+    def expressions(self, field: str) -> tuple[Node, ...]:
+        """Return the expressions in a field of an operator; none if it has no such field or the field is empty."""
+        value = self.fields.get(field)
+        if not value:
+            return ()
+        return tuple(map(read_plan, value)) if isinstance(value[0], list) else (read_plan(value),)
+
+    @property
+    def identity(self) -> int:
+        """The id of an attribute or an alias, the same wherever the plan uses it."""
+        return int(self.fields["exprId"]["id"])
+
+    @property
+    def data_type(self) -> str | None:
+        """The type of an attribute or a cast in Spark's words; None for a nested one, or where the plan does not say it."""
+        written = self.fields.get("dataType")
+        return written if isinstance(written, str) else None
+
+    def attributes(self) -> frozenset[int]:
+        """Return the ids of the attributes that an expression reads."""
+        if self.kind == "AttributeReference":
+            return frozenset({self.identity})
+        return attributes_of(self.children)
+
+    def canonical(self) -> tuple[Any, ...]:
+        """Return a form that is equal for equal expressions."""
+        if self.kind == "AttributeReference":
+            return (self.kind, self.identity)
+        facts = {key: value for key, value in self.fields.items() if key not in _NAMES_OF_USES}
+        return (self.kind, json.dumps(facts, sort_keys=True), *(each.canonical() for each in self.children))
+
+    def value(self) -> Node:
+        """Return the expression below an alias."""
+        return self.children[0] if self.kind == "Alias" else self
+
+    def column(self) -> Node | None:
+        """Return the attribute that the expression gives as it is, or as a wider or narrower integer; None for another one."""
+        node = self.value()
+        while node.kind == "Cast" and {node.data_type, node.children[0].data_type} <= _INTEGERS:
+            node = node.children[0]
+        return node if node.kind == "AttributeReference" else None
+
+    def conjuncts(self) -> Iterator[Node]:
+        """Yield the conditions that AND joins."""
+        if self.kind != "And":
+            yield self
+            return
+        for child in self.children:
+            yield from child.conjuncts()
+
+
+def read_plan(nodes: Sequence[Mapping[str, Any]]) -> Node:
+    """Return the tree of *nodes*, which Spark's toJSON() lists from the root on, each before its children."""
+    return _read(iter(nodes))
+
+
+def _read(nodes: Iterator[Mapping[str, Any]]) -> Node:
+    fields = next(nodes)
+    children = tuple(_read(nodes) for _ in range(fields["num-children"]))
+    return Node(kind=str(fields["class"]).rpartition(".")[2], fields=fields, children=children)
+
+
+def attributes_of(expressions: Iterable[Node]) -> frozenset[int]:
+    """Return the ids of the attributes that some expressions read."""
+    return frozenset[int]().union(*(expression.attributes() for expression in expressions))
+
+
+def occurrence_of(node: Node) -> int | None:
+    """Return the number of the relation in the text that an alias marks, None for any other node."""
+    if node.kind != "SubqueryAlias":
+        return None
+    name = str(node.fields["identifier"]["name"])
+    number = name.removeprefix(OCCURRENCE_PREFIX)
+    return int(number) if number != name and number.isdigit() else None
+
+
+def occurrences_below(node: Node) -> Iterator[int]:
+    """Yield the numbers of the relations in a plan, one as often as the plan reads it."""
+    number = occurrence_of(node)
+    if number is not None:
+        yield number
+    for child in node.children:
+        yield from occurrences_below(child)
+
+
+def join_type(node: Node) -> str:
+    """Return the type of a join: Inner, Cross, LeftOuter, RightOuter, FullOuter, LeftSemi, LeftAnti, ExistenceJoin."""
+    written = node.fields["joinType"]
+    return str(written.get("object") or written["product-class"]).rpartition(".")[2].removesuffix("$")

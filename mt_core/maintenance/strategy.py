@@ -1,0 +1,106 @@
+"""Strategy: what a refresh does, from the shape of its query and from what happened to each source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from mt_core.maintenance.changes import ChangeKind, SourceChange
+from mt_core.maintenance.merging import Merge
+from mt_core.maintenance.shape import Occurrence, QueryShape, Reach
+
+
+class Way(StrEnum):
+    """How a refresh brings the table to its sources' versions."""
+
+    NOTHING = "nothing"
+    APPEND = "append"
+    MERGE = "merge"
+    SIGNED = "signed"
+    KEYS = "keys"
+    RECOMPUTE = "recompute"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    """A way with its reason, in words for users.
+
+    `keys` are the positions of the columns whose values name what to replace (KEYS); `key_columns` has, for each changed relation
+    by its number, the columns of it that hold them, or None where the query over the changed rows gives them; `key_is_unique`:
+    at most one row of the table has one key. `merge` says how each column combines (MERGE).
+    """
+
+    way: Way
+    reason: str
+    keys: tuple[int, ...] = ()
+    key_columns: Mapping[int, tuple[str, ...] | None] = field(default_factory=dict)
+    key_is_unique: bool = False
+    merge: Merge = ()
+
+
+def choose(
+    shape: QueryShape, changes: Mapping[int, SourceChange], *, columns: Sequence[str], relations: Sequence[str]
+) -> Strategy:
+    """Return the cheapest exact way to apply *changes*, which are by relation.
+
+    *columns* are the names of the result's columns, *relations* those of the relations, both by position.
+    """
+    changed = {number: change for number, change in changes.items() if change.kind.changes_rows}
+    if not changed:
+        return Strategy(way=Way.NOTHING, reason="no rows of any source changed")
+    for number, change in changed.items():
+        # Where several relations changed, one is read at its old version while the query runs over the change of another.
+        if change.kind is ChangeKind.UNKNOWN or (len(changed) > 1 and not change.base_live):
+            reason = change.reason or "its old version has expired"
+            return Strategy(way=Way.RECOMPUTE, reason=f"the changes of {relations[number]} are not known: {reason}")
+    occurrences = {number: shape.occurrences.get(number, _UNREAD) for number in changed}
+    appends = all(change.kind is ChangeKind.APPENDS for change in changed.values())
+    if all(each.reach is Reach.LINEAR for each in occurrences.values()):
+        if appends:
+            return Strategy(way=Way.APPEND, reason="only appends below projections, filters and joins")
+        return Strategy(way=Way.SIGNED, reason="rows changed below projections, filters and joins")
+    if (
+        appends
+        and not isinstance(shape.merge, str)
+        and all(each.reach is Reach.GROUPED for each in occurrences.values())
+    ):
+        return Strategy(way=Way.MERGE, reason="only appends below one aggregate that combines", merge=shape.merge)
+    return _by_keys(shape, occurrences, columns) or Strategy(
+        way=Way.RECOMPUTE,
+        reason="no column divides the result by the changed rows: "
+        + "; ".join(f"{relations[number]}: {each.reason or 'no key'}" for number, each in occurrences.items()),
+    )
+
+
+_UNREAD = Occurrence(reach=Reach.NONE, reason="the plan does not show where it is read")
+
+
+def _by_keys(shape: QueryShape, occurrences: Mapping[int, Occurrence], columns: Sequence[str]) -> Strategy | None:
+    """Return the strategy that replaces the rows of the changed keys; None if no column divides the result."""
+    direct = tuple(
+        position for position, lineage in enumerate(shape.lineage) if all(number in lineage for number in occurrences)
+    )
+    if direct:
+        return Strategy(
+            way=Way.KEYS,
+            reason=f"the changed rows name the keys {_listed(columns, direct)}",
+            keys=direct,
+            key_columns={
+                number: tuple(shape.lineage[position][number] for position in direct) for number in occurrences
+            },
+            key_is_unique=shape.key_is_unique and direct == shape.keys,
+        )
+    if shape.keys and all(each.reach is not Reach.NONE for each in occurrences.values()):
+        return Strategy(
+            way=Way.KEYS,
+            reason=f"the query over the changed rows gives the keys {_listed(columns, shape.keys)}",
+            keys=shape.keys,
+            key_columns=dict.fromkeys(occurrences),
+            key_is_unique=shape.key_is_unique,
+        )
+    return None
+
+
+def _listed(columns: Sequence[str], positions: Sequence[int]) -> str:
+    return ", ".join(columns[position] for position in positions)

@@ -1,0 +1,73 @@
+"""Maintained rows: what a run writes that applies a change, and whether it adds to the table or stands in for its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+
+from mt_core.errors import EngineError, SourcesChanged
+from mt_core.identifiers import quote
+from mt_core.maintenance.delta import DeltaTexts
+from mt_core.maintenance.strategy import Way
+from mt_core.spark.maintenance.source_changes import pieces_of, pins
+from mt_core.spark.queries.lineage import Lineage
+from mt_core.spark.queries.source_versions import agrees
+from mt_core.tables.definition.shape import stored_order
+from mt_core.tables.engine import Maintenance, Write
+
+
+@contextmanager
+def maintained_rows(
+    session: SparkSession, lineage: Lineage, write: Write, maintenance: Maintenance
+) -> Iterator[DataFrame]:
+    """Give the rows to write, in the table's columns: those to add for APPEND and NOTHING, for the others all rows of the table."""
+    if not agrees(lineage, {each.name: each.version or {} for each in write.vector.sources}):
+        raise SourcesChanged("A view or table of the query changed while the refresh was starting; run it again.")
+    changes, strategy = maintenance.changes, maintenance.strategy
+    stored_order(write.table, changes.columns, write.columns, write.query_types)
+    texts = DeltaTexts(
+        pieces=pieces_of(lineage),
+        shape=changes.shape,
+        old=pins(maintenance.since),
+        new=pins(write.vector),
+        changed=frozenset(
+            number for number, source in enumerate(changes.readings) if changes.changes[source].kind.changes_rows
+        ),
+    )
+    names = [column.name for column in changes.columns]
+    table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
+    match strategy.way:
+        case Way.NOTHING:
+            yield _stored(session.sql(texts.full()).limit(0), names, write)
+        case Way.APPEND:
+            yield _stored(session.sql(texts.appended()), names, write)
+        case Way.MERGE:
+            yield _stored(session.sql(texts.merged(table, names, strategy.merge)), names, write)
+        case Way.KEYS:
+            keys = session.sql(texts.keys(names, strategy.key_columns, strategy.keys))
+            # Read once: the keys stand in two places of the text.
+            found = session.createDataFrame(keys.toArrow(), schema=keys.schema)
+            with _temporary_view(found) as view:
+                yield _stored(session.sql(texts.replaced(table, names, strategy.keys, view)), names, write)
+        case _:
+            raise EngineError(f"A refresh of {write.table} cannot be applied by {strategy.way}.")
+
+
+@contextmanager
+def _temporary_view(frame: DataFrame) -> Iterator[str]:
+    name = f"_keys_{uuid4().hex}"
+    frame.createOrReplaceTempView(name)
+    try:
+        yield quote(name)
+    finally:
+        frame.sparkSession.catalog.dropTempView(name)
+
+
+def _stored(rows: DataFrame, names: list[str], write: Write) -> DataFrame:
+    """Give *rows*, whose columns have *names* by position, the columns of the table in order and type."""
+    named = rows.toDF(*names)
+    return named.select(*(col(quote(column.name)).cast(column.type).alias(column.name) for column in write.columns))

@@ -1,0 +1,54 @@
+"""Query shapes: the analysed plan of a query in the normal form that the rules of `mt_core.maintenance` read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from mt_core.maintenance.merging import check_types
+from mt_core.maintenance.shape import QueryShape, read_shape
+from mt_core.model.table import Column
+from mt_core.spark.catalogs.columns import columns_of
+from mt_core.spark.driver.jvm_objects import scala_items, static_member
+
+_OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
+# Spark's own rules that make joins and aggregates of subqueries, DISTINCT and set operators.
+_RULES = (
+    "PullupCorrelatedPredicates",
+    "RewritePredicateSubquery",
+    "RewriteCorrelatedScalarSubquery",
+    "RewriteExceptAll",
+    "RewriteIntersectAll",
+    "ReplaceIntersectWithSemiJoin",
+    "ReplaceExceptWithAntiJoin",
+    "ReplaceDistinctWithAggregate",
+)
+
+
+def plan_of(session: SparkSession, text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the JSON of a query's plan in normal form, and of the subqueries that are left in its expressions."""
+    plan = session.sql(text)._jdf.queryExecution().analyzed()
+    plan = static_member(session, f"{_OPTIMIZER}.InlineCTE")(True, False).apply(plan)
+    for rule in _RULES:
+        plan = static_member(session, f"{_OPTIMIZER}.{rule}.apply")(plan)
+    return str(plan.toJSON()), tuple(str(each.toJSON()) for each in scala_items(plan.subqueriesAll()))
+
+
+def shape_of_query(session: SparkSession, text: str) -> tuple[QueryShape, tuple[Column, ...]] | str:
+    """Return the shape of a query and its columns, or why it has none.
+
+    The readings of *text* carry their numbers (`maintenance.delta.numbered`).
+    """
+    plan, subqueries = plan_of(session, text)
+    if "collate" in plan.lower():
+        return "a collation makes different strings equal"
+    columns = columns_of(session.sql(text)._jdf.schema())
+    shape = read_shape(json.loads(plan), [json.loads(each) for each in subqueries])
+    if not isinstance(shape.merge, str):
+        # The JSON of a plan does not tell TRY_SUM from SUM.
+        null_after_overflow = "try_sum" in text.lower() or session.conf.get("spark.sql.ansi.enabled") != "true"
+        types = {column.name: column.type for column in columns}
+        shape = replace(shape, merge=check_types(shape.merge, types, null_after_overflow=null_after_overflow))
+    return shape, columns

@@ -1,0 +1,164 @@
+"""Source changes: what the snapshot logs of a query's sources say of the time between two vectors, without a Spark job."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from mt_core.identifiers import sql_name
+from mt_core.maintenance.changes import Commit, SourceChange, change_between
+from mt_core.maintenance.delta import Piece, Reading, numbered, readings
+from mt_core.maintenance.shape import QueryShape
+from mt_core.model.table import Column
+from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
+from mt_core.spark.driver.failures import SPARK_ERRORS
+from mt_core.spark.driver.jvm_objects import active_session, static_member
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.engine_role import EngineRole
+from mt_core.spark.maintenance.query_shapes import shape_of_query
+from mt_core.spark.queries.lineage import Lineage, Source
+from mt_core.spark.queries.source_versions import PIN
+from mt_core.tables.engine import Query, SourceChanges, SourceVector, SourceVersion
+
+CAPACITY = 512
+MOST_COMMITS = 1000
+_Understood = tuple[QueryShape, tuple[Column, ...]]
+_PARSER = "org.apache.iceberg.SnapshotParser"
+
+
+class SourceLogs(EngineRole):
+    """Reads the changes of sources, and keeps the shape of each query."""
+
+    def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:
+        super().__init__(driver, catalogs)
+        self._lock = threading.Lock()
+        self._shapes: OrderedDict[int, tuple[Lineage, _Understood | str]] = OrderedDict()
+
+    def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
+        obstacle = _obstacle(since, vector)
+        if obstacle is not None:
+            return obstacle
+        old, new = pins(since), pins(vector)
+        changes: dict[str, SourceChange] = {}
+        source_bytes = 0
+        with self._working():
+            lineage = self._versions.lineage(query)
+            shape = self._shape(query, lineage)
+            if isinstance(shape, str):
+                return shape
+            with lineage.lock:
+                for source in lineage.sources:
+                    if source.name in new:
+                        log = self._log(source.table, old[source.name], new[source.name])
+                        changes[source.name] = change_between(log, old[source.name], new[source.name])
+                        source_bytes += (
+                            log[new[source.name]].count("total-files-size") if new[source.name] in log else 0
+                        )
+        return SourceChanges(
+            shape=shape[0],
+            columns=shape[1],
+            readings=tuple(reading.source for reading in readings(pieces_of(lineage))),
+            changes=changes,
+            source_bytes=source_bytes,
+        )
+
+    def _shape(self, query: Query, lineage: Lineage) -> _Understood | str:
+        with self._lock:
+            entry = self._shapes.get(id(lineage))
+            if entry is not None and entry[0] is lineage:
+                self._shapes.move_to_end(id(lineage))
+                return entry[1]
+        session = self._contexts.session(query)
+        shape: _Understood | str
+        try:
+            with active_session(session):
+                shape = shape_of_query(session, numbered(pieces_of(lineage)))
+        except SPARK_ERRORS:
+            shape = "a relation of it cannot be replaced in the text"
+        with self._lock:
+            self._shapes[id(lineage)] = (lineage, shape)
+            while len(self._shapes) > CAPACITY:
+                self._shapes.popitem(last=False)
+        return shape
+
+    def _log(self, table: Any, old: str, new: str) -> dict[str, Commit]:
+        """Return the commits from *new* down to *old*, and *old* itself if it is live."""
+        to_json = static_member(self._driver.session, f"{_PARSER}.toJson")
+        log: dict[str, Commit] = {}
+        current: str | None = new
+        while current is not None and len(log) < MOST_COMMITS:
+            snapshot = table.snapshot(int(current))
+            if snapshot is None:
+                break
+            log[current] = _commit(json.loads(to_json(snapshot)))
+            if current == old:
+                return log
+            current = log[current].parent_id
+        base = table.snapshot(int(old))
+        if base is not None:
+            log[old] = _commit(json.loads(to_json(base)))
+        return log
+
+
+def pins(vector: SourceVector) -> dict[str, str]:
+    """Return the snapshot that a vector names for each of its sources that has versions."""
+    return {each.name: str(each.version[PIN]) for each in vector.sources if each.version and PIN in each.version}
+
+
+def pieces_of(lineage: Lineage) -> tuple[Piece, ...]:
+    """Return the text of a query cut at its readings; a source at a version that the text names is a part of the text."""
+    return tuple(
+        piece
+        if isinstance(piece, str)
+        else sql_of(piece.source)
+        if piece.source.travel is not None
+        else Reading(
+            name=sql_of(piece.source),
+            source=piece.source.name,
+            alias=None if piece.aliased else piece.source.parts[-1],
+        )
+        for piece in lineage.pieces
+    )
+
+
+def sql_of(source: Source) -> str:
+    """Return the name of a source in SQL."""
+    return sql_name(source.parts)
+
+
+def _commit(snapshot: Mapping[str, Any]) -> Commit:
+    parent = snapshot.get("parent-snapshot-id")
+    summary = dict(snapshot.get("summary") or {})
+    return Commit(
+        snapshot_id=str(snapshot["snapshot-id"]),
+        parent_id=None if parent is None else str(parent),
+        operation=str(summary.pop("operation", "")),
+        summary=summary,
+    )
+
+
+def _obstacle(since: SourceVector, vector: SourceVector) -> str | None:
+    """Return why the changes between two vectors cannot be read; None if they can."""
+    if vector.unstable:
+        return f"the query is not stable: {vector.unstable}"
+    if vector.unpinnable or vector.unversioned:
+        return vector.unpinnable or f"source {vector.unversioned[0]} has no versions"
+    then = {each.name: each for each in since.sources}
+    for each in vector.sources:
+        before = then.pop(each.name, None)
+        if before is None or before.kind != each.kind or _fixed(before) != _fixed(each):
+            return f"{each.name} is new, was recreated or has other columns"
+    if then:
+        return f"{next(iter(then))} is not read any more"
+    return None if pins(since).keys() == pins(vector).keys() else "a source was empty"
+
+
+def _fixed(source: SourceVersion) -> dict[str, Any]:
+    """Return what of a version has to be the same for its changes to be rows: the table, its schema, a view's text."""
+    version = dict(source.version or {})
+    return {key: value for key, value in version.items() if key not in (PIN, "snapshot")} | (
+        {} if PIN in version else {"snapshot": version.get("snapshot")}
+    )

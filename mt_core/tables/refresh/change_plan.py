@@ -1,0 +1,52 @@
+"""The change plan of a run: how what changed in the sources is applied to the rows that the table has, or why it is not."""
+
+from __future__ import annotations
+
+import json
+
+from mt_core.maintenance.changes import ChangeKind
+from mt_core.maintenance.cost import Sizes, dearer_than_recomputing
+from mt_core.maintenance.strategy import Way, choose
+from mt_core.model.storage import Snapshot
+from mt_core.tables.definition.options import FULL, INCREMENTAL
+from mt_core.tables.engine import Maintenance, Query, RefreshEngine, SourceChanges, SourceVector
+
+
+def plan_change(
+    engine: RefreshEngine, query: Query, *, strategy: str, base: Snapshot, main: str | None, vector: SourceVector
+) -> tuple[Maintenance | None, str | None]:
+    """Return how a run applies what changed since *base*, whose rows *main* has; None with the reason for a recomputation.
+
+    *strategy* is the table's option. The reason is in words for users, None if the table's strategy is to recompute.
+    """
+    if strategy == FULL or main is None:
+        return None, None
+    since = SourceVector.from_json(json.loads(base.sources or "[]"))
+    changes = engine.changes_since(query, since, vector)
+    if isinstance(changes, str):
+        return None, f"recomputed: {changes}"
+    choice = choose(
+        changes.shape,
+        {number: changes.changes[source] for number, source in enumerate(changes.readings)},
+        columns=[column.name for column in changes.columns],
+        relations=changes.readings,
+    )
+    if choice.way is Way.RECOMPUTE:
+        return None, f"recomputed: {choice.reason}"
+    others = [name for name, change in changes.changes.items() if change.kind > ChangeKind.APPENDS]
+    if others:
+        return None, f"recomputed: rows of {others[0]} were changed or deleted"
+    dear = dearer_than_recomputing(choice, _sizes(changes, base))
+    if dear is not None and strategy != INCREMENTAL:
+        return None, f"recomputed: {dear}"
+    return Maintenance(strategy=choice, changes=changes, since=since, base=main), choice.reason
+
+
+def _sizes(changes: SourceChanges, base: Snapshot) -> Sizes:
+    return Sizes(
+        changed_bytes=sum(change.size or 0 for change in changes.changes.values()),
+        changed_rows=sum(change.rows or 0 for change in changes.changes.values()),
+        source_bytes=changes.source_bytes,
+        table_bytes=base.total_bytes,
+        table_rows=base.total_rows,
+    )

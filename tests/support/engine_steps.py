@@ -1,0 +1,153 @@
+"""The steps of runs that the contract of refresh engines takes, on a storage table over a source of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any, Protocol
+from uuid import uuid4
+
+from mt_core.maintenance.strategy import choose
+from mt_core.model.partition import WHOLE, PartitionSpec, Scope
+from mt_core.model.storage import Snapshot, run_summary
+from mt_core.model.table import Column, TableIdentifier
+from mt_core.tables.engine import (
+    Maintenance,
+    MetadataChange,
+    Query,
+    RefreshEngine,
+    SourceChanges,
+    SourceVector,
+    Staged,
+    StorageMetadata,
+    StorageSpec,
+    Write,
+)
+
+COLUMNS = (Column(name="ds", type="string"), Column(name="k", type="int"), Column(name="v", type="int"))
+Row = Mapping[str, Any]
+_numbers = count(1)
+
+
+class SourceTables(Protocol):
+    """What the contract does behind the engine's back. Names are `lake.default.<name>`; rows have columns ds, k and v."""
+
+    def create(self, name: str, rows: Sequence[Row]) -> None:
+        """Make a source table with *rows*."""
+
+    def append(self, name: str, rows: Sequence[Row]) -> None:
+        """Commit more rows to a source."""
+
+    def compact(self, name: str) -> None:
+        """Commit a rewrite of a source which leaves its rows as they are."""
+
+    def rollback(self, name: str) -> None:
+        """Bring back the rows which a source had before its last commit."""
+
+    def write_foreign(self, identifier: TableIdentifier, rows: Sequence[Row]) -> None:
+        """Add rows to a storage table as somebody else would."""
+
+    def rows(self, identifier: TableIdentifier) -> Sequence[Row]:
+        """Return what a reader of a storage table sees."""
+
+
+def row(ds: str, k: int, v: int) -> Row:
+    return {"ds": ds, "k": k, "v": v}
+
+
+def day(*values: str) -> Scope:
+    return Scope.of(PartitionSpec.of({"ds": value}) for value in values)
+
+
+class EngineSteps:
+    """A storage table over a source of its own, and the steps of runs on it."""
+
+    def __init__(self, engine: RefreshEngine, source: SourceTables) -> None:
+        self.engine, self.source = engine, source
+        number = f"{next(_numbers)}_{uuid4().hex[:8]}"
+        self.source_name = f"lake.default.src_{number}"
+        self.identifier = TableIdentifier("lake", ("default",), f"mt_{number}")
+        self.query = Query(text=f"SELECT * FROM {self.source_name}", catalog="lake", namespace=("default",))
+        self.table_id = str(uuid4())
+
+    def spec(self, *, table_id: str | None = None) -> StorageSpec:
+        return StorageSpec(
+            identifier=self.identifier, table_id=table_id or self.table_id, columns=COLUMNS, partition_keys=("ds",)
+        )
+
+    def load(self) -> StorageMetadata:
+        return self.engine.load(self.identifier)
+
+    def swap(self, change: MetadataChange) -> None:
+        self.engine.swap(self.identifier, self.load(), change)
+
+    def stage(self, run: str, scope: Scope = WHOLE, vector: SourceVector | None = None) -> Staged:
+        """Open a branch for *run* and write to it."""
+        self.swap(MetadataChange(epoch=self.load().epoch + 1, branch=f"run_{run}"))
+        return self.engine.write(self.write(run, scope, vector))
+
+    def write(self, run: str, scope: Scope = WHOLE, vector: SourceVector | None = None) -> Write:
+        read = vector or self.engine.read_vector(self.query)
+        summary = run_summary(
+            run_id=run,
+            scope=scope,
+            sources=read.to_json(),
+            fingerprint="fingerprint-1",
+            schedule_time=datetime(2026, 3, 30, tzinfo=UTC),
+            strategy="recompute",
+        )
+        return Write(
+            job_id=uuid4().hex,
+            table=self.identifier,
+            branch=f"run_{run}",
+            query=self.query,
+            columns=COLUMNS,
+            vector=read,
+            scope=scope,
+            summary=summary,
+        )
+
+    def changes(self, since: SourceVector) -> SourceChanges:
+        """Return what happened to the source since a vector."""
+        changes = self.engine.changes_since(self.query, since, self.engine.read_vector(self.query))
+        assert not isinstance(changes, str), changes
+        return changes
+
+    def apply(self, run: str, since: SourceVector) -> Staged:
+        """Refresh by what changed since a vector, whose rows main has."""
+        changes, main = self.changes(since), self.load().main
+        assert main is not None
+        columns = [column.name for column in changes.columns]
+        by_number = {number: changes.changes[source] for number, source in enumerate(changes.readings)}
+        strategy = choose(changes.shape, by_number, columns=columns, relations=changes.readings)
+        self.swap(MetadataChange(epoch=self.load().epoch + 1, branch=f"run_{run}"))
+        maintenance = Maintenance(strategy=strategy, changes=changes, since=since, base=main)
+        staged = self.engine.write(replace(self.write(run), maintenance=maintenance))
+        self.publish(run, staged)
+        return staged
+
+    def publish(self, run: str, staged: Staged) -> None:
+        change = MetadataChange(publish=staged.snapshot_id, drop=(f"run_{run}",), last_run=run)
+        self.engine.swap(self.identifier, staged.metadata, change)
+
+    def refresh(self, run: str, scope: Scope = WHOLE) -> Staged:
+        staged = self.stage(run, scope)
+        self.publish(run, staged)
+        return staged
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        return sorted((row["ds"], row["k"], row["v"]) for row in self.source.rows(self.identifier))
+
+    def facts(self) -> tuple[Any, ...]:
+        found = self.load()
+        return found.epoch, found.last_run, found.main, dict(found.branches)
+
+    def snapshots(self) -> list[Snapshot]:
+        return list(self.engine.ancestors(self.load()))
+
+
+def versions(vector: SourceVector) -> list[Mapping[str, Any]]:
+    """Return the versions of a vector as runs compare them: without the snapshot they were pinned at."""
+    return [{key: value for key, value in (entry.version or {}).items() if key != "at"} for entry in vector.sources]

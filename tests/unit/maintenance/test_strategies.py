@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from mt_core.maintenance.changes import ChangeKind, SourceChange
+from mt_core.maintenance.merging import check_types
+from mt_core.maintenance.plan import occurrences_below, read_plan
+from mt_core.maintenance.shape import QueryShape, read_shape
+from mt_core.maintenance.strategy import Strategy, Way, choose
+from tests.support.maintained_queries import QUERIES, MaintainedQuery
+from tests.support.recorded_plans import Plan, recorded
+
+APPENDS, ROWS = SourceChange(kind=ChangeKind.APPENDS), SourceChange(kind=ChangeKind.ROWS)
+LOST = SourceChange(kind=ChangeKind.UNKNOWN, base_live=False, reason="snapshot 1 has expired")
+PLANS = recorded()
+# Types of results that decide whether aggregates combine; the recorded plans do not name those of the result.
+TYPES: Mapping[str, Mapping[str, str]] = {
+    "sum of doubles": {"cid": "bigint", "s": "double"},
+    "try_sum": {"cid": "bigint", "t": "decimal(20,2)"},
+}
+BY_NAME = {query.name: query for query in QUERIES}
+
+
+def shape_of(query: MaintainedQuery) -> QueryShape:
+    plan, subqueries = PLANS[query.name]
+    return read_shape(plan, subqueries)
+
+
+def source_of(plan: Plan, number: int) -> str:
+    """Return the source that the relation with that number reads: the name below the alias that carries the number."""
+    node = next(node for node in _nodes(plan) if node.get("identifier", {}).get("name") == f"_source_{number}")
+    below = _nodes(plan)[_nodes(plan).index(node) + 1 :]
+    return next(str(each["identifier"]["name"]) for each in below if "identifier" in each)
+
+
+def _nodes(plan: Plan) -> Plan:
+    return [node for node in plan if node["class"] == "SubqueryAlias"]
+
+
+def readings_of(name: str) -> list[str]:
+    """Return the source of each relation of a query, by number."""
+    plan, subqueries = PLANS[name]
+    places = {number: part for part in (plan, *subqueries) for number in occurrences_below(read_plan(part))}
+    return [source_of(places[number], number) for number in sorted(places)]
+
+
+def strategy(name: str, **changes: SourceChange) -> Strategy:
+    """Return the strategy for changes of sources, by their names; the others stay as they are."""
+    shape, readings = shape_of(BY_NAME[name]), readings_of(name)
+    unchanged = SourceChange(kind=ChangeKind.NOTHING)
+    return choose(
+        shape,
+        {number: changes.get(source, unchanged) for number, source in enumerate(readings)},
+        columns=[f"column {position}" for position in range(len(shape.lineage))],
+        relations=readings,
+    )
+
+
+@pytest.mark.parametrize("query", [query for query in QUERIES if query.name not in TYPES], ids=lambda query: query.name)
+def test_appends_to_one_source_are_applied_in_the_way_of_the_query(query: MaintainedQuery) -> None:
+    ways = {source: str(strategy(query.name, **{source: APPENDS}).way) for source in query.appends}
+
+    assert ways == query.appends
+
+
+# What `mt_core.maintenance` answers when rows of a source were updated or deleted.
+ROWS_CHANGED = {
+    "projection": {"o": "signed"},
+    "join": {"o": "signed", "c": "signed"},
+    "union all": {"o": "signed", "c": "signed"},
+    "aggregate": {"o": "keys"},
+    "aggregate of all": {"o": "recompute"},
+    "aggregate by expression": {"o": "keys"},
+    "average": {"o": "keys"},
+    "join and aggregate": {"o": "keys", "c": "keys"},
+    "left join": {"o": "signed", "c": "keys"},
+    "exists": {"o": "signed", "c": "keys"},
+    "not in": {"o": "signed", "c": "recompute"},
+    "distinct": {"o": "keys"},
+    "window": {"o": "keys"},
+    "scalar subquery": {"o": "signed", "c": "recompute"},
+    "limit": {"o": "recompute"},
+}
+
+
+@pytest.mark.parametrize("name", ROWS_CHANGED)
+def test_changed_rows_of_one_source_are_applied_in_the_way_of_the_query(name: str) -> None:
+    ways = {source: str(strategy(name, **{source: ROWS}).way) for source in ROWS_CHANGED[name]}
+
+    assert ways == ROWS_CHANGED[name]
+
+
+def test_nothing_is_done_when_no_rows_changed() -> None:
+    compacted = SourceChange(kind=ChangeKind.COMPACTION)
+
+    assert strategy("join", o=compacted).way is Way.NOTHING
+
+
+def test_a_change_that_is_not_known_is_recomputed_with_its_reason() -> None:
+    choice = strategy("join", o=LOST)
+
+    assert (choice.way, choice.reason) == (
+        Way.RECOMPUTE,
+        "the changes of o are not known: snapshot 1 has expired",
+    )
+
+
+def test_two_changed_sources_need_the_old_version_of_both() -> None:
+    expired = SourceChange(kind=ChangeKind.APPENDS, base_live=False)
+
+    assert strategy("join", o=expired).way is Way.APPEND
+    assert (
+        strategy("join", o=expired, c=APPENDS).reason == "the changes of o are not known: its old version has expired"
+    )
+
+
+def test_appends_to_a_join_under_an_aggregate_merge_from_both_sides() -> None:
+    assert strategy("join and aggregate", o=APPENDS, c=APPENDS).way is Way.MERGE
+
+
+def test_the_rows_of_a_changed_source_name_the_keys_where_a_column_divides_the_result() -> None:
+    choice = strategy("average", o=APPENDS)
+
+    assert (choice.keys, choice.key_columns, choice.key_is_unique) == ((0,), {0: ("cid",)}, True)
+
+
+def test_the_query_names_the_keys_where_the_changed_source_does_not_have_them() -> None:
+    choice = strategy("rollup", o=APPENDS)
+
+    assert (choice.keys, choice.key_columns) == ((0, 1), {0: None})
+
+
+def test_a_recomputation_says_what_stands_in_the_way_for_each_source() -> None:
+    assert (
+        strategy("limit", o=APPENDS).reason
+        == "no column divides the result by the changed rows: o: LocalLimit is above it"
+    )
+    assert strategy("not in", c=APPENDS).reason.endswith("c: it is on the optional side of a LeftAnti join")
+    assert strategy("scalar subquery", c=APPENDS).reason.endswith("c: a scalar subquery reads it")
+    assert strategy("with, twice", o=APPENDS).reason.endswith("o: a view or a WITH query reads it in several places")
+
+
+@pytest.mark.parametrize(
+    ("name", "null_after_overflow", "reason"),
+    [
+        ("sum of doubles", False, "the sum of doubles s depends on the order of the additions"),
+        ("try_sum", True, "the sum t is NULL after an overflow, which does not combine"),
+    ],
+)
+def test_sums_that_do_not_combine_say_why(name: str, null_after_overflow: bool, reason: str) -> None:
+    merge = shape_of(BY_NAME[name]).merge
+
+    assert not isinstance(merge, str)
+    assert check_types(merge, TYPES[name], null_after_overflow=null_after_overflow) == reason

@@ -1,0 +1,185 @@
+"""Refreshes of a whole table that apply what was appended to its source, in place of computing all rows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from mt_core.errors import QueryFailed, RequestInvalid
+from mt_core.model.run import RefreshRun, RunStatus
+from mt_core.model.table import TableIdentifier
+from mt_core.tables.engine import Write
+from tests.support.manager_world import ManagerWorld
+
+ORDERS = "lake.default.orders"
+TOTALS = TableIdentifier("lake", ("default",), "totals")
+TEN = [{"ds": "2026-03-01", "amount": number} for number in range(10)]
+ELEVEN = [*TEN, {"ds": "2026-03-02", "amount": 10}]
+APPLIED = "lake.default.orders changed; only appends below projections, filters and joins"
+
+
+class Totals(ManagerWorld):
+    """A world with a whole table of ten rows, refreshed once; `ways` is how each write since then got its rows."""
+
+    def __init__(self, strategy: str) -> None:
+        super().__init__()
+        self.ways: list[str] = []
+        self.engine.commit(ORDERS, TEN)
+        self.sql(
+            f"CREATE MATERIALIZED TABLE totals WITH ('refresh.strategy' = '{strategy}') FRESHNESS = INTERVAL '1' HOUR "
+            "REFRESH_MODE = FULL AS SELECT * FROM orders"
+        )
+        self.work()
+        self.engine.on_write = self._note
+
+    def _note(self, write: Write) -> None:
+        self.ways.append("recompute" if write.maintenance is None else str(write.maintenance.strategy.way))
+
+    def request(self) -> RefreshRun:
+        """Send the tick of the next hour."""
+        self.clock.advance(timedelta(hours=1))
+        return self.tick(self.latest_point("totals"), "totals")
+
+    def refresh(self) -> RefreshRun:
+        """Carry out the tick of the next hour; assert that the table has the rows of its source."""
+        run = self.request()
+        self.work()
+        return self.succeeded(run)
+
+    def succeeded(self, run: RefreshRun) -> RefreshRun:
+        source = self.engine.sources[ORDERS]
+        assert self.rows("totals") == sorted(
+            source.versions[source.current], key=lambda row: tuple(str(value) for value in row.values())
+        )
+        assert self.run(run.run_id).status is RunStatus.SUCCEEDED, self.run(run.run_id).error
+        return self.run(run.run_id)
+
+
+def test_appended_rows_are_added_and_the_reason_says_so() -> None:
+    world = Totals("auto")
+    world.engine.commit(ORDERS, ELEVEN)
+
+    run = world.refresh()
+
+    assert (world.ways, run.rows, run.reason) == (["append"], 1, APPLIED)
+
+
+def test_each_refresh_goes_on_from_the_rows_of_the_one_before() -> None:
+    world = Totals("auto")
+    for rows in (ELEVEN, [*ELEVEN, ELEVEN[0]], [*ELEVEN, ELEVEN[0], ELEVEN[0]]):
+        world.engine.commit(ORDERS, rows)
+        world.refresh()
+
+    assert world.ways == ["append", "append", "append"]
+
+
+def test_a_table_without_the_option_computes_all_rows() -> None:
+    world = Totals("full")
+    world.engine.commit(ORDERS, ELEVEN)
+
+    run = world.refresh()
+
+    assert (world.ways, run.rows, run.reason) == (["recompute"], 11, "lake.default.orders changed")
+
+
+def test_a_change_of_half_of_the_source_is_applied_only_at_any_cost() -> None:
+    doubled = [*TEN, *({**row, "ds": "2026-03-02"} for row in TEN), *TEN]
+    auto, incremental = Totals("auto"), Totals("incremental")
+    for world in (auto, incremental):
+        world.engine.commit(ORDERS, doubled)
+
+    assert auto.refresh().reason == "lake.default.orders changed; recomputed: 67% of the sources changed"
+    assert incremental.refresh().reason == APPLIED
+
+
+def test_changed_rows_are_recomputed_and_the_reason_names_the_source() -> None:
+    world = Totals("auto")
+    world.engine.commit(ORDERS, TEN[1:])
+
+    run = world.refresh()
+
+    assert world.ways == ["recompute"]
+    assert run.reason == f"lake.default.orders changed; recomputed: rows of {ORDERS} were changed or deleted"
+
+
+def test_a_refresh_by_hand_computes_all_rows() -> None:
+    world = Totals("incremental")
+    world.engine.commit(ORDERS, ELEVEN)
+
+    world.sql("ALTER MATERIALIZED TABLE totals REFRESH")
+    world.work()
+
+    assert world.ways == ["recompute"]
+
+
+def test_rows_of_another_writer_are_replaced_by_a_recomputation() -> None:
+    world = Totals("incremental")
+    world.engine.commit(ORDERS, ELEVEN)
+    world.engine.write_foreign(TOTALS, [{"ds": "2026-03-09", "amount": 99}])
+
+    world.refresh()
+
+    assert world.ways == ["recompute"]
+
+
+@pytest.mark.parametrize("step", ["open: read", "open: commit", "write", "publish: read", "publish: commit"])
+def test_rows_that_another_writes_during_the_run_are_replaced_too(step: str) -> None:
+    world = Totals("incremental")
+    world.engine.commit(ORDERS, ELEVEN)
+    run = world.request()
+    claimed = world.claim()
+    assert claimed is not None
+
+    for at in world.attempt(claimed):
+        if at == step and len(world.engine.storages[TOTALS].snapshots) < 10:
+            world.engine.write_foreign(TOTALS, [{"ds": "2026-03-09", "amount": 99}])
+            step = "done"
+
+    world.succeeded(run)
+    assert world.ways[-1] == "recompute"
+
+
+@pytest.mark.parametrize("step", ["decide", "open: commit", "write", "staged", "publish: commit", "published", "end"])
+def test_a_process_that_dies_neither_loses_nor_doubles_an_append(step: str) -> None:
+    world = Totals("incremental")
+    world.engine.commit(ORDERS, ELEVEN)
+    run = world.request()
+    world.work(stop_before=step)
+
+    world.restart()
+    world.recover()
+    world.work()
+
+    world.succeeded(run)
+
+
+def test_a_change_that_fails_is_recomputed_and_the_reason_says_why() -> None:
+    world = Totals("incremental")
+    world.engine.commit(ORDERS, ELEVEN)
+
+    def fail_once(write: Write) -> None:
+        world.ways.append("recompute" if write.maintenance is None else "append")
+        if write.maintenance is not None:
+            raise QueryFailed("Division by zero.")
+
+    world.engine.on_write = fail_once
+
+    run = world.refresh()
+
+    assert (world.ways, run.reason) == (
+        ["append", "recompute"],
+        f"{APPLIED}; recomputed since that failed: Division by zero.",
+    )
+
+
+def test_another_strategy_is_refused_naming_those_there_are() -> None:
+    world = ManagerWorld()
+
+    with pytest.raises(
+        RequestInvalid, match=r"'refresh.strategy' = 'clever' is none of 'auto' .* 'incremental' .* 'full'"
+    ):
+        world.sql(
+            "CREATE MATERIALIZED TABLE totals WITH ('refresh.strategy' = 'clever') FRESHNESS = INTERVAL '1' HOUR "
+            "REFRESH_MODE = FULL AS SELECT * FROM orders"
+        )

@@ -12,7 +12,7 @@ OCCURRENCE_PREFIX = "_source_"
 
 # What tells uses of one expression apart, not expressions.
 _NAMES_OF_USES = frozenset({"exprId", "qualifier", "metadata", "nonInheritableMetadataKeys"})
-_INTEGERS = frozenset({"byte", "short", "integer", "long"})
+_INTEGERS = ("byte", "short", "integer", "long")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +59,9 @@ class Node:
         return self.children[0] if self.kind == "Alias" else self
 
     def column(self) -> Node | None:
-        """Return the attribute that the expression gives as it is, or as a wider or narrower integer; None for another one."""
+        """Return the attribute that the expression gives as it is, or as a wider integer; None for another one."""
         node = self.value()
-        while node.kind == "Cast" and {node.data_type, node.children[0].data_type} <= _INTEGERS:
+        while node.kind == "Cast" and _widens(node.children[0].data_type, node.data_type):
             node = node.children[0]
         return node if node.kind == "AttributeReference" else None
 
@@ -72,6 +72,12 @@ class Node:
             return
         for child in self.children:
             yield from child.conjuncts()
+
+
+def _widens(source: str | None, target: str | None) -> bool:
+    if source not in _INTEGERS or target not in _INTEGERS:
+        return False
+    return _INTEGERS.index(source) <= _INTEGERS.index(target)
 
 
 def read_plan(nodes: Sequence[Mapping[str, Any]]) -> Node:

@@ -78,7 +78,7 @@ rows = st.lists(
 )
 tables = st.sampled_from(TABLES)
 data_commits = st.one_of(
-    st.builds(lambda table, rows: [f"INSERT INTO {table} ({COLUMNS}) VALUES {_values(rows)}"], tables, rows),
+    st.builds(lambda table, rows: insert(table, rows), tables, rows),
     st.builds(lambda table, day: [f"DELETE FROM {table} WHERE ds = {_literal(day)}"], tables, st.sampled_from(DAYS)),
     st.builds(lambda table: [f"DELETE FROM {table} WHERE k IS NULL OR k < 2"], tables),
     st.builds(lambda table: [f"UPDATE {table} SET v = concat(v, '+'), k = k + 1"], tables),
@@ -127,6 +127,11 @@ stories = st.builds(
     keys=st.sampled_from([(), ("ds",), ("ds", "hh"), ("ds", "hh")]),
     refreshes=st.lists(st.tuples(commits, specs, commits), min_size=1, max_size=2),
 )
+
+
+def insert(table: str, rows: list[Row]) -> list[str]:
+    """Return the statement that adds *rows* to a table."""
+    return [f"INSERT INTO {table} ({COLUMNS}) VALUES {_values(rows)}"]
 
 
 def _values(rows: list[Row]) -> str:

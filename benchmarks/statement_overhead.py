@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from benchmarks.embedded import Embedded, embedded_gateway
+from pyspark.sql import SparkSession
+
+from benchmarks.bare_session import bare_session
 from benchmarks.report import Finding, Target
 from benchmarks.sampling import Samples, in_turns, show
+from benchmarks.wire import gateway_process
+from mt_core.client.http import GatewayClient, ResultPage
 
 ROUNDS = 100
 WARM_UP = 30
 NAMESPACE = "lake.bench"
 TABLE = f"{NAMESPACE}.thousand"
+PREPARE = (
+    f"CREATE NAMESPACE IF NOT EXISTS {NAMESPACE}",
+    f"CREATE TABLE {TABLE} USING iceberg AS SELECT id, id * 2 AS twice, CAST(id AS STRING) AS text FROM range(0, 1000, 1, 1)",
+)
 LOCAL_RATIO = 0.6
 ROWS_MORE_S = 0.003
 
@@ -49,31 +59,40 @@ CASES = (
 
 def measure() -> Iterator[Finding]:
     """Yield the table of statements."""
-    with embedded_gateway() as gateway:
-        gateway.spark.sql(f"CREATE NAMESPACE {NAMESPACE}")
-        gateway.spark.sql(
-            f"CREATE TABLE {TABLE} USING iceberg AS "
-            "SELECT id, id * 2 AS twice, CAST(id AS STRING) AS text FROM range(0, 1000, 1, 1)"
-        )
-        taken = [(case, _taken(gateway, case.sql)) for case in CASES]
+    with TemporaryDirectory(prefix="freshtable-bench-") as folder, gateway_process() as gateway:
+        spark = bare_session(Path(folder))
+        try:
+            with GatewayClient(gateway.url) as client:
+                for statement in PREPARE:
+                    spark.sql(statement)
+                    _run(client, statement)
+                taken = [(case, _taken(client, spark, case.sql)) for case in CASES]
+        finally:
+            spark.stop()
     yield Finding(
         title="A small result through gateway and client, and in process",
         columns=["statement", "spark.sql(…).toArrow()", "gateway + client", "ratio", "difference of p50"],
         rows=[_row(case.name, each["bare"], each["ours"]) for case, each in taken],
         targets=[case.target(case.name, each["bare"], each["ours"]) for case, each in taken],
         notes=[
-            f"Median (min to max) of {ROUNDS} rounds in one JVM in turns. Through the gateway: POST the statement, GET its "
-            "pages as JSON, DELETE the operation.",
+            f"Median (min to max) of {ROUNDS} rounds in turns. Through the gateway: POST the statement, GET its pages as JSON, "
+            "DELETE the operation. The gateway and its JVM are processes of their own; bare Spark runs in the client's process.",
             "Rows that Spark has once a statement is planned need no Spark job through the gateway; bare, toArrow() runs one.",
             f"{TABLE} is an Iceberg table of one file. SHOW TABLES through the gateway lists views too, as Flink's does.",
-            "Client and gateway share one Python process here, and with it the interpreter lock.",
         ],
     )
 
 
-def _taken(gateway: Embedded, statement: str) -> dict[str, Samples]:
+def _run(client: GatewayClient, statement: str) -> list[ResultPage]:
+    operation = client.execute(statement)
+    pages = list(client.pages(operation))
+    client.close_operation(operation)
+    return pages
+
+
+def _taken(client: GatewayClient, spark: SparkSession, statement: str) -> dict[str, Samples]:
     return in_turns(
-        {"bare": lambda: gateway.spark.sql(statement).toArrow(), "ours": lambda: gateway.sql(statement)},
+        {"bare": lambda: spark.sql(statement).toArrow(), "ours": lambda: _run(client, statement)},
         ROUNDS,
         warm_up=WARM_UP,
     )

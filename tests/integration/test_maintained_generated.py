@@ -81,7 +81,7 @@ def test_applied_changes_give_what_plain_spark_gives(
 @pytest.mark.slow
 @pytest.mark.timeout(1800 * DEPTH)
 @given(history=histories)
-@settings(max_examples=8 * DEPTH, **COMMON)
+@settings(max_examples=4 * DEPTH, **COMMON)
 def test_many_applied_changes_give_what_plain_spark_gives(
     history: History, spark_driver: SparkDriver, tmp_path: Path
 ) -> None:

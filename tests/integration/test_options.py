@@ -91,4 +91,6 @@ def test_a_session_tells_the_zone_of_its_queries_and_its_temporary_names(spark_d
     state = engine.session_state(context)
 
     engine.close_session("of the test")
-    assert state == SessionState(zone="America/New_York", relations=frozenset({"big"}))
+    assert state == SessionState(
+        catalog="lake", namespace=("default",), zone="America/New_York", relations=frozenset({"big"})
+    )

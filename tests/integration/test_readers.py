@@ -17,7 +17,7 @@ from mt_core.client.http import GatewayClient
 from mt_core.errors import GatewayError
 from tests.support.gateway.own_process import ROOT, WAIT_S, GatewayUnderTest, rows_of, wait_until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 REGIONS, DAYS, ROWS_OF_A_DAY = ("north", "south"), 10, 50
 ROWS = DAYS * ROWS_OF_A_DAY
 TABLES = ("whole", "parts")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mt_core.identifiers import quote, string_literal
-from mt_core.maintenance.merging import Merge
+from mt_core.maintenance.merging import AGAIN, Merge
 from mt_core.maintenance.plan import OCCURRENCE_PREFIX
 from mt_core.maintenance.shape import QueryShape
 
@@ -66,7 +66,7 @@ class DeltaTexts:
         names = [quote(column) for column in columns]
         given = ", ".join(names)
         items = [
-            name if function is None else f"{function.again}({name}) AS {name}"
+            name if function is None else f"{AGAIN[function]}({name}) AS {name}"
             for name, function in zip(names, merge, strict=True)
         ]
         keys = [name for name, function in zip(names, merge, strict=True) if function is None]

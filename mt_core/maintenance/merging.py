@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mt_core.maintenance.plan import Node
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeFunction:
-    """How one aggregate combines: `again` is the aggregate over partial results, `update` the new value; `{c}` is the column,
-    `t` the table, `s` the partial results of the appended rows."""
-
-    again: str
-    update: str
-
-
-Merge = tuple[MergeFunction | None, ...]
-"""For each column of the table how it combines; None for a grouping key."""
-
-_NUMBERS = ("byte", "short", "integer", "long", "decimal")
-_ORDERED = (*_NUMBERS, "float", "double", "string", "date", "timestamp", "timestamp_ntz")
-_SUM = MergeFunction(again="sum", update="coalesce(t.{c} + s.{c}, t.{c}, s.{c})")
-_EITHER = "CASE WHEN t.{c} IS NULL THEN s.{c} WHEN s.{c} IS NULL THEN t.{c} ELSE t.{c} %s s.{c} END"
-_FUNCTIONS: Mapping[str, MergeFunction] = {
-    "Count": MergeFunction(again="sum", update="t.{c} + s.{c}"),
-    "Sum": _SUM,
-    "Min": MergeFunction(again="min", update="least(t.{c}, s.{c})"),
-    "Max": MergeFunction(again="max", update="greatest(t.{c}, s.{c})"),
-    "BoolAnd": MergeFunction(again="bool_and", update=_EITHER % "AND"),
-    "BoolOr": MergeFunction(again="bool_or", update=_EITHER % "OR"),
-    "BitAndAgg": MergeFunction(again="bit_and", update=_EITHER % "&"),
-    "BitOrAgg": MergeFunction(again="bit_or", update=_EITHER % "|"),
-    "BitXorAgg": MergeFunction(again="bit_xor", update=_EITHER % "^"),
+AGAIN: Mapping[str, str] = {
+    "Count": "sum",
+    "Sum": "sum",
+    "Min": "min",
+    "Max": "max",
+    "BoolAnd": "bool_and",
+    "BoolOr": "bool_or",
+    "BitAndAgg": "bit_and",
+    "BitOrAgg": "bit_or",
+    "BitXorAgg": "bit_xor",
 }
+"""The aggregates that combine, by their class in Spark, with the aggregate over results of parts that gives that of all rows."""
+
+Merge = tuple[str | None, ...]
+"""For each column of the table its aggregate, one of `AGAIN`; None for a grouping key."""
+
+_INTEGERS = ("byte", "tinyint", "short", "smallint", "integer", "int", "long", "bigint")
+_NUMBERS = (*_INTEGERS, "decimal")
+_ORDERED = (*_NUMBERS, "float", "double", "string", "boolean", "date", "timestamp", "timestamp_ntz")
 
 
 def merge_of(root: Node) -> Merge | str:
@@ -45,7 +35,7 @@ def merge_of(root: Node) -> Merge | str:
     if not _rows_only(top.children[0]):
         return "there is another aggregate, a window or a ROLLUP below"
     grouping = {each.canonical() for each in top.expressions("groupingExpressions")}
-    functions: list[MergeFunction | None] = []
+    functions: list[str | None] = []
     missing = set(grouping)
     for item in top.expressions("aggregateExpressions"):
         value = item.value()
@@ -53,9 +43,12 @@ def merge_of(root: Node) -> Merge | str:
             missing.discard(value.canonical())
             functions.append(None)
             continue
-        function = _function_of(value, name=str(item.fields["name"]))
-        if isinstance(function, str):
-            return function
+        name = str(item.fields["name"])
+        if value.kind != "AggregateExpression" or value.fields.get("isDistinct"):
+            return f"column {name} is not a single aggregate of all rows"
+        function = value.children[0].kind
+        if function not in AGAIN:
+            return f"{function} of column {name} does not combine"
         functions.append(function)
     return "a grouping key is not a column of the table" if missing else tuple(functions)
 
@@ -80,17 +73,6 @@ def _rows_only(node: Node) -> bool:
     return node.kind not in ("Aggregate", "Window", "Expand") and all(map(_rows_only, node.children))
 
 
-def _function_of(value: Node, *, name: str) -> MergeFunction | str:
-    """Return how an aggregate combines, or why it does not."""
-    if value.kind != "AggregateExpression" or value.fields.get("isDistinct"):
-        return f"column {name} is not a single aggregate of all rows"
-    function = value.children[0]
-    merge = _FUNCTIONS.get(function.kind)
-    if merge is None:
-        return f"{function.kind} of column {name} does not combine"
-    return merge
-
-
 def check_types(merge: Merge, types: Mapping[str, str], *, null_after_overflow: bool) -> Merge | str:
     """Return *merge*, or why the types of the result's columns, by name and in order, do not allow it.
 
@@ -98,26 +80,17 @@ def check_types(merge: Merge, types: Mapping[str, str], *, null_after_overflow: 
 
     The sum of doubles depends on the order of the additions, so combined sums would differ in their last bits from recomputed ones.
     """
-    checked: list[MergeFunction | None] = []
     for function, (name, written) in zip(merge, types.items(), strict=True):
         base = written.partition("(")[0].strip().lower()
-        if function is None:
-            checked.append(None)
-            continue
-        if function is _SUM and null_after_overflow:
-            return f"the sum {name} is NULL after an overflow, which does not combine"
-        if function is _SUM and base in ("float", "double"):
-            return f"the sum of doubles {name} depends on the order of the additions"
-        if function is _SUM and base not in (*_NUMBERS, "bigint", "smallint", "tinyint", "int"):
-            return f"the sum {name} of type {written} does not combine"
-        checked.append(_of_type(function, base) if function.again in ("min", "max") else function)
-        if checked[-1] is None:
-            return f"{function.again} of type {written} in column {name} does not combine"
-    return tuple(checked)
-
-
-def _of_type(function: MergeFunction, base: str) -> MergeFunction | None:
-    """Return how MIN or MAX of a type combines: booleans with AND and OR; None for types without LEAST and GREATEST."""
-    if base == "boolean":
-        return _FUNCTIONS["BoolAnd" if function.again == "min" else "BoolOr"]
-    return function if base in (*_ORDERED, "bigint", "smallint", "tinyint", "int") else None
+        match function:
+            case "Sum" if null_after_overflow:
+                return f"the sum {name} is NULL after an overflow, which does not combine"
+            case "Sum" if base in ("float", "double"):
+                return f"the sum of doubles {name} depends on the order of the additions"
+            case "Sum" if base not in _NUMBERS:
+                return f"the sum {name} of type {written} does not combine"
+            case "Min" | "Max" if base not in _ORDERED:
+                return f"{AGAIN[function]} of type {written} in column {name} does not combine"
+            case _:
+                pass
+    return merge

@@ -69,14 +69,12 @@ class QueryShape:
     """The shape of a query with columns by position and relations by their number in the text.
 
     `lineage` is each column's; `keys` are the positions of the columns that are grouping keys at every level (all of them in
-    a query without groups); `key_is_unique`: the keys are exactly what the topmost operator groups by; `merge` combines the
-    aggregates of old and new rows, or says why they do not combine.
+    a query without groups); `merge` combines the aggregates of old and new rows, or says why they do not combine.
     """
 
     occurrences: Mapping[int, Occurrence]
     lineage: tuple[Lineage, ...]
     keys: tuple[int, ...]
-    key_is_unique: bool
     merge: Merge | str
 
 
@@ -128,7 +126,6 @@ def read_shape(plan: Sequence[Mapping[str, Any]], subqueries: Iterable[Sequence[
     unclear |= dict.fromkeys(hidden, Occurrence(reach=Reach.NONE, reason="a scalar subquery reads it"))
     keyed = frozenset(part.columns) if part.groups is None else part.groups
     keys = tuple(position for position, column in enumerate(part.columns) if column in keyed)
-    grouping = root.expressions("groupingExpressions") if root.kind == "Aggregate" else ()
     return QueryShape(
         occurrences={**part.occurrences, **unclear},
         lineage=tuple(
@@ -136,7 +133,6 @@ def read_shape(plan: Sequence[Mapping[str, Any]], subqueries: Iterable[Sequence[
             for column in part.columns
         ),
         keys=keys,
-        key_is_unique=bool(keys) and len(grouping) == len(keys),
         merge=merge_of(root),
     )
 
@@ -272,8 +268,7 @@ def _joined_columns(node: Node, kind: str, left: _Part, right: _Part) -> tuple[i
     if kind in _LEFT_ONLY:
         return left.columns
     if kind == "ExistenceJoin":
-        exists = node.fields["joinType"]["exists"]
-        return (*left.columns, *(each.identity for each in (read_plan(exists),) if each.kind == "AttributeReference"))
+        return (*left.columns, read_plan(node.fields["joinType"]["exists"]).identity)
     return (*left.columns, *right.columns)
 
 
@@ -281,14 +276,13 @@ def _joined_groups(kind: str, left: _Part, right: _Part, equal: Sequence[tuple[i
     """Return the grouping keys above a join: those of the side that has groups, and what the condition makes equal to them."""
     if kind in _LEFT_ONLY or kind == "ExistenceJoin":
         return left.groups
-    if left.groups is None and right.groups is None:
-        return None
-    if left.groups is None or right.groups is None:
-        groups = left.groups if right.groups is None else right.groups
-        assert groups is not None
-        return groups | {each for pair in equal if groups & set(pair) for each in pair}
-    lefts, rights = left.groups, right.groups
-    return frozenset(each for a, b in equal if a in lefts and b in rights for each in (a, b))
+    match [part.groups for part in (left, right) if part.groups is not None]:
+        case [groups]:
+            return groups | {each for pair in equal if groups & set(pair) for each in pair}
+        case [lefts, rights]:
+            return frozenset(each for a, b in equal if a in lefts and b in rights for each in (a, b))
+        case _:
+            return None
 
 
 def _union(node: Node, below: Sequence[_Part]) -> _Part:

@@ -27,15 +27,14 @@ class Strategy:
     """A way with its reason, in words for users.
 
     `keys` are the positions of the columns whose values name what to replace (KEYS); `key_columns` has, for each changed relation
-    by its number, the columns of it that hold them, or None where the query over the changed rows gives them; `key_is_unique`:
-    at most one row of the table has one key. `merge` says how each column combines (MERGE).
+    by its number, the columns of it that hold them, or None where the query over the changed rows gives them. `merge` has the
+    aggregate of each column (MERGE).
     """
 
     way: Way
     reason: str
     keys: tuple[int, ...] = ()
     key_columns: Mapping[int, tuple[str, ...] | None] = field(default_factory=dict)
-    key_is_unique: bool = False
     merge: Merge = ()
 
 
@@ -89,7 +88,6 @@ def _by_keys(shape: QueryShape, occurrences: Mapping[int, Occurrence], columns: 
             key_columns={
                 number: tuple(shape.lineage[position][number] for position in direct) for number in occurrences
             },
-            key_is_unique=shape.key_is_unique and direct == shape.keys,
         )
     if shape.keys and all(each.reach is not Reach.NONE for each in occurrences.values()):
         return Strategy(
@@ -97,7 +95,6 @@ def _by_keys(shape: QueryShape, occurrences: Mapping[int, Occurrence], columns: 
             reason=f"the query over the changed rows gives the keys {_listed(columns, shape.keys)}",
             keys=shape.keys,
             key_columns=dict.fromkeys(occurrences),
-            key_is_unique=shape.key_is_unique,
         )
     return None
 

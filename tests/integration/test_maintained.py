@@ -123,5 +123,5 @@ def test_the_recorded_plans_are_those_that_spark_makes(world: RefreshWorld) -> N
     for query in QUERIES[::9]:
         with active_session(world.session):
             pieces = pieces_of(LineageReader(world.session).read(Query(text=query.sql)))
-            plan = trimmed(*plan_of(world.session, numbered(pieces)))
+            plan = trimmed(*plan_of(world.session.sql(numbered(pieces))))
         assert plan == plans[query.name], query.name

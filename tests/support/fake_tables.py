@@ -77,7 +77,6 @@ def shape_of_columns(columns: Sequence[Column]) -> QueryShape:
         occurrences={0: Occurrence()},
         lineage=tuple({0: column.name} for column in columns),
         keys=tuple(range(len(columns))),
-        key_is_unique=False,
         merge="the aggregate is not on top",
     )
 

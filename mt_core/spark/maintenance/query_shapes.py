@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.maintenance.merging import check_types
 from mt_core.maintenance.shape import QueryShape, read_shape
@@ -27,9 +27,9 @@ _RULES = (
 )
 
 
-def plan_of(session: SparkSession, text: str) -> tuple[str, tuple[str, ...]]:
+def plan_of(frame: DataFrame) -> tuple[str, tuple[str, ...]]:
     """Return the JSON of a query's plan in normal form, and of the subqueries that are left in its expressions."""
-    plan = session.sql(text)._jdf.queryExecution().analyzed()
+    session, plan = frame.sparkSession, frame._jdf.queryExecution().analyzed()
     plan = static_member(session, f"{_OPTIMIZER}.InlineCTE")(True, False).apply(plan)
     for rule in _RULES:
         plan = static_member(session, f"{_OPTIMIZER}.{rule}.apply")(plan)
@@ -41,10 +41,11 @@ def shape_of_query(session: SparkSession, text: str) -> tuple[QueryShape, tuple[
 
     The readings of *text* carry their numbers (`maintenance.delta.numbered`).
     """
-    plan, subqueries = plan_of(session, text)
+    frame = session.sql(text)
+    plan, subqueries = plan_of(frame)
     if "collate" in plan.lower():
         return "a collation makes different strings equal"
-    columns = columns_of(session.sql(text)._jdf.schema())
+    columns = columns_of(frame._jdf.schema())
     shape = read_shape(json.loads(plan), [json.loads(each) for each in subqueries])
     if not isinstance(shape.merge, str):
         # The JSON of a plan does not tell TRY_SUM from SUM.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from mt_core.identifiers import sql_name
 from mt_core.maintenance.changes import Commit, SourceChange, change_between
@@ -19,11 +18,11 @@ from mt_core.spark.driver.jvm_objects import active_session, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine_role import EngineRole
 from mt_core.spark.maintenance.query_shapes import shape_of_query
-from mt_core.spark.queries.lineage import Lineage, Source
+from mt_core.spark.queries.lineage import Lineage
+from mt_core.spark.queries.lineage import Reading as SourceReading
 from mt_core.spark.queries.source_versions import PIN
 from mt_core.tables.engine import Query, SourceChanges, SourceVector, SourceVersion
 
-CAPACITY = 512
 MOST_COMMITS = 1000
 _Understood = tuple[QueryShape, tuple[Column, ...]]
 _PARSER = "org.apache.iceberg.SnapshotParser"
@@ -34,8 +33,8 @@ class SourceLogs(EngineRole):
 
     def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:
         super().__init__(driver, catalogs)
-        self._lock = threading.Lock()
-        self._shapes: OrderedDict[int, tuple[Lineage, _Understood | str]] = OrderedDict()
+        # For each lineage that the versions keep; two threads may both find it missing, and write the same.
+        self._shapes: WeakKeyDictionary[Lineage, _Understood | str] = WeakKeyDictionary()
 
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
         obstacle = _obstacle(since, vector)
@@ -66,22 +65,15 @@ class SourceLogs(EngineRole):
         )
 
     def _shape(self, query: Query, lineage: Lineage) -> _Understood | str:
-        with self._lock:
-            entry = self._shapes.get(id(lineage))
-            if entry is not None and entry[0] is lineage:
-                self._shapes.move_to_end(id(lineage))
-                return entry[1]
-        session = self._contexts.session(query)
-        shape: _Understood | str
-        try:
-            with active_session(session):
-                shape = shape_of_query(session, numbered(pieces_of(lineage)))
-        except SPARK_ERRORS:
-            shape = "a relation of it cannot be replaced in the text"
-        with self._lock:
-            self._shapes[id(lineage)] = (lineage, shape)
-            while len(self._shapes) > CAPACITY:
-                self._shapes.popitem(last=False)
+        shape = self._shapes.get(lineage)
+        if shape is None:
+            session = self._contexts.session(query)
+            try:
+                with active_session(session):
+                    shape = shape_of_query(session, numbered(pieces_of(lineage)))
+            except SPARK_ERRORS:
+                shape = "a relation of it cannot be replaced in the text"
+            self._shapes[lineage] = shape
         return shape
 
     def _log(self, table: Any, old: str, new: str) -> dict[str, Commit]:
@@ -110,23 +102,17 @@ def pins(vector: SourceVector) -> dict[str, str]:
 
 def pieces_of(lineage: Lineage) -> tuple[Piece, ...]:
     """Return the text of a query cut at its readings; a source at a version that the text names is a part of the text."""
-    return tuple(
-        piece
-        if isinstance(piece, str)
-        else sql_of(piece.source)
-        if piece.source.travel is not None
-        else Reading(
-            name=sql_of(piece.source),
-            source=piece.source.name,
-            alias=None if piece.aliased else piece.source.parts[-1],
-        )
-        for piece in lineage.pieces
-    )
+    return tuple(map(_piece, lineage.pieces))
 
 
-def sql_of(source: Source) -> str:
-    """Return the name of a source in SQL."""
-    return sql_name(source.parts)
+def _piece(piece: str | SourceReading) -> Piece:
+    if isinstance(piece, str):
+        return piece
+    source = piece.source
+    name = sql_name(source.parts)
+    if source.travel is not None:
+        return name
+    return Reading(name=name, source=source.name, alias=None if piece.aliased else source.parts[-1])
 
 
 def _commit(snapshot: Mapping[str, Any]) -> Commit:

@@ -54,7 +54,7 @@ def shape_of(table: Any) -> Shape:
     return str(table.uuid().toString()), int(table.schema().schemaId())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True, eq=False)
 class Lineage:
     """The facts about a query that hold until a source's shape or a view changes.
 
@@ -71,7 +71,7 @@ class Lineage:
     unstable: str | None
     unpinnable: str | None
     shapes: Mapping[str, Shape]
-    lock: threading.Lock = field(default_factory=threading.Lock, compare=False)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 def text_of(pieces: Iterable[Piece], pins: Mapping[str, str]) -> str:

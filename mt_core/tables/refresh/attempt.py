@@ -29,7 +29,6 @@ from mt_core.model.partition import Scope
 from mt_core.model.run import RunStatus
 from mt_core.model.storage import run_branch, run_branches, run_summary
 from mt_core.model.table import TableIdentifier
-from mt_core.tables.definition.options import FULL, STRATEGY
 from mt_core.tables.definition.shape import COLUMNS_CHANGED, with_way_out
 from mt_core.tables.engine import (
     Maintenance,
@@ -146,17 +145,10 @@ class Attempt:
             fingerprint=self._run.fingerprint or "",
             history=self._engine.ancestors(metadata),
         )
-        self._reason = decision.reason
-        if decision.base is not None:
-            self._maintenance, how = plan_change(
-                self._engine,
-                self._query,
-                strategy=self._table.definition.options.get(STRATEGY, FULL),
-                base=decision.base,
-                main=metadata.main,
-                vector=self._vector,
-            )
-            self._reason = self._reason if how is None else f"{self._reason}; {how}"
+        self._maintenance, how = plan_change(
+            self._engine, self._table.definition, base=decision.base, main=metadata.main, vector=self._vector
+        )
+        self._reason = decision.reason if how is None else f"{decision.reason}; {how}"
         noted = {"vector": self._vector.to_json(), "decision": decision.name, "reason": self._reason}
         if not self._ledger.note(self.claimed, noted):
             raise _GivenUp

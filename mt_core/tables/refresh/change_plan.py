@@ -8,21 +8,24 @@ from mt_core.maintenance.changes import ChangeKind
 from mt_core.maintenance.cost import Sizes, dearer_than_recomputing
 from mt_core.maintenance.strategy import Way, choose
 from mt_core.model.storage import Snapshot
-from mt_core.tables.definition.options import FULL, INCREMENTAL
-from mt_core.tables.engine import Maintenance, Query, RefreshEngine, SourceChanges, SourceVector
+from mt_core.model.table import TableDefinition
+from mt_core.tables.definition.options import FULL, INCREMENTAL, STRATEGY
+from mt_core.tables.engine import Maintenance, RefreshEngine, SourceChanges, SourceVector
+from mt_core.tables.services import query_of
 
 
 def plan_change(
-    engine: RefreshEngine, query: Query, *, strategy: str, base: Snapshot, main: str | None, vector: SourceVector
+    engine: RefreshEngine, definition: TableDefinition, *, base: Snapshot | None, main: str | None, vector: SourceVector
 ) -> tuple[Maintenance | None, str | None]:
     """Return how a run applies what changed since *base*, whose rows *main* has; None with the reason for a recomputation.
 
-    *strategy* is the table's option. The reason is in words for users, None if the table's strategy is to recompute.
+    The reason is in words for users, None if the definition asks for a recomputation, or there is no *base*.
     """
-    if strategy == FULL or main is None:
+    strategy = definition.options.get(STRATEGY, FULL)
+    if strategy == FULL or base is None or main is None:
         return None, None
     since = SourceVector.from_json(json.loads(base.sources or "[]"))
-    changes = engine.changes_since(query, since, vector)
+    changes = engine.changes_since(query_of(definition), since, vector)
     if isinstance(changes, str):
         return None, f"recomputed: {changes}"
     choice = choose(

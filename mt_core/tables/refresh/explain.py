@@ -10,7 +10,6 @@ from mt_core.model.partition import WHOLE, PartitionValues, Scope
 from mt_core.model.run import RunKind
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.definition.fingerprint import fingerprint_of
-from mt_core.tables.definition.options import FULL, STRATEGY
 from mt_core.tables.engine import SourceVector
 from mt_core.tables.refresh.change_plan import plan_change
 from mt_core.tables.refresh.named_partitions import scope_named
@@ -57,8 +56,8 @@ def plan_refresh(
     table = services.intents.current(identifier)
     refuse_initializing(table)
     scope, why = _scope_now(services, table, partitions)
-    query, metadata = query_of(table.definition), services.engine.load(identifier)
-    vector = services.engine.read_vector(query)
+    vector = services.engine.read_vector(query_of(table.definition))
+    metadata = services.engine.load(identifier)
     decision = decide(
         kind=RunKind.PERIODIC,
         scope=scope,
@@ -66,12 +65,7 @@ def plan_refresh(
         fingerprint=fingerprint_of(table.definition),
         history=services.engine.ancestors(metadata),
     )
-    strategy = None
-    if decision.base is not None:
-        wanted = table.definition.options.get(STRATEGY, FULL)
-        _, strategy = plan_change(
-            services.engine, query, strategy=wanted, base=decision.base, main=metadata.main, vector=vector
-        )
+    _, strategy = plan_change(services.engine, table.definition, base=decision.base, main=metadata.main, vector=vector)
     return RefreshPlan(table=identifier, scope=scope, why=why, decision=decision, strategy=strategy, vector=vector)
 
 

@@ -123,7 +123,7 @@ def test_appends_to_a_join_under_an_aggregate_merge_from_both_sides() -> None:
 def test_the_rows_of_a_changed_source_name_the_keys_where_a_column_divides_the_result() -> None:
     choice = strategy("average", o=APPENDS)
 
-    assert (choice.keys, choice.key_columns, choice.key_is_unique) == ((0,), {0: ("cid",)}, True)
+    assert (choice.keys, choice.key_columns) == ((0,), {0: ("cid",)})
 
 
 def test_the_query_names_the_keys_where_the_changed_source_does_not_have_them() -> None:

@@ -152,6 +152,7 @@ def test_a_process_that_dies_neither_loses_nor_doubles_an_append(step: str) -> N
     world.work()
 
     world.succeeded(run)
+    assert len(world.rows("totals")) == len(ELEVEN)
 
 
 def test_a_change_that_fails_is_recomputed_and_the_reason_says_why() -> None:

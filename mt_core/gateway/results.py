@@ -15,7 +15,7 @@ from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.gateway.http.blocking import at_hand, long_wait, short
 from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.errors import error_answer
-from mt_core.gateway.http.requests import OperationHandle, SessionHandle
+from mt_core.gateway.http.requests import OperationHandle, PageToken, SessionHandle
 from mt_core.gateway.http.schemas import ROW_FORMATS, described, or_arrow
 from mt_core.gateway.http.schemas import result as result_schema
 from mt_core.gateway.http.versions import ApiVersion
@@ -73,7 +73,7 @@ def results_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
             request: Request,
             session: SessionHandle,
             operation: OperationHandle,
-            token: str,
+            token: PageToken,
             row_format: RowFormat = "JSON",
             page_size: PageSize = None,
         ) -> Response:
@@ -87,7 +87,7 @@ def results_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
             request: Request,
             session: SessionHandle,
             operation: OperationHandle,
-            token: str,
+            token: PageToken,
             row_format: RowFormat = "JSON",
         ) -> Response:
             form = PageRequest(row_format=_row_format(row_format))
@@ -97,7 +97,7 @@ def results_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
 
         @router.get(RESULT_PATH, **route)
         async def fetch_json_result(
-            request: Request, session: SessionHandle, operation: OperationHandle, token: str
+            request: Request, session: SessionHandle, operation: OperationHandle, token: PageToken
         ) -> Response:
             return await pages.answer(request, (session, operation), token, PageRequest())
 
@@ -111,17 +111,13 @@ class _Pages:
     services: GatewayServices
     version: ApiVersion
 
-    async def answer(self, request: Request, handles: tuple[str, str], token: str, form: PageRequest) -> Answer:
-        try:
-            number = int(token)
-        except ValueError as cause:
-            raise RequestInvalid(f'Cannot resolve path parameter (token) from value "{token}".') from cause
+    async def answer(self, request: Request, handles: tuple[str, str], token: int, form: PageRequest) -> Answer:
         base, operations = request.scope["path"].rpartition("/")[0], self.services.operations
         statement = self.services.sessions.get(handles[0]).operation(handles[1])
         operation = await short(lambda: operations.find(*handles)) if statement is None else statement
-        fetch = Fetch(operation=operation, token=number, form=form, base=base, version=self.version)
-        if statement is None or not statement.wait_page(number, 0):
-            await long_wait(lambda: operation.wait_page(number, HOLD_S))
+        fetch = Fetch(operation=operation, token=token, form=form, base=base, version=self.version)
+        if statement is None or not statement.wait_page(token, 0):
+            await long_wait(lambda: operation.wait_page(token, HOLD_S))
         if at_hand(operation):
             return _answer(fetch)
         return await short(lambda: _answer(fetch))

@@ -6,15 +6,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
 
-from mt_core.errors import RequestInvalid, SchedulerNotUsed, TableNotFound
+from mt_core.errors import SchedulerNotUsed, TableNotFound
 from mt_core.gateway.http.answers import HEADERS, JsonAnswer
 from mt_core.gateway.http.errors import error_answer
+from mt_core.gateway.http.requests import ShardNumber
 from mt_core.gateway.http.schemas import PUBLISHED_SHARD, PUBLISHED_WORKFLOW, described
 from mt_core.gateway.services import GatewayServices
 from mt_core.tables.workflows.published import PublishedWorkflows
 
 _NOT_MODIFIED = 304
-_DIGITS = 9
 
 
 def shards_router(services: GatewayServices) -> APIRouter:
@@ -23,14 +23,12 @@ def shards_router(services: GatewayServices) -> APIRouter:
 
     @router.get("/workflows/{scheduler}/shards/{number}", **described("A shard of workflows", PUBLISHED_SHARD))
     def get_shard(
-        scheduler: str, number: str, request: Request, if_none_match: Annotated[str | None, Header()] = None
+        scheduler: str, number: ShardNumber, request: Request, if_none_match: Annotated[str | None, Header()] = None
     ) -> Response:
         published = services.published
         if published is None or published.scheduler != scheduler:
             return _unknown(published, scheduler)
-        if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS):
-            raise RequestInvalid(f'Cannot resolve path parameter (number) from value "{number[:40]}".')
-        shard = published.shard(int(number), _details_url(request, scheduler))
+        shard = published.shard(number, _details_url(request, scheduler))
         etag = {"ETag": f'"{shard.etag}"'}
         # Proxies may make a strong tag a weak one.
         present = {part.strip().removeprefix("W/").strip('"') for part in (if_none_match or "").split(",")}

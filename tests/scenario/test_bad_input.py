@@ -6,6 +6,7 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -13,6 +14,8 @@ from mt_core.gateway.http.bodies import MAX_BODY_BYTES
 from tests.support.gateway.statements import Gateway, root_cause
 
 PREFIXES = ["/v1", "/v2", "/v3", "/v4", ""]
+NO_ONE = "00000000-0000-0000-0000-000000000000"
+SHARDS = "/v3/workflows/airflow/shards"
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
@@ -49,6 +52,22 @@ def test_a_token_that_is_no_number_is_a_bad_request(gateway: Gateway, prefix: st
     answer = gateway.http.get(f"{prefix}{operation}/result/{token}")
 
     assert (answer.status_code, answer.headers["freshtable-error"]) == (400, "REQUEST_INVALID")
+
+
+@pytest.mark.parametrize(
+    "path", [f"{{session}}/operations/{NO_ONE}/result", f"{{session}}/jobs/{NO_ONE.replace('-', '')}/result", SHARDS]
+)
+@pytest.mark.parametrize("number", ["x", "+1", "01", "-0", "1_0", "%D9%A1", "%201", "9" * 19])
+def test_a_number_of_a_path_has_one_spelling_and_any_other_is_refused_in_the_same_words(
+    gateway: Gateway, path: str, number: str
+) -> None:
+    session = gateway.open().replace("/v3", "/v1")
+
+    answer = gateway.http.get(f"{path.format(session=session)}/{number}")
+
+    assert (answer.status_code, answer.headers["freshtable-error"]) == (400, "REQUEST_INVALID")
+    what = "number" if path is SHARDS else "token"
+    assert f'Cannot resolve path parameter ({what}) from value "{unquote(number)}".' in answer.json()["errors"][0]
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)

@@ -12,13 +12,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
 
-from mt_core.errors import IllegalStatus, MtError, OperationNotFound, RequestInvalid, Unsupported
+from mt_core.errors import IllegalStatus, MtError, OperationNotFound, Unsupported
 from mt_core.gateway.draft.results import PAGE_ROWS, VARCHAR, Draft, affected, shown
 from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.gateway.http.blocking import long_wait, short, wait_while_connected
 from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.errors import error_answer
-from mt_core.gateway.http.requests import Body, JsonBody, SessionHandle
+from mt_core.gateway.http.requests import Body, JsonBody, PageToken, SessionHandle
 from mt_core.gateway.http.schemas import (
     DRAFT_BEGUN,
     DRAFT_DONE,
@@ -196,16 +196,14 @@ def _finished(
 
 def _add_jobs(router: APIRouter, services: GatewayServices) -> None:
     @router.get(f"{JOB_PATH}/result/{{token}}", **described("A page of a job's result", DRAFT_PAGE))
-    async def fetch_job(request: Request, session: SessionHandle, job_id: JobId, token: str) -> JsonAnswer:
-        if not token.isdecimal() or len(token) > 18:
-            raise RequestInvalid(f'Cannot resolve path parameter (token) from value "{token}".')
-        number, base = int(token), request.scope["path"].rpartition("/")[0]
+    async def fetch_job(request: Request, session: SessionHandle, job_id: JobId, token: PageToken) -> JsonAnswer:
+        base = request.scope["path"].rpartition("/")[0]
         operation = services.sessions.get(session).operation_of_job(job_id)
         if operation is not None:
-            return await _page_of(operation, number, base)
+            return await _page_of(operation, token, base)
         # A refresh, or a statement whose operation was closed.
         jobs = services.executor.jobs
-        return await short(lambda: JsonAnswer(_page_without_operation(jobs.job(job_id), number, base)))
+        return await short(lambda: JsonAnswer(_page_without_operation(jobs.job(job_id), token, base)))
 
     @router.get(f"{JOB_PATH}/status", **described("Status of a job", DRAFT_JOB_STATUS))
     def get_job_status(session: SessionHandle, job_id: JobId) -> JsonAnswer:

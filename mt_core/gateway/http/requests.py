@@ -1,7 +1,8 @@
-"""The body of a request, read leniently: no body is `{}`, null is absent, unknown fields are ignored."""
+"""Arguments of a request. The path is read strictly; of the body, none is `{}`, null is absent, unknown fields are ignored."""
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ MAX_INTEGER = 2**63 - 1
 # Long texts cost many times their length: the parser makes tokens of a statement, a session keeps its properties.
 MAX_STATEMENT_LENGTH = 4_194_304
 MAX_TEXTS_LENGTH = 1_048_576
+# A number in a path has one spelling, and fits into 64 bits.
+_WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]{0,17}")
+_EXCERPT_LENGTH = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +127,21 @@ async def operation_handle(operation_handle: Annotated[str, Path()]) -> str:
     return _uuid("operation_handle", operation_handle)
 
 
+async def page_token(token: Annotated[str, Path()]) -> int:
+    """Return the token of a page of a result; raises RequestInvalid."""
+    return _number("token", token)
+
+
+async def shard_number(number: Annotated[str, Path()]) -> int:
+    """Return the number of a shard of workflows, which may have none of that number; raises RequestInvalid."""
+    return _number("number", number)
+
+
 JsonBody = Annotated[Body, Depends(read_body)]
 SessionHandle = Annotated[str, Depends(session_handle)]
 OperationHandle = Annotated[str, Depends(operation_handle)]
+PageToken = Annotated[int, Depends(page_token)]
+ShardNumber = Annotated[int, Depends(shard_number)]
 
 
 def _uuid(name: str, text: str) -> str:
@@ -135,6 +151,12 @@ def _uuid(name: str, text: str) -> str:
         raise RequestInvalid(f'Cannot resolve path parameter ({name}) from value "{text}".') from cause
 
 
+def _number(name: str, text: str) -> int:
+    if _WHOLE_NUMBER.fullmatch(text) is None:
+        raise RequestInvalid(f'Cannot resolve path parameter ({name}) from value "{text[:_EXCERPT_LENGTH]}".')
+    return int(text)
+
+
 def _shown(value: Any) -> str:
     text = orjson.dumps(value).decode()
-    return text if len(text) <= 40 else text[:40] + "..."
+    return text if len(text) <= _EXCERPT_LENGTH else text[:_EXCERPT_LENGTH] + "..."

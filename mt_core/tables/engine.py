@@ -44,11 +44,16 @@ class AnalysedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceVersion:
-    """A source at its current version. `kind` is table, view, function or unversioned; `version` is None for the last."""
+    """A source at its current version. `kind` is table, view, function or unversioned; `version` is None for the last.
+
+    `path` has the full names of the views around a table, outermost first, and of the table; it is not recorded, and empty for
+    all else.
+    """
 
     name: str
     kind: str
     version: Mapping[str, Any] | None
+    path: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """FakeEngine: an in-memory store of versioned tables with the same open, write and publish rules as the real engine.
 
-It understands `SELECT * FROM <source>`, and the same with columns, alone.
+It understands `SELECT * FROM <source>`, and the same with columns, alone. `views` are texts of the first form, by full name.
 
 Faults can be planned: a query that fails for some partitions, a commit whose
 answer is lost (after or before it landed), an engine that is away, an operation that fails (an MtError or a BaseException is
@@ -10,9 +10,9 @@ raised as it is, any other exception inside an EngineError).
 from __future__ import annotations
 
 import itertools
-import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -47,9 +47,8 @@ from mt_core.tables.engine import (
     StorageSpec,
     Write,
 )
+from tests.support.fake_queries import full_source, parsed, selected
 from tests.support.fake_tables import FakeSource, FakeStorage, Row, StoredSnapshot, inside, shape_of_columns, text_of
-
-_SELECT = re.compile(r"(?is)^\s*select\s+(?P<columns>\*|[\w`, ]+)\s+from\s+(?P<name>[\w.`]+)\s*$")
 
 
 class FakeEngine:
@@ -57,6 +56,7 @@ class FakeEngine:
 
     def __init__(self) -> None:
         self.sources: dict[str, FakeSource] = {}
+        self.views: dict[str, str] = {}
         self.storages: dict[TableIdentifier, FakeStorage] = {}
         self.unstable: str | None = None
         self.history_is_old = False
@@ -160,12 +160,12 @@ class FakeEngine:
 
     def analyse(self, query: Query) -> AnalysedQuery:
         self._check("analyse")
-        name, source = self._source(query)
-        columns = _selected(query, source)
+        path, source = self._path(query), self._source(query)[1]
+        columns = selected(query, source)
         listed = ", ".join(quote(column.name) for column in columns)
-        relations = frozenset({name.rsplit(".", 1)[-1]} if "." not in _parsed(query)["name"] else ())
+        relations = frozenset({path[0].rsplit(".", 1)[-1]} if "." not in parsed(query)["name"] else ())
         return AnalysedQuery(
-            columns=columns, expanded_query=f"SELECT {listed} FROM {name}", sources=(name,), relations=relations
+            columns=columns, expanded_query=f"SELECT {listed} FROM {path[0]}", sources=path[-1:], relations=relations
         )
 
     def check_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> tuple[Column, ...]:
@@ -181,15 +181,17 @@ class FakeEngine:
     def read_vector(self, query: Query) -> SourceVector:
         self._check("read_vector")
         name, source = self._source(query)
-        _selected(query, source)
+        selected(query, source)
         version = {"uuid": source.uuid, "snapshot": source.data_version(), "schema": 0, "at": source.current}
-        entry = SourceVersion(name=name, kind="table", version=version)
-        return SourceVector(sources=(entry,), unstable=self.unstable)
+        path = self._path(query)
+        views = [SourceVersion(name=view, kind="view", version={"hash": self.views[view]}) for view in path[:-1]]
+        entry = SourceVersion(name=name, kind="table", version=version, path=path)
+        return SourceVector(sources=(entry, *views), unstable=self.unstable)
 
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
         name, source = self._source(query)
         old, new = ((each.sources[0].version or {})["at"] for each in (since, vector))
-        columns = _selected(query, source)
+        columns = selected(query, source)
         then, now = source.versions[old], source.versions[new]
         kind = ChangeKind.NOTHING if then == now else ChangeKind.ROWS
         if kind is ChangeKind.ROWS and now[: len(then)] == then:
@@ -213,9 +215,13 @@ class FakeEngine:
         source = self._source(query)[1]
         return frozenset(text_of(row.get(column)) for row in (*source.versions[source.current], *self.rows(identifier)))
 
+    def _path(self, query: Query) -> tuple[str, ...]:
+        full = full_source(query)
+        below = self.views.get(full)
+        return (full,) if below is None else (full, *self._path(replace(query, text=below)))
+
     def _source(self, query: Query) -> tuple[str, FakeSource]:
-        name = _parsed(query)["name"].replace("`", "")
-        full = name if name.count(".") == 2 else f"{query.catalog}.{'.'.join(query.namespace)}.{name}"
+        full = self._path(query)[-1]
         if full not in self.sources:
             raise QueryFailed(
                 f"table {full} cannot be found", error_class="TABLE_OR_VIEW_NOT_FOUND", line=1, position=14
@@ -331,7 +337,7 @@ class FakeEngine:
             head = storage.branches.get(write.branch)
             _, source = self._source(write.query)
             version = (write.vector.sources[0].version or {})["at"]
-            names = stored_order(write.table, _selected(write.query, source), write.columns, write.query_types)
+            names = stored_order(write.table, selected(write.query, source), write.columns, write.query_types)
             read = [{name: row.get(name) for name in names} for row in source.versions[version]]
             before = storage.snapshots[head].rows if head is not None else ()
             if write.maintenance is None:
@@ -377,23 +383,3 @@ class FakeEngine:
 
     def _next_id(self) -> str:
         return str(next(self._numbers))
-
-
-def _parsed(query: Query) -> re.Match[str]:
-    match = _SELECT.match(query.text)
-    if match is None:
-        raise QueryFailed("the fake engine reads SELECT * FROM source alone", error_class="PARSE_SYNTAX_ERROR")
-    return match
-
-
-def _selected(query: Query, source: FakeSource) -> tuple[Column, ...]:
-    """Return the columns that *query* gives, in its order."""
-    listed = _parsed(query)["columns"]
-    if listed == "*":
-        return source.columns
-    known = {column.name.lower(): column for column in source.columns}
-    names = [name.strip().strip("`") for name in listed.split(",")]
-    for name in names:
-        if name.lower() not in known:
-            raise QueryFailed(f"column {name} cannot be resolved", error_class="UNRESOLVED_COLUMN.WITH_SUGGESTION")
-    return tuple(known[name.lower()] for name in names)

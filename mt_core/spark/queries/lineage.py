@@ -18,20 +18,28 @@ from mt_core.spark.queries.views import Names, View
 from mt_core.tables.engine import Query
 
 MAX_VIEW_DEPTH = 50
+ViewPath = tuple[tuple[str, ...], ...]
+"""The names of the views around a part of the query, outermost first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A table that the query reads, at its current version or at the one in the text (`travel`)."""
+    """A table that the query reads, at its current version or at the one in the text (`travel`), the first time in `views`."""
 
     parts: tuple[str, ...]
     table: Any = field(default=None, repr=False, compare=False)
     travel: str | None = None
+    views: ViewPath = ()
 
     @property
     def name(self) -> str:
         name = display_name(self.parts)
         return name if self.travel is None else f"{name} AS OF {self.travel}"
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The full names of the views around the table, outermost first, and of the table."""
+        return tuple(map(display_name, (*self.views, self.parts)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +53,6 @@ class Reading:
 Piece = str | Reading
 Shape = tuple[str, int]
 """The uuid of an Iceberg table and the id of its schema."""
-ViewPath = tuple[tuple[str, ...], ...]
-"""The names of the views around a part of the query, outermost first."""
 
 
 def shape_of(table: Any) -> Shape:
@@ -146,7 +152,7 @@ class LineageReader:
                 self._unresolved.append(parsed.text[relation.start : relation.stop])
                 yield parsed.text[relation.begin : relation.stop]
             else:
-                source = Source(parts=parts, table=self._bases[parts].table, travel=relation.travel)
+                source = Source(parts=parts, table=self._bases[parts].table, travel=relation.travel, views=path)
                 # A version cannot follow `TABLE t`.
                 yield "SELECT * FROM " if relation.table_word is not None else ""
                 yield Reading(source=self._sources.setdefault(source.name, source), aliased=relation.aliased)

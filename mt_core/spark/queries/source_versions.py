@@ -118,7 +118,7 @@ class SourceVersions:
             version, obstacle = self._table_version(source, lineage.shapes)
             obstacles.append(obstacle)
             kind = UNVERSIONED if version is None else TABLE
-            sources.append(SourceVersion(name=source.name, kind=kind, version=version))
+            sources.append(SourceVersion(name=source.name, kind=kind, version=version, path=source.path))
         sources += [SourceVersion(name=name, kind=UNVERSIONED, version=None) for name in lineage.unnamed]
         sources += self._definition_versions(query, lineage)
         return SourceVector(

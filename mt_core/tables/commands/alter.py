@@ -15,7 +15,7 @@ from mt_core.model.freshness import Freshness
 from mt_core.model.table import Column, MaterializedTable, RefreshMode, RefreshStatus, TableDefinition, TableIdentifier
 from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.commands.create import declared
-from mt_core.tables.commands.sources import refuse_circle, refuse_temporary
+from mt_core.tables.commands.sources import refuse_temporary
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import check_table_options
 from mt_core.tables.definition.table_definition import (
@@ -26,6 +26,7 @@ from mt_core.tables.definition.table_definition import (
     settings_of,
     zone_of,
 )
+from mt_core.tables.refresh.circles import refuse_circle
 from mt_core.tables.refresh.fencing import claim_exclusively
 from mt_core.tables.registry import Transaction
 from mt_core.tables.services import TableServices, query_of, storage_spec
@@ -93,7 +94,7 @@ def _redefine(
     warnings: tuple[str, ...],
     requested_by: str | None,
 ) -> CommandOutcome:
-    refuse_circle(services, seen.identifier, new.sources)
+    refuse_circle(services.registry, services.engine, seen.identifier, services.engine.read_vector(query_of(new)))
     detail = {"reschedules": new.freshness != seen.definition.freshness}
     run_id: str | None = None
 

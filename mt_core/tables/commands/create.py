@@ -9,13 +9,14 @@ from mt_core.model.run import RunKind
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableDefinition, TableIdentifier
 from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.commands.drop import sweep
-from mt_core.tables.commands.sources import refuse_circle, refuse_temporary
+from mt_core.tables.commands.sources import refuse_temporary
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import check_table_options
 from mt_core.tables.definition.table_definition import define, formatter_warnings, settings_of, zone_of
 from mt_core.tables.engine import Query
+from mt_core.tables.refresh.circles import refuse_circle
 from mt_core.tables.registry import Transaction, in_transaction
-from mt_core.tables.services import TableServices, storage_spec
+from mt_core.tables.services import TableServices, query_of, storage_spec
 from mt_core.tables.settings import InitialRefresh, refresh_timeout_of
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
 
@@ -35,7 +36,8 @@ def create(
             f"{identifier} exists already; choose another name, or use CREATE OR ALTER for a materialized table.",
             table=str(identifier),
         )
-    refuse_circle(services, identifier, definition.sources)
+    vector = services.engine.read_vector(query_of(definition))
+    refuse_circle(services.registry, services.engine, identifier, vector)
     table = in_transaction(services.registry, lambda tx: _announce(services, tx, identifier, definition, context))
     try:
         with services.names.alone(identifier):

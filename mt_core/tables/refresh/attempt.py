@@ -17,6 +17,7 @@ from mt_core.errors import (
     ClusterLost,
     CommitConflict,
     CommitUnknown,
+    DefinitionInvalid,
     EngineError,
     EngineUnavailable,
     MtError,
@@ -40,6 +41,7 @@ from mt_core.tables.engine import (
     Write,
 )
 from mt_core.tables.refresh.change_plan import plan_change
+from mt_core.tables.refresh.circles import refuse_closed_circle
 from mt_core.tables.runs.decide import comparable, decide
 from mt_core.tables.runs.ledger import MAX_ATTEMPTS, Claimed, Ledger
 from mt_core.tables.services import query_of
@@ -163,9 +165,11 @@ class Attempt:
             raise _Ended(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"})
 
     def _first_vector(self) -> SourceVector:
-        """Return what the query would read now; a query that cannot be analysed ends the run."""
+        """Return what the query would read now; one that cannot be analysed, or reads this table, ends the run."""
         try:
-            return self._engine.read_vector(self._query)
+            vector = self._engine.read_vector(self._query)
+            refuse_closed_circle(self._ledger.registry, self._engine, self._identifier, vector)
+            return vector
         except QueryFailed as error:
             end = _failed(error, self._identifier)
             # An error without a condition of Spark's, or with FAILED_JDBC and the like, may be that of a source that is away.
@@ -364,6 +368,7 @@ def _failed(error: MtError, table: TableIdentifier) -> _Ended:
         changes={
             "error": with_way_out(error, table),
             "cause": str(error.__cause__) if error.__cause__ else None,
-            "broken": isinstance(error, QueryFailed) and error.error_class == COLUMNS_CHANGED,
+            "broken": isinstance(error, DefinitionInvalid)
+            or (isinstance(error, QueryFailed) and error.error_class == COLUMNS_CHANGED),
         },
     )

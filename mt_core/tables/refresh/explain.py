@@ -12,6 +12,7 @@ from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import SourceVector
 from mt_core.tables.refresh.change_plan import plan_change
+from mt_core.tables.refresh.circles import refuse_closed_circle
 from mt_core.tables.refresh.named_partitions import scope_named
 from mt_core.tables.refresh.requests import refuse_initializing
 from mt_core.tables.registry import in_transaction
@@ -52,11 +53,15 @@ class RefreshPlan:
 def plan_refresh(
     services: TableServices, identifier: TableIdentifier, partitions: Mapping[str, PartitionValues]
 ) -> RefreshPlan:
-    """Return the plan of a refresh of *partitions*, without any of what is due; raises TableInitializing."""
+    """Return the plan of a refresh of *partitions*, without any of what is due.
+
+    Raises TableInitializing, and DefinitionInvalid for a table that reads itself.
+    """
     table = services.intents.current(identifier)
     refuse_initializing(table)
     scope, why = _scope_now(services, table, partitions)
     vector = services.engine.read_vector(query_of(table.definition))
+    refuse_closed_circle(services.registry, services.engine, identifier, vector)
     metadata = services.engine.load(identifier)
     decision = decide(
         kind=RunKind.PERIODIC,

@@ -128,7 +128,7 @@ def test_write_options_have_the_names_of_icebergs_writer() -> None:
     assert all(key.startswith("write.") for key in WRITE)
 
 
-# ------------------------------------------------------------------------------------------------------- names and circles
+# ------------------------------------------------------------------------------------------------------------------- names
 
 
 def test_a_temporary_view_that_hides_a_table_is_refused() -> None:
@@ -139,22 +139,6 @@ def test_a_temporary_view_that_hides_a_table_is_refused() -> None:
 
     assert "names orders, which is a temporary view in this session" in text
     assert world.sql(WHOLE_TABLE.replace("FROM orders", "FROM lake.default.orders")).wait_for is not None
-
-
-def test_tables_that_would_read_each_other_in_a_circle_are_refused_naming_it(world: ManagerWorld) -> None:
-    world.engine.create_source("lake.default.totals", [{"ds": "2026-03-01", "amount": 1}])
-    world.sql(WHOLE_TABLE.replace("totals", "above").replace("FROM orders", "FROM totals"))
-    world.engine.create_source("lake.default.above", [{"ds": "2026-03-01", "amount": 1}])
-
-    itself = world.refused(
-        lambda: world.sql("ALTER MATERIALIZED TABLE totals AS SELECT * FROM totals"), DefinitionInvalid
-    )
-    circle = world.refused(
-        lambda: world.sql("ALTER MATERIALIZED TABLE totals AS SELECT * FROM above"), DefinitionInvalid
-    )
-
-    assert "lake.default.totals reads lake.default.totals;" in itself
-    assert "lake.default.totals reads lake.default.above reads lake.default.totals;" in circle
 
 
 # ------------------------------------------------------------------------------------------------------- zone and settings

@@ -1,0 +1,63 @@
+"""Circles: materialized tables that would read themselves, directly, or through views and other materialized tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+from mt_core.errors import DefinitionInvalid, MtError
+from mt_core.model.table import TableIdentifier
+from mt_core.sql.parser import parse_name
+from mt_core.sql.statements import qualify
+from mt_core.tables.engine import QueryAnalysis, SourceVector
+from mt_core.tables.registry import Registry, in_transaction
+from mt_core.tables.services import query_of
+
+Path = tuple[str, ...]
+
+
+def refuse_circle(registry: Registry, engine: QueryAnalysis, identifier: TableIdentifier, vector: SourceVector) -> None:
+    """Raise DefinitionInvalid if a materialized table of *vector*, or one that they read, is the table itself."""
+    start = str(identifier)
+    paths = [(start, *path) for path in _paths_of(vector)]
+    seen: set[str] = set()
+    while paths:
+        path = paths.pop(0)
+        name = path[-1]
+        if name == start:
+            raise DefinitionInvalid(
+                f"{identifier} would read itself: {' reads '.join(path)}; a refresh would compute from what the one before "
+                "wrote. Leave one of them out of the query or view that reads it, or read the tables below."
+            )
+        if name not in seen:
+            seen.add(name)
+            paths += [(*path, *below) for below in _paths_below(registry, engine, name)]
+
+
+def refuse_closed_circle(
+    registry: Registry, engine: QueryAnalysis, identifier: TableIdentifier, vector: SourceVector
+) -> None:
+    """Raise what `refuse_circle` raises, for a query that CREATE or ALTER accepted: views may have been replaced since."""
+    if any(len(path) > 1 for path in _paths_of(vector)):
+        refuse_circle(registry, engine, identifier, vector)
+
+
+def _paths_of(vector: SourceVector) -> Iterable[Path]:
+    return (source.path for source in vector.sources if source.path)
+
+
+def _paths_below(registry: Registry, engine: QueryAnalysis, name: str) -> Iterable[Path]:
+    """Return the paths to what the materialized table of that name reads now, or read when it was defined.
+
+    There are none for any other table.
+    """
+    parts = parse_name(name)
+    if len(parts) < 3:
+        return ()
+    identifier = qualify(parts, parts[0], parts[1:-1])
+    table = in_transaction(registry, lambda tx: tx.tables.named(identifier))
+    if table is None:
+        return ()
+    with suppress(MtError):  # the query cannot be analysed at the moment
+        return _paths_of(engine.read_vector(query_of(table.definition)))
+    return ((source,) for source in table.definition.sources)

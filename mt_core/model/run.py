@@ -103,6 +103,13 @@ class RefreshRun:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     rows: int | None = None
+    # How it got them (`maintenance.strategy.Way`; None: it wrote nothing), and the bytes of its sources that it read for that.
+    strategy: str | None = None
+    bytes_read: int | None = None
+    # What its snapshot did to the rows of the table; None where that is not known.
+    rows_inserted: int | None = None
+    rows_updated: int | None = None
+    rows_deleted: int | None = None
     snapshot_id: str | None = None
     error: str | None = None
     cause: str | None = None

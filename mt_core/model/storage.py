@@ -27,6 +27,7 @@ SOURCES = "freshtable.sources"
 FINGERPRINT = "freshtable.fingerprint"
 SCHEDULE_TIME = "freshtable.schedule-time"
 STRATEGY = "freshtable.strategy"
+BYTES_READ = "freshtable.bytes-read"
 
 _BRANCH_PREFIX = "run_"
 
@@ -36,7 +37,8 @@ class Snapshot:
     """One ancestor of main. `run_id` is None for a foreign commit; `replace` commits change no rows (compaction);
     `created` marks our empty first one; `pinned`: its rows are exactly those of its query at its sources' versions.
 
-    `total_rows` and `total_bytes` are the table's.
+    `strategy` is how its run got the rows; `added_rows` and `deleted_rows` count also rows that a run copies. `bytes_read` are
+    those of the sources, None if not known. `total_rows` and `total_bytes` are the table's.
     """
 
     snapshot_id: str
@@ -47,13 +49,21 @@ class Snapshot:
     replace: bool = False
     created: bool = False
     pinned: bool = False
+    strategy: str | None = None
+    added_rows: int = 0
+    deleted_rows: int = 0
+    bytes_read: int | None = None
     total_rows: int = 0
     total_bytes: int = 0
 
     @classmethod
     def of(cls, snapshot_id: str, summary: Mapping[str, str], *, replace: bool = False) -> Snapshot:
         """Return the snapshot of that id with the facts of its *summary*."""
-        run_id, partitions = summary.get(RUN_ID), summary.get(PARTITIONS)
+        run_id, partitions, bytes_read = summary.get(RUN_ID), summary.get(PARTITIONS), summary.get(BYTES_READ)
+
+        def count(key: str) -> int:
+            return int(summary.get(key) or 0)
+
         return cls(
             snapshot_id=snapshot_id,
             run_id=run_id,
@@ -63,8 +73,13 @@ class Snapshot:
             replace=replace,
             created=summary.get(CREATED) is not None,
             pinned=STRATEGY in summary,
-            total_rows=int(summary.get("total-records") or 0),
-            total_bytes=int(summary.get("total-files-size") or 0),
+            strategy=summary.get(STRATEGY),
+            added_rows=count("added-records"),
+            # A file that goes takes the rows with it that a delete file had deleted before.
+            deleted_rows=count("deleted-records") + count("added-position-deletes") - count("removed-position-deletes"),
+            bytes_read=None if bytes_read is None else int(bytes_read),
+            total_rows=count("total-records"),
+            total_bytes=count("total-files-size"),
         )
 
 

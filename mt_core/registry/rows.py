@@ -149,6 +149,7 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
         columns=(
             *("run_id", "table_id", "kind", "status", "attempt", "claim", "requested_at", "request_key"),
             *("schedule_time", "solo", "owner", "lease_until", "covered_by"),
+            *("strategy", "rows_inserted", "rows_updated", "rows_deleted", "bytes_read"),
         ),
         readers={
             "kind": RunKind,

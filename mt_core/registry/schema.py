@@ -1,4 +1,4 @@
-"""The tables of the registry as the newest migration leaves them: columns for what is searched, JSON for the rest."""
+"""The tables of the registry as the newest migration leaves them: columns for what is searched or summed, JSON for the rest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mt_core.model.run import RunKind, RunStatus
 METADATA = MetaData()
 
 # The newest migration: a registry that has it opens without the others being read.
-NEWEST = "0006"
+NEWEST = "0007"
 
 # Compared byte by byte on both databases, so that instants and names sort alike.
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
@@ -67,6 +67,11 @@ RUNS = Table(
     Column("owner", TEXT),
     Column("lease_until", TEXT),
     Column("covered_by", TEXT),
+    Column("strategy", TEXT),
+    Column("rows_inserted", BigInteger),
+    Column("rows_updated", BigInteger),
+    Column("rows_deleted", BigInteger),
+    Column("bytes_read", BigInteger),
     Column("body", TEXT, nullable=False),
     Index("runs_run_id", "run_id", unique=True),
     Index("runs_of_table", "table_id", "seq"),

@@ -95,6 +95,12 @@ class SourceChanges:
     changes: Mapping[str, SourceChange]
     source_bytes: int
 
+    @property
+    def changed_bytes(self) -> int | None:
+        """The size of what changed; None if it is not known of a source."""
+        sizes = [change.size for change in self.changes.values()]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSpec:
@@ -173,10 +179,9 @@ class Write:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """What was written: the branch's snapshot, how many rows it added, and the table's metadata as read after that."""
+    """What was written: the branch's snapshot, and the table's metadata as read after that."""
 
-    snapshot_id: str
-    rows: int
+    snapshot: Snapshot
     metadata: StorageMetadata
 
 
@@ -218,6 +223,9 @@ class QueryAnalysis(Protocol):
 
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
         """Return what happened to the sources of *query* from one vector to another, or why that cannot be said; no Spark job."""
+
+    def source_bytes(self, query: Query, vector: SourceVector) -> int | None:
+        """Return the size of all that *query* reads at *vector*, from metadata; None if a source has no versions."""
 
     def partition_values(self, query: Query, identifier: TableIdentifier, column: str) -> frozenset[str | None]:
         """Return the values of a partition column (None: NULL) that *query* gives now, and those in the storage table."""

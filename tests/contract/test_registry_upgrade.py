@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -11,20 +12,26 @@ import pytest
 from mt_core.model.table import MaterializedTable
 from mt_core.registry.migrations.versions.v0005_stars import has_star
 from mt_core.registry.store import SqlRegistry
-from tests.support.registry_steps import all_tables
+from tests.support.registry_steps import all_runs, all_tables
 
 # Made by the release whose newest migration is 0003, with real Spark.
 REGISTRY_0003 = Path(__file__).parent.parent / "assets" / "registry_0003.sql"
 
 
 @pytest.fixture
-def tables(tmp_path: Path) -> dict[str, MaterializedTable]:
-    """The tables of the earlier release, by name."""
+def registry(tmp_path: Path) -> Iterator[SqlRegistry]:
+    """The registry of the earlier release, opened by this one."""
     file = tmp_path / "registry.db"
     with closing(sqlite3.connect(file)) as database:
         database.executescript(REGISTRY_0003.read_text(encoding="utf-8"))
     with closing(SqlRegistry.open(f"sqlite:///{file}")) as registry:
-        return {table.identifier.name: table for table in all_tables(registry)}
+        yield registry
+
+
+@pytest.fixture
+def tables(registry: SqlRegistry) -> dict[str, MaterializedTable]:
+    """Its tables, by name."""
+    return {table.identifier.name: table for table in all_tables(registry)}
 
 
 def test_a_query_stored_with_a_star_takes_the_columns_that_its_table_has(tables: dict[str, MaterializedTable]) -> None:
@@ -53,6 +60,15 @@ def test_all_else_of_a_definition_of_an_earlier_release_is_read_as_it_was(
     )  # fmt: skip
     assert daily.rebuild_due is not None
     assert dict(tables["star"].dynamic_options) == {"sink.paralellism": "3"}
+
+
+def test_how_the_refreshes_of_an_earlier_release_got_their_rows_is_not_known(registry: SqlRegistry) -> None:
+    runs = all_runs(registry)
+
+    assert len(runs) == 9
+    assert {(run.strategy, run.rows_inserted, run.rows_updated, run.rows_deleted, run.bytes_read) for run in runs} == {
+        (None, None, None, None, None)
+    }
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ class Target:
         """Run, and publish what was staged."""
         write = self.prepared(scope, text, columns)
         staged = self.engine.write(write)
-        change = MetadataChange(publish=staged.snapshot_id, drop=(write.branch,))
+        change = MetadataChange(publish=staged.snapshot.snapshot_id, drop=(write.branch,))
         self.engine.swap(self.identifier, self.engine.load(self.identifier), change)
         return staged
 
@@ -90,7 +90,7 @@ def test_a_partial_spec_replaces_every_partition_that_agrees_with_it(target: Tar
 
     staged = target.refresh(scope({"day": "2026-01-01"}))
 
-    assert staged.rows == 2
+    assert staged.snapshot.added_rows == 2
     assert target.rows() == [
         ("2026-01-01", "1", "A"),
         ("2026-01-01", "2", "B"),
@@ -119,7 +119,7 @@ def test_a_partition_that_became_empty_is_empty_afterwards(target: Target) -> No
 
     staged = target.refresh(scope({"day": "2026-01-02"}, {"day": "2026-01-03"}))
 
-    assert staged.rows == 0
+    assert staged.snapshot.added_rows == 0
     assert [row[2] for row in target.rows()] == ["a", "b", "n"]
 
 

@@ -161,14 +161,14 @@ class EngineContract:
         staged = steps.stage("r1")
 
         found = steps.load()
-        assert (found.main, dict(found.branches)) == (main, {"run_r1": staged.snapshot_id})
-        assert staged.rows == 2
+        assert (found.main, dict(found.branches)) == (main, {"run_r1": staged.snapshot.snapshot_id})
+        assert staged.snapshot.added_rows == 2
         assert steps.rows() == []
 
     def test_publish_shows_the_rows_and_remembers_the_run(self, steps: EngineSteps) -> None:
         staged = steps.refresh("r1")
 
-        assert steps.facts() == (1, "r1", staged.snapshot_id, {})
+        assert steps.facts() == (1, "r1", staged.snapshot.snapshot_id, {})
         assert steps.rows() == [("a", 1, 10), ("b", 2, 20)]
 
     def test_a_whole_table_run_replaces_all_rows(self, steps: EngineSteps) -> None:
@@ -185,7 +185,7 @@ class EngineContract:
 
         staged = steps.refresh("r2", day("b", "c"))
 
-        assert staged.rows == 3
+        assert (staged.snapshot.added_rows, staged.snapshot.deleted_rows) == (3, 1)
         assert steps.rows() == [("a", 1, 10), ("b", 2, 20), ("b", 5, 50), ("c", 6, 60)]
 
     def test_a_partition_that_became_empty_loses_its_rows(self, steps: EngineSteps) -> None:
@@ -195,7 +195,7 @@ class EngineContract:
 
         staged = steps.refresh("r2", day("c"))
 
-        assert staged.rows == 0
+        assert staged.snapshot.added_rows == 0
         assert steps.rows() == [("a", 1, 10), ("b", 2, 20)]
 
     def test_a_run_without_any_rows_is_recorded_all_the_same(self, steps: EngineSteps) -> None:
@@ -221,8 +221,8 @@ class EngineContract:
 
         newest, older, oldest = steps.snapshots()
 
-        assert (newest.snapshot_id, newest.run_id, newest.scope) == (second.snapshot_id, "r2", day("a"))
-        assert (older.snapshot_id, older.run_id, older.scope) == (first.snapshot_id, "r1", WHOLE)
+        assert (newest.snapshot_id, newest.run_id, newest.scope) == (second.snapshot.snapshot_id, "r2", day("a"))
+        assert (older.snapshot_id, older.run_id, older.scope) == (first.snapshot.snapshot_id, "r1", WHOLE)
         assert json.loads(newest.sources or "") == json.loads(json.dumps(vector.to_json()))
         assert (newest.fingerprint, newest.created, newest.replace) == ("fingerprint-1", False, False)
         assert oldest.created
@@ -296,6 +296,17 @@ class EngineContract:
 
         assert (appended.kind, appended.rows, changed.kind) == (ChangeKind.APPENDS, 2, ChangeKind.ROWS)
 
+    def test_the_size_of_what_a_query_reads_at_a_vector_is_known(self, steps: EngineSteps) -> None:
+        first = steps.engine.read_vector(steps.query)
+        steps.source.append(steps.source_name, [row("c", 3, 30)])
+        second = steps.engine.read_vector(steps.query)
+
+        sizes = [steps.engine.source_bytes(steps.query, vector) for vector in (first, second, first)]
+
+        changed = steps.changes(first).changed_bytes
+        assert changed is not None
+        assert [sizes[0], (sizes[0] or 0) + changed, sizes[0]] == sizes
+
     def test_a_run_that_applies_appended_rows_gives_the_rows_of_the_query(self, steps: EngineSteps) -> None:
         first = steps.engine.read_vector(steps.query)
         steps.refresh("r1")
@@ -304,6 +315,6 @@ class EngineContract:
 
         staged = steps.apply("r2", first)
 
-        assert staged.rows == 2
+        assert staged.snapshot.added_rows == 2
         assert steps.rows() == sorted([*before, ("c", 3, 30), ("c", 3, 30)])
         assert [snapshot.run_id for snapshot in steps.snapshots()] == ["r2", "r1", None]

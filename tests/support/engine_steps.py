@@ -129,7 +129,7 @@ class EngineSteps:
         return staged
 
     def publish(self, run: str, staged: Staged) -> None:
-        change = MetadataChange(publish=staged.snapshot_id, drop=(f"run_{run}",), last_run=run)
+        change = MetadataChange(publish=staged.snapshot.snapshot_id, drop=(f"run_{run}",), last_run=run)
         self.engine.swap(self.identifier, staged.metadata, change)
 
     def refresh(self, run: str, scope: Scope = WHOLE) -> Staged:

@@ -204,6 +204,10 @@ class FakeEngine:
             source_bytes=len(now),
         )
 
+    def source_bytes(self, query: Query, vector: SourceVector) -> int | None:
+        _, source = self._source(query)
+        return len(source.versions[(vector.sources[0].version or {})["at"]])
+
     def relation_exists(self, identifier: TableIdentifier) -> bool:
         return identifier in self.storages or str(identifier) in self.sources
 
@@ -346,12 +350,13 @@ class FakeEngine:
             else:
                 then = source.versions[(write.maintenance.since.sources[0].version or {})["at"]]
                 rows, kept = tuple(read[len(then) :]), before
-            facts = Snapshot.of(self._next_id(), write.summary)
+            counts = {"added-records": str(len(rows)), "deleted-records": str(len(before) - len(kept))}
+            facts = Snapshot.of(self._next_id(), {**write.summary, **counts})
             storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, head, (*kept, *rows))
             storage.branches[write.branch] = facts.snapshot_id
             storage.generation += 1
             self.writes += 1
-            return Staged(snapshot_id=facts.snapshot_id, rows=len(rows), metadata=storage.metadata())
+            return Staged(snapshot=facts, metadata=storage.metadata())
 
     def _refuse_poisoned(self, scope: Scope) -> None:
         for spec in self.poisoned:

@@ -121,7 +121,7 @@ class ObservedEngine(FakeEngine):
         assert json.loads(write.summary[SOURCES]) == list(write.vector.to_json())
         before = self._cells.get(head, {}) if head else {}
         own = {spec: cell for spec in self.partitions if write.scope.covers(spec)}
-        self._cells[staged.snapshot_id] = {**before, **own}
+        self._cells[staged.snapshot.snapshot_id] = {**before, **own}
         return staged
 
     def write_foreign(self, identifier: TableIdentifier, rows: Sequence[Row]) -> None:

@@ -48,6 +48,10 @@ class LedgerContract:
             pinned=False,
             started_at=NOON,
             rows=0,
+            strategy="recompute",
+            rows_inserted=2**40,
+            rows_deleted=0,
+            bytes_read=2**50,
             error="it broke",
         )
         insert_runs(registry, bare, full)

@@ -48,6 +48,19 @@ def test_a_summary_of_version_1_is_read_back() -> None:
     )
 
 
+def test_a_snapshot_counts_rows_that_files_and_delete_files_removed() -> None:
+    counts = {
+        "added-records": "9",
+        "deleted-records": "5",
+        "added-position-deletes": "3",
+        "removed-position-deletes": "1",
+    }
+
+    snapshot = Snapshot.of("42", {**SUMMARY, **counts, "freshtable.strategy": "keys", "freshtable.bytes-read": "4096"})
+
+    assert (snapshot.strategy, snapshot.added_rows, snapshot.deleted_rows, snapshot.bytes_read) == ("keys", 9, 7, 4096)
+
+
 def test_snapshots_of_others_and_our_first_one_differ() -> None:
     snapshots = [Snapshot.of("1", {CREATED: "t-1"}), Snapshot.of("2", {"spark.app.id": "x"}, replace=True)]
 

@@ -64,6 +64,22 @@ class SourceLogs(EngineRole):
             source_bytes=source_bytes,
         )
 
+    def source_bytes(self, query: Query, vector: SourceVector) -> int | None:
+        if vector.unpinnable or vector.unversioned:
+            return None
+        versions = {each.name: each.version or {} for each in vector.sources}
+        sizes: list[str | None] = []
+        with self._working():
+            lineage = self._versions.lineage(query)
+            with lineage.lock:
+                for source in lineage.sources:
+                    version = versions.get(source.name, {})
+                    # A source at a version that the text names has no other to pin.
+                    at = version.get(PIN, version.get("snapshot"))
+                    snapshot = None if source.table is None or at is None else source.table.snapshot(int(at))
+                    sizes.append(None if snapshot is None else snapshot.summary().get("total-files-size"))
+        return None if None in sizes else sum(int(size or 0) for size in sizes)
+
     def _shape(self, query: Query, lineage: Lineage) -> _Understood | str:
         shape = self._shapes.get(lineage)
         if shape is None:

@@ -50,8 +50,7 @@ class MetadataStore(EngineRole):
             current = base.currentSnapshot()
         while current is not None:
             with self._driver.translating():
-                summary, operation = current.summary(), current.operation()
-                snapshot = Snapshot.of(str(current.snapshotId()), summary, replace=operation == "replace")
+                snapshot = _snapshot_of(self._driver.session, current)
             yield snapshot
             with self._driver.translating():
                 parent = current.parentId()
@@ -78,10 +77,17 @@ def read_metadata(catalogs: Catalogs, identifier: TableIdentifier) -> StorageMet
     )
 
 
-def summary_of(metadata: StorageMetadata, snapshot_id: str) -> Any:
-    """Return the summary of a snapshot that *metadata* has, as Iceberg's map."""
+def snapshot_of(session: SparkSession, metadata: StorageMetadata, snapshot_id: str) -> Snapshot:
+    """Return a snapshot that *metadata* has."""
     _, base = metadata.base
-    return base.snapshot(int(snapshot_id)).summary()
+    return _snapshot_of(session, base.snapshot(int(snapshot_id)))
+
+
+def _snapshot_of(session: SparkSession, snapshot: Any) -> Snapshot:
+    # One call of the JVM: each key of the summary would take one.
+    body = json.loads(static_member(session, "org.apache.iceberg.SnapshotParser.toJson")(snapshot))
+    summary = body.get("summary") or {}
+    return Snapshot.of(str(body["snapshot-id"]), summary, replace=summary.get("operation") == "replace")
 
 
 def _changed(session: SparkSession, identifier: TableIdentifier, base: Any, change: MetadataChange) -> Any:

@@ -22,7 +22,7 @@ from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.engine_role import EngineRole
 from mt_core.spark.maintenance.maintained_rows import maintained_rows
-from mt_core.spark.storage.metadata import read_metadata, summary_of
+from mt_core.spark.storage.metadata import read_metadata, snapshot_of
 from mt_core.tables.definition.options import execution_settings, write_options
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import Staged, Write
@@ -72,10 +72,10 @@ class StagedWrites(EngineRole):
                     _writer(rows, write).overwrite(lit(True))
         metadata = read_metadata(self._catalogs, write.table)
         snapshot_id = metadata.branches.get(write.branch)
-        summary = {} if snapshot_id is None else summary_of(metadata, snapshot_id)
-        if snapshot_id is None or summary.get(RUN_ID) != write.summary.get(RUN_ID):
+        snapshot = None if snapshot_id is None else snapshot_of(session, metadata, snapshot_id)
+        if snapshot is None or snapshot.run_id != write.summary.get(RUN_ID):
             raise EngineError(f"Branch {write.branch} of {write.table} does not end with the rows of this run.")
-        return Staged(snapshot_id=snapshot_id, rows=int(summary.get("added-records") or 0), metadata=metadata)
+        return Staged(snapshot=snapshot, metadata=metadata)
 
 
 def _writer(rows: DataFrame, write: Write) -> DataFrameWriterV2:

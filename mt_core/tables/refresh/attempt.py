@@ -28,7 +28,7 @@ from mt_core.errors import (
 from mt_core.maintenance.strategy import Way
 from mt_core.model.partition import Scope
 from mt_core.model.run import RunStatus
-from mt_core.model.storage import run_branch, run_branches, run_summary
+from mt_core.model.storage import BYTES_READ, run_branch, run_branches, run_summary
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.definition.shape import COLUMNS_CHANGED, with_way_out
 from mt_core.tables.engine import (
@@ -42,6 +42,7 @@ from mt_core.tables.engine import (
 )
 from mt_core.tables.refresh.change_plan import plan_change
 from mt_core.tables.refresh.circles import refuse_closed_circle
+from mt_core.tables.refresh.written_rows import written_rows
 from mt_core.tables.runs.decide import comparable, decide
 from mt_core.tables.runs.ledger import MAX_ATTEMPTS, Claimed, Ledger
 from mt_core.tables.services import query_of
@@ -202,11 +203,11 @@ class Attempt:
         pinned = self._check_unpinned()
         yield "staged"
         if not self._ledger.note(
-            self.claimed, {"rows": staged.rows, "pinned": pinned, "vector": self._vector.to_json()}
+            self.claimed, {**written_rows(staged.snapshot), "pinned": pinned, "vector": self._vector.to_json()}
         ):
             raise _GivenUp
         self._read = staged.metadata
-        return staged.snapshot_id
+        return staged.snapshot.snapshot_id
 
     def _stage(self) -> Staged:
         try:
@@ -252,11 +253,21 @@ class Attempt:
                 fingerprint=self._run.fingerprint,
                 schedule_time=self._run.schedule_time,
                 strategy=None if self._vector.unpinnable else way,
-            ),
+            )
+            | self._read_summary(),
             options={**self._table.dynamic_options, **self._run.options},
             query_types=self._table.definition.query_types,
             maintenance=self._maintenance,
         )
+
+    def _read_summary(self) -> dict[str, str]:
+        """Return how much the run reads of the sources, as far as that is known."""
+        size = None
+        if self._maintenance is not None:
+            size = self._maintenance.changes.changed_bytes
+        elif self._scope.whole:
+            size = self._engine.source_bytes(self._query, self._vector)
+        return {} if size is None else {BYTES_READ: str(size)}
 
     def _timed_out(self) -> str:
         begun, deadline = self._run.started_at, self._run.deadline
@@ -352,6 +363,7 @@ class Attempt:
         snapshot = next((s for s in self._engine.ancestors(metadata) if s.run_id == self._run.run_id), None)
         if snapshot is not None:
             facts = {
+                **written_rows(snapshot),
                 "decision": "refresh",
                 "snapshot_id": snapshot.snapshot_id,
                 "vector": tuple(json.loads(snapshot.sources or "[]")),

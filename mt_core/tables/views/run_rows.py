@@ -26,6 +26,11 @@ _COLUMNS = (
     Column(name="snapshot"),
     Column(name="error"),
     Column(name="requested by"),
+    Column(name="strategy"),
+    Column(name="rows inserted", type=BIGINT),
+    Column(name="rows updated", type=BIGINT),
+    Column(name="rows deleted", type=BIGINT),
+    Column(name="bytes read", type=BIGINT),
 )
 
 
@@ -57,4 +62,9 @@ def _row(view: RunView) -> list[object]:
         run.snapshot_id,
         run.error,
         run.requested_by,
+        run.strategy,
+        run.rows_inserted,
+        run.rows_updated,
+        run.rows_deleted,
+        run.bytes_read,
     ]

@@ -160,7 +160,8 @@ def _run_text(view: RunView) -> str:
     run = view.run
     when = show_schedule_time(run.started_at or run.requested_at, view.zone)
     outcome = f": {run.error}" if run.error else ""
-    return f"{run.status} {run.kind} {run.scope} at {when} (attempt {run.attempt}){outcome}"
+    how = f", by {run.strategy}" if run.strategy else ""
+    return f"{run.status} {run.kind} {run.scope} at {when} (attempt {run.attempt}{how}){outcome}"
 
 
 def _storage_text(storage: StorageMetadata | MtError, table: MaterializedTable) -> str:

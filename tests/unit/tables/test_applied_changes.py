@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,8 @@ from mt_core.errors import QueryFailed, RequestInvalid
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.engine import Write
-from tests.support.manager_world import ManagerWorld
+from mt_core.tables.registry import Transaction, in_transaction
+from tests.support.manager_world import DAILY, ManagerWorld
 
 ORDERS = "lake.default.orders"
 TOTALS = TableIdentifier("lake", ("default",), "totals")
@@ -63,6 +65,66 @@ def test_appended_rows_are_added_and_the_reason_says_so() -> None:
     run = world.refresh()
 
     assert (world.ways, run.rows, run.reason) == (["append"], 1, APPLIED)
+
+
+def facts_of(run: RefreshRun) -> tuple[object, ...]:
+    return run.strategy, run.rows, run.rows_inserted, run.rows_updated, run.rows_deleted, run.bytes_read
+
+
+def test_the_ledger_says_how_a_refresh_got_its_rows_what_it_did_to_them_and_how_much_it_read() -> None:
+    world = Totals("auto")
+    world.engine.commit(ORDERS, ELEVEN)
+    appended = world.refresh()
+    world.engine.commit(ORDERS, TEN[1:])
+    recomputed = world.refresh()
+
+    skipped = world.request()
+    world.work()
+
+    assert facts_of(appended) == ("append", 1, 1, 0, 0, 1)
+    assert facts_of(recomputed) == ("recompute", 9, 9, None, 11, 9)
+    assert facts_of(world.run(skipped.run_id)) == (None, None, None, None, None, None)
+
+
+def test_what_a_refresh_of_some_partitions_reads_is_not_known() -> None:
+    world = ManagerWorld()
+    world.sql(DAILY)
+    world.work()
+    world.pass_days(1)
+    world.engine.commit(ORDERS, [*ELEVEN, {"ds": "2026-03-01", "amount": 7}])
+    run = world.tick(world.latest_point())
+
+    world.work()
+
+    assert facts_of(world.run(run.run_id)) == ("recompute", 11, 11, None, 1, None)
+
+
+@pytest.mark.parametrize("strategy", ["auto", "full"])
+def test_a_refresh_whose_process_died_after_it_published_gets_the_same_facts_from_its_snapshot(strategy: str) -> None:
+    worlds = [Totals(strategy), Totals(strategy)]
+    for world in worlds:
+        world.engine.commit(ORDERS, ELEVEN)
+    run = worlds[0].request()
+    worlds[0].work(stop_before="published")
+    forget_what_was_noted(worlds[0], run)
+
+    worlds[0].restart()
+    worlds[0].recover()
+    worlds[0].work()
+
+    assert facts_of(worlds[0].succeeded(run)) == facts_of(worlds[1].refresh())
+
+
+def forget_what_was_noted(world: Totals, run: RefreshRun) -> None:
+    """Give the ledger the run as it was before it wrote, as that of a backup has it."""
+
+    def forget(tx: Transaction) -> None:
+        held = tx.runs.get(run.run_id)
+        assert held is not None
+        names = ("rows", "strategy", "rows_inserted", "rows_updated", "rows_deleted", "bytes_read")
+        tx.runs.replace(replace(held, **dict.fromkeys(names)), expected=held)
+
+    in_transaction(world.registry, forget)
 
 
 def test_each_refresh_goes_on_from_the_rows_of_the_one_before() -> None:

@@ -206,6 +206,9 @@ def test_show_refreshes_gives_the_ledger_newest_first(world: ManagerWorld) -> No
     assert rows[0]["schedule time"] == "2026-03-02 00:00:00"
     assert rows[0]["reason"] == "lake.default.orders changed"
     assert (rows[1]["decision"], rows[1]["rows"], rows[1]["attempt"]) == ("refresh", 1, 1)
+    assert list(rows[1])[-5:] == ["strategy", "rows inserted", "rows updated", "rows deleted", "bytes read"]
+    assert list(rows[1].values())[-5:] == ["recompute", 1, None, 0, 1]
+    assert list(rows[0].values())[-5:] == [None] * 5
     assert len(world.show("SHOW REFRESHES LIMIT 1")) == 1
 
 
@@ -246,7 +249,7 @@ def test_describe_extended_tells_status_workflow_sources_and_what_decided(world:
     assert told["status"] == "ACTIVATED, by CREATE at 2026-03-01 12:00:00"
     assert told["schedule"] == "every 1 day in UTC"
     assert told["workflow"] == "ACTIVE in fake"
-    assert str(told["last run"]).startswith("SUCCEEDED INITIAL whole table at 2026-03-01 12:00:00")
+    assert str(told["last run"]) == "SUCCEEDED INITIAL whole table at 2026-03-01 12:00:00 (attempt 1, by recompute)"
     assert told["decision"] == "refresh: never refreshed before"
     assert str(told["sources"]).startswith("lake.default.orders (table, version ")
     assert (told["rebuild due"], told["query"]) == ("no", "SELECT * FROM orders")

@@ -22,9 +22,10 @@ from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.engine_role import EngineRole
 from mt_core.spark.maintenance.maintained_rows import maintained_rows
+from mt_core.spark.queries.positions import positional_part
 from mt_core.spark.storage.metadata import read_metadata, snapshot_of
 from mt_core.tables.definition.options import execution_settings, write_options
-from mt_core.tables.definition.shape import stored_order
+from mt_core.tables.definition.shape import positional_query, stored_order
 from mt_core.tables.engine import Staged, Write
 
 BRANCH_SELECTOR = "branch_"
@@ -53,6 +54,11 @@ class StagedWrites(EngineRole):
 
     def _staged(self, session: SparkSession, write: Write) -> Staged:
         """Overwrite the scope on the branch, and return the snapshot that this made."""
+        if not write.query_types:
+            # The release that stored this query did not write its stars out.
+            part = positional_part(session, write.query.text)
+            if part is not None:
+                raise positional_query(write.table, part)
         if self._catalogs.load_table(write.table).refs().get(write.branch) is None:
             raise EngineError(
                 f"{write.table} has no branch {write.branch} any more: another owner took the table over."

@@ -51,6 +51,15 @@ def stored_order(
     return tuple(by_name[column.name.lower()].name for column in stored)
 
 
+def positional_query(table: TableIdentifier, part: str) -> QueryFailed:
+    """Return the error of a query that an earlier release stored: *part* of it takes columns by position."""
+    text = (
+        f"{part} in the query of {table} takes columns of a source by position, and may mean others than when an earlier "
+        f"release stored it. ALTER MATERIALIZED TABLE {table} AS … with the same query stores the columns by name."
+    )
+    return QueryFailed(text, error_class=COLUMNS_CHANGED)
+
+
 def is_exact(source: str, target: str, *, recorded: bool = True) -> bool:
     """Return whether every value of one type is a value of the other. Unless types are *recorded*, any nested type fits."""
     source, target = source.lower(), target.lower()

@@ -21,6 +21,7 @@ from mt_core.spark.driver.cluster import LOOK_EVERY_S, ClusterWatch, is_cluster,
 from mt_core.spark.driver.conf import DriverSettings
 from mt_core.spark.driver.failures import LOST, SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm import Incarnation, discard, launch
+from mt_core.spark.driver.local_files import use_local_files
 from mt_core.spark.java import check_java
 from mt_core.tables.engine import Progress
 
@@ -265,6 +266,8 @@ class SparkDriver:
             incarnation.stop()
             return None
         log.info("spark is ready", extra={"action": "spark_ready", "pid": pid})
+        # After READY: to compile it takes a new JVM a second.
+        attempt("taking our file system for local files", partial(use_local_files, incarnation.session))
         return incarnation
 
     def _takes_work(self, watch: ClusterWatch, incarnation: Incarnation) -> bool:

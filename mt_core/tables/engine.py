@@ -82,16 +82,24 @@ class SourceVector:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceChanges:
-    """What happened to the sources of a query between two vectors, and the shape of the query with its columns.
+class ShapedQuery:
+    """The shape of a query with its columns.
 
-    `readings` has the source's name for each place where the query reads one, by its number in the shape; `changes` are by
-    source; `source_bytes` is the size of all sources at the newer vector.
+    `readings` has the source's name for each place where the query reads one, by its number in the shape.
     """
 
     shape: QueryShape
     columns: tuple[Column, ...]
     readings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceChanges(ShapedQuery):
+    """What happened to the sources of a query between two vectors.
+
+    `changes` are by source; `source_bytes` is the size of all sources at the newer vector.
+    """
+
     changes: Mapping[str, SourceChange]
     source_bytes: int
 
@@ -220,6 +228,9 @@ class QueryAnalysis(Protocol):
 
     def read_vector(self, query: Query) -> SourceVector:
         """Return what the query would read now; starts no Spark job when nothing but versions changed."""
+
+    def read_shape(self, query: Query) -> ShapedQuery | str:
+        """Return the shape of *query*, or why no change of its sources can be applied, whatever their versions; no Spark job."""
 
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
         """Return what happened to the sources of *query* from one vector to another, or why that cannot be said; no Spark job."""

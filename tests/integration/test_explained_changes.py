@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mt_core.errors import DefinitionInvalid
 from mt_core.model.run import RefreshRun
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
@@ -38,3 +39,40 @@ def test_the_ledger_counts_what_each_strategy_did_to_the_rows_and_what_it_read(w
     assert listed.bytes_read
     assert counted.bytes_read == listed.bytes_read
     assert again.bytes_read == first.bytes_read + listed.bytes_read
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT k, count(*) OVER () AS n FROM o", "no column divides the result"),
+        ("SELECT k, current_timestamp() AS t FROM o", "the query is not stable: "),
+        ("SELECT k, name COLLATE UTF8_LCASE AS name FROM o", "a collation makes different strings equal"),
+        ("SELECT k FROM lake.{namespace}.o.snapshots JOIN o ON k > 0", "is not a table at one version"),
+        ("SELECT o.k FROM o JOIN {files} f ON o.k = f.k", "files has no versions"),
+    ],
+)
+def test_create_refuses_the_strategy_incremental_for_a_query_that_can_apply_no_change(
+    world: RefreshWorld, query: str, reason: str
+) -> None:
+    files = f"spark_catalog.default.{world.namespace}_files"
+    world.spark(
+        "CREATE TABLE o (k INT, name STRING) USING iceberg",
+        f"CREATE TABLE {files} (k INT) USING parquet",
+    )
+    create = f"CREATE MATERIALIZED TABLE t {APPLIED} FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS "
+
+    message = world.refused(create + query.format(files=files, namespace=world.namespace), DefinitionInvalid)
+
+    assert reason in message
+
+
+def test_sources_that_are_empty_at_first_do_not_keep_a_table_from_the_strategy_incremental(world: RefreshWorld) -> None:
+    world.spark("CREATE TABLE o (k INT) USING iceberg")
+    world.create("t", "SELECT k FROM o", clauses=APPLIED)
+    world.spark("INSERT INTO o VALUES (1)")
+    world.tick("t")
+    world.spark("INSERT INTO o VALUES (2)")
+
+    run = world.tick("t")
+
+    assert counts_of(run) == ("append", 1, 0, 0)

@@ -29,7 +29,7 @@ from mt_core.errors import (
     TableExists,
 )
 from mt_core.identifiers import Namespace, display_name, quote
-from mt_core.maintenance.changes import ChangeKind, SourceChange
+from mt_core.maintenance.shape import QueryShape
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column, TableIdentifier
@@ -39,6 +39,7 @@ from mt_core.tables.engine import (
     MetadataChange,
     Progress,
     Query,
+    ShapedQuery,
     SourceChanges,
     SourceVector,
     SourceVersion,
@@ -59,6 +60,8 @@ class FakeEngine:
         self.views: dict[str, str] = {}
         self.storages: dict[TableIdentifier, FakeStorage] = {}
         self.unstable: str | None = None
+        # The shape of queries, or why they have none; None: that of a projection.
+        self.shape: QueryShape | str | None = None
         self.history_is_old = False
         self.poisoned: set[PartitionSpec] = set()
         self.failing: dict[str, BaseException] = {}
@@ -188,20 +191,24 @@ class FakeEngine:
         entry = SourceVersion(name=name, kind="table", version=version, path=path)
         return SourceVector(sources=(entry, *views), unstable=self.unstable)
 
+    def read_shape(self, query: Query) -> ShapedQuery | str:
+        name, source = self._source(query)
+        columns = selected(query, source)
+        shape = self.unstable or self.shape or shape_of_columns(columns)
+        return shape if isinstance(shape, str) else ShapedQuery(shape=shape, columns=columns, readings=(name,))
+
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
         name, source = self._source(query)
         old, new = ((each.sources[0].version or {})["at"] for each in (since, vector))
-        columns = selected(query, source)
-        then, now = source.versions[old], source.versions[new]
-        kind = ChangeKind.NOTHING if then == now else ChangeKind.ROWS
-        if kind is ChangeKind.ROWS and now[: len(then)] == then:
-            kind = ChangeKind.APPENDS
+        shaped = self.read_shape(query)
+        if isinstance(shaped, str):
+            return shaped
         return SourceChanges(
-            shape=shape_of_columns(columns),
-            columns=columns,
-            readings=(name,),
-            changes={name: SourceChange(kind=kind, rows=len(now) - len(then), size=len(now) - len(then))},
-            source_bytes=len(now),
+            shape=shaped.shape,
+            columns=shaped.columns,
+            readings=shaped.readings,
+            changes={name: source.change(old, new)},
+            source_bytes=len(source.versions[new]),
         )
 
     def source_bytes(self, query: Query, vector: SourceVector) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mt_core.maintenance.changes import ChangeKind, SourceChange
 from mt_core.maintenance.shape import Occurrence, QueryShape
 from mt_core.model.partition import Scope
 from mt_core.model.storage import Snapshot
@@ -34,6 +35,14 @@ class FakeSource:
             assert parent is not None
             version = parent
         return version
+
+    def change(self, old: int, new: int) -> SourceChange:
+        """Return what happened between two versions; each row counts as one byte."""
+        then, now = self.versions[old], self.versions[new]
+        kind = ChangeKind.NOTHING if then == now else ChangeKind.ROWS
+        if kind is ChangeKind.ROWS and now[: len(then)] == then:
+            kind = ChangeKind.APPENDS
+        return SourceChange(kind=kind, rows=len(now) - len(then), size=len(now) - len(then))
 
 
 @dataclass

@@ -20,8 +20,8 @@ from mt_core.spark.engine_role import EngineRole
 from mt_core.spark.maintenance.query_shapes import shape_of_query
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.lineage import Reading as SourceReading
-from mt_core.spark.queries.source_versions import PIN
-from mt_core.tables.engine import Query, SourceChanges, SourceVector, SourceVersion
+from mt_core.spark.queries.source_versions import PIN, is_plain, not_plain
+from mt_core.tables.engine import Query, ShapedQuery, SourceChanges, SourceVector, SourceVersion
 
 MOST_COMMITS = 1000
 _Understood = tuple[QueryShape, tuple[Column, ...]]
@@ -35,6 +35,16 @@ class SourceLogs(EngineRole):
         super().__init__(driver, catalogs)
         # For each lineage that the versions keep; two threads may both find it missing, and write the same.
         self._shapes: WeakKeyDictionary[Lineage, _Understood | str] = WeakKeyDictionary()
+
+    def read_shape(self, query: Query) -> ShapedQuery | str:
+        with self._working():
+            lineage = self._versions.lineage(query)
+            with lineage.lock:
+                obstacle = _lasting_obstacle(lineage)
+            shape = obstacle or self._shape(query, lineage)
+        if isinstance(shape, str):
+            return shape
+        return ShapedQuery(shape=shape[0], columns=shape[1], readings=_sources_read(lineage))
 
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
         obstacle = _obstacle(since, vector)
@@ -59,7 +69,7 @@ class SourceLogs(EngineRole):
         return SourceChanges(
             shape=shape[0],
             columns=shape[1],
-            readings=tuple(reading.source for reading in readings(pieces_of(lineage))),
+            readings=_sources_read(lineage),
             changes=changes,
             source_bytes=source_bytes,
         )
@@ -142,12 +152,35 @@ def _commit(snapshot: Mapping[str, Any]) -> Commit:
     )
 
 
+def _sources_read(lineage: Lineage) -> tuple[str, ...]:
+    return tuple(reading.source for reading in readings(pieces_of(lineage)))
+
+
+def _lasting_obstacle(lineage: Lineage) -> str | None:
+    """Return why no change between any two vectors can be applied; None if one may be."""
+    if lineage.unstable:
+        return _unstable(lineage.unstable)
+    unversioned = [*(source.name for source in lineage.sources if source.table is None), *lineage.unnamed]
+    if unversioned:
+        return _unversioned(unversioned[0])
+    moving = (each for each in lineage.sources if not (each.travel or "").isdigit() and not is_plain(each))
+    return lineage.unpinnable or next(map(not_plain, moving), None)
+
+
+def _unstable(reason: str) -> str:
+    return f"the query is not stable: {reason}"
+
+
+def _unversioned(source: str) -> str:
+    return f"source {source} has no versions"
+
+
 def _obstacle(since: SourceVector, vector: SourceVector) -> str | None:
     """Return why the changes between two vectors cannot be read; None if they can."""
     if vector.unstable:
-        return f"the query is not stable: {vector.unstable}"
+        return _unstable(vector.unstable)
     if vector.unpinnable or vector.unversioned:
-        return vector.unpinnable or f"source {vector.unversioned[0]} has no versions"
+        return vector.unpinnable or _unversioned(vector.unversioned[0])
     then = {each.name: each for each in since.sources}
     for each in vector.sources:
         before = then.pop(each.name, None)

@@ -137,13 +137,11 @@ class SourceVersions:
         version: dict[str, Any] = {"uuid": shape[0], "snapshot": None, "schema": shape[1]}
         if source.travel is not None and source.travel.isdigit():
             return {**version, "snapshot": source.travel}, None
-        # The name may also be that of a metadata table, or have a branch as its last part.
-        is_table = str(table.getClass().getName()) == _PLAIN_TABLE
-        if source.travel is not None or not is_table or not str(table.name()).endswith(".".join(source.parts[1:])):
+        if not is_plain(source):
             # The location of the metadata changes with every commit to any branch.
             file_location = static_member(self._driver.session, "org.apache.iceberg.TableUtil.metadataFileLocation")
             location = str(file_location(table))
-            return {**version, "snapshot": location}, f"{source.name} is not a table at one version"
+            return {**version, "snapshot": location}, not_plain(source)
         snapshot = table.currentSnapshot()
         if snapshot is None:
             return version, f"source {source.name} is empty"
@@ -168,6 +166,18 @@ class SourceVersions:
             SourceVersion(name=display_name(parts), kind=kind, version={"hash": digest})
             for kind, parts, digest in digests
         ]
+
+
+def is_plain(source: Source) -> bool:
+    """Return whether a source is a table whose versions a text can name: no metadata table, branch, tag or time."""
+    # The name may also be that of a metadata table, or have a branch as its last part.
+    is_table = str(source.table.getClass().getName()) == _PLAIN_TABLE
+    return source.travel is None and is_table and str(source.table.name()).endswith(".".join(source.parts[1:]))
+
+
+def not_plain(source: Source) -> str:
+    """Return why the versions of a source that is not plain cannot be pinned."""
+    return f"{source.name} is not a table at one version"
 
 
 def agrees(lineage: Lineage, versions: Mapping[str, Mapping[str, Any]]) -> bool:

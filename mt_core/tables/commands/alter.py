@@ -28,6 +28,7 @@ from mt_core.tables.definition.table_definition import (
 )
 from mt_core.tables.refresh.circles import refuse_circle
 from mt_core.tables.refresh.fencing import claim_exclusively
+from mt_core.tables.refresh.outlook import refuse_unmaintainable
 from mt_core.tables.registry import Transaction
 from mt_core.tables.services import TableServices, query_of, storage_spec
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
@@ -95,6 +96,7 @@ def _redefine(
     requested_by: str | None,
 ) -> CommandOutcome:
     refuse_circle(services.registry, services.engine, seen.identifier, services.engine.read_vector(query_of(new)))
+    refuse_unmaintainable(services.engine, seen.identifier, new)
     detail = {"reschedules": new.freshness != seen.definition.freshness}
     run_id: str | None = None
 

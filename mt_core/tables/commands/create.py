@@ -15,6 +15,7 @@ from mt_core.tables.definition.options import check_table_options
 from mt_core.tables.definition.table_definition import define, formatter_warnings, settings_of, zone_of
 from mt_core.tables.engine import Query
 from mt_core.tables.refresh.circles import refuse_circle
+from mt_core.tables.refresh.outlook import refuse_unmaintainable
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices, query_of, storage_spec
 from mt_core.tables.settings import InitialRefresh, refresh_timeout_of
@@ -38,6 +39,7 @@ def create(
         )
     vector = services.engine.read_vector(query_of(definition))
     refuse_circle(services.registry, services.engine, identifier, vector)
+    refuse_unmaintainable(services.engine, identifier, definition)
     table = in_transaction(services.registry, lambda tx: _announce(services, tx, identifier, definition, context))
     try:
         with services.names.alone(identifier):

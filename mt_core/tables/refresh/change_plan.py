@@ -6,11 +6,12 @@ import json
 
 from mt_core.maintenance.changes import ChangeKind
 from mt_core.maintenance.cost import Sizes, dearer_than_recomputing
-from mt_core.maintenance.strategy import Way, choose
+from mt_core.maintenance.strategy import Way
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import TableDefinition
 from mt_core.tables.definition.options import FULL, INCREMENTAL, STRATEGY
 from mt_core.tables.engine import Maintenance, RefreshEngine, SourceChanges, SourceVector
+from mt_core.tables.refresh.outlook import strategy_for
 from mt_core.tables.services import query_of
 
 
@@ -28,12 +29,7 @@ def plan_change(
     changes = engine.changes_since(query_of(definition), since, vector)
     if isinstance(changes, str):
         return None, f"recomputed: {changes}"
-    choice = choose(
-        changes.shape,
-        {number: changes.changes[source] for number, source in enumerate(changes.readings)},
-        columns=[column.name for column in changes.columns],
-        relations=changes.readings,
-    )
+    choice = strategy_for(changes, changes.changes)
     if choice.way is Way.RECOMPUTE:
         return None, f"recomputed: {choice.reason}"
     others = [name for name, change in changes.changes.items() if change.kind > ChangeKind.APPENDS]

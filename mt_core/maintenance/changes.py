@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+
+INCOMPARABLE = re.compile("map<|variant|geometry|geography")
+"""Finds in the text of a type, in lower case, what makes its values ones that cannot be grouped."""
 
 
 class ChangeKind(IntEnum):

@@ -36,7 +36,7 @@ def dearer_than_recomputing(strategy: Strategy, sizes: Sizes) -> str | None:
     match strategy.way:
         case Way.APPEND if share > MOST_CHANGED:
             return f"{share:.0%} of the sources changed"
-        case Way.MERGE if sizes.changed_bytes + sizes.table_bytes > MOST_REWRITTEN * sizes.source_bytes:
+        case Way.MERGE | Way.SIGNED if sizes.changed_bytes + sizes.table_bytes > MOST_REWRITTEN * sizes.source_bytes:
             return "the table is not much smaller than its sources"
         case Way.KEYS if share > MOST_CHANGED_FOR_KEYS:
             return f"{share:.0%} of the sources changed"

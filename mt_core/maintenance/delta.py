@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mt_core.identifiers import quote, string_literal
 from mt_core.maintenance.merging import AGAIN, Merge
@@ -26,6 +26,18 @@ class Reading:
 Piece = str | Reading
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Images:
+    """Relations, by their names in SQL, with the rows that one version has and a later one has not, and the other way round.
+
+    `both` has every row of the two at least once.
+    """
+
+    removed: str
+    added: str
+    both: str
+
+
 def readings(pieces: Iterable[Piece]) -> list[Reading]:
     """Return the places where a text reads a table; their order numbers them."""
     return [piece for piece in pieces if not isinstance(piece, str)]
@@ -43,6 +55,8 @@ def numbered(pieces: Sequence[Piece]) -> str:
 class DeltaTexts:
     """The texts of one refresh. `old` and `new` are the snapshots of each source, `changed` the numbers of changed readings.
 
+    `images` are those of the sources, by name, of which rows were changed or deleted; the others were only appended to.
+
     Spark takes the options of the first relation of a name for all relations of that name in a statement (SPARK-58330), so every
     reading but the one with a range names its version, and one statement has one range of a table.
     """
@@ -52,14 +66,21 @@ class DeltaTexts:
     old: Mapping[str, str]
     new: Mapping[str, str]
     changed: frozenset[int]
+    images: Mapping[str, Images] = field(default_factory=dict)
 
     def full(self) -> str:
         """Return the query at the new versions."""
         return _rendered(self.pieces, lambda _, reading: _at(reading, self.new[reading.source]))
 
-    def appended(self) -> str:
-        """Return the rows that appends have added to the result: the sum over the changed readings."""
-        return "\nUNION ALL\n".join(f"({self._over(number, _range)}\n)" for number in sorted(self.changed))
+    def added(self) -> str:
+        """Return the rows that added rows of the sources add to the result: the sum over the changed readings."""
+        return self._sum(sorted(self.changed), lambda images: images.added)
+
+    def removed(self) -> str:
+        """Return the rows that removed rows of the sources had added to the result; as rows, both overlap."""
+        places = readings(self.pieces)
+        numbers = [number for number in sorted(self.changed) if places[number].source in self.images]
+        return self._sum(numbers, lambda images: images.removed)
 
     def merged(self, table: str, columns: Sequence[str], merge: Merge) -> str:
         """Return the rows of *table*, whose columns are *columns*, with the aggregates of the appended rows added."""
@@ -72,27 +93,24 @@ class DeltaTexts:
         keys = [name for name, function in zip(names, merge, strict=True) if function is None]
         text = (
             f"SELECT {', '.join(items)} FROM (SELECT {given} FROM {table} UNION ALL "
-            f"SELECT * FROM ({self.appended()}) AS `_delta`({given}))"
+            f"SELECT * FROM ({self.added()}) AS `_delta`({given}))"
         )
         return f"{text} GROUP BY {', '.join(keys)}" if keys else text
 
     def keys(
         self, columns: Sequence[str], key_columns: Mapping[int, tuple[str, ...] | None], keys: Sequence[int]
     ) -> str:
-        """Return the keys of the result that appends have touched, each once: *keys* are positions among *columns*."""
+        """Return the keys of the result that changed rows have, each once: *keys* are positions among *columns*."""
         names = [quote(columns[position]) for position in keys]
         given = ", ".join(map(quote, columns))
         parts = []
         for number in sorted(self.changed):
             direct = key_columns[number]
             if direct is None:
-                parts.append(f"SELECT {', '.join(names)} FROM ({self._over(number, _range)}\n) AS `_delta`({given})")
+                parts.append(f"SELECT {', '.join(names)} FROM ({self._over(number, _both)}\n) AS `_delta`({given})")
             else:
                 pairs = ", ".join(f"{quote(column)} AS {name}" for column, name in zip(direct, names, strict=True))
-                reading = readings(self.pieces)[number]
-                parts.append(
-                    f"SELECT {pairs} FROM {_range(reading, self.old[reading.source], self.new[reading.source])}"
-                )
+                parts.append(f"SELECT {pairs} FROM {self._change(readings(self.pieces)[number], _both)}")
         return f"SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)})"
 
     def replaced(self, table: str, columns: Sequence[str], keys: Sequence[int], key_table: str) -> str:
@@ -105,7 +123,20 @@ class DeltaTexts:
             f"SELECT q.* FROM ({self.full()}\n) AS q({given}) LEFT SEMI JOIN {key_table} AS k ON {same}"
         )
 
-    def _over(self, number: int, changed: Callable[[Reading, str, str], str]) -> str:
+    def corrected(self, table: str, columns: Sequence[str], images: Images) -> str:
+        """Return the rows of *table* with those of *images* taken out and put in; only values that are taken out are counted."""
+        given = ", ".join(map(quote, columns))
+        same = " AND ".join(f"q.{quote(column)} <=> k.{quote(column)}" for column in columns)
+        return (
+            f"SELECT {given} FROM {table} AS q LEFT ANTI JOIN {images.removed} AS k ON {same} UNION ALL "
+            f"((SELECT {given} FROM {table} AS q LEFT SEMI JOIN {images.removed} AS k ON {same} "
+            f"UNION ALL SELECT {given} FROM {images.added}) EXCEPT ALL SELECT {given} FROM {images.removed})"
+        )
+
+    def _sum(self, numbers: Iterable[int], image: Callable[[Images], str]) -> str:
+        return "\nUNION ALL\n".join(f"({self._over(number, image)}\n)" for number in numbers)
+
+    def _over(self, number: int, image: Callable[[Images], str]) -> str:
         """Return the query over the change of one reading.
 
         Changed readings before it are at their new version, those after it at their old one; the other branches of its UNIONs read
@@ -114,15 +145,27 @@ class DeltaTexts:
         empty = self.shape.occurrences[number].siblings
 
         def text(other: int, reading: Reading) -> str:
-            old, new = self.old[reading.source], self.new[reading.source]
             if other == number:
-                return changed(reading, old, new)
-            version = old if other in self.changed and other > number else new
+                return self._change(reading, image)
+            older = other in self.changed and other > number
+            version = (self.old if older else self.new)[reading.source]
             if other in empty:
                 return _aliased(f"(SELECT * FROM {reading.name} VERSION AS OF {version} WHERE false)", reading)
             return _at(reading, version)
 
         return _rendered(self.pieces, text)
+
+    def _change(self, reading: Reading, image: Callable[[Images], str]) -> str:
+        """Return the rows of a source that changed: one of its images, or what was appended."""
+        images = self.images.get(reading.source)
+        if images is not None:
+            return _aliased(image(images), reading)
+        old, new = (string_literal(versions[reading.source]) for versions in (self.old, self.new))
+        return f"{reading.name} WITH ('start-snapshot-id' = {old}, 'end-snapshot-id' = {new})"
+
+
+def _both(images: Images) -> str:
+    return images.both
 
 
 def _rendered(pieces: Iterable[Piece], text: Callable[[int, Reading], str]) -> str:
@@ -138,13 +181,6 @@ def _rendered(pieces: Iterable[Piece], text: Callable[[int, Reading], str]) -> s
 
 def _at(reading: Reading, version: str) -> str:
     return f"{reading.name} VERSION AS OF {version}"
-
-
-def _range(reading: Reading, old: str, new: str) -> str:
-    """Return the rows that were appended to a table after one version and up to another."""
-    return (
-        f"{reading.name} WITH ('start-snapshot-id' = {string_literal(old)}, 'end-snapshot-id' = {string_literal(new)})"
-    )
 
 
 def _aliased(text: str, reading: Reading) -> str:

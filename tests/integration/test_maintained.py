@@ -4,85 +4,27 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import pytest
 
 from mt_core.maintenance.delta import numbered
-from mt_core.model.run import RunStatus
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.maintenance.query_shapes import plan_of
 from mt_core.spark.maintenance.source_changes import pieces_of
 from mt_core.spark.queries.lineage import LineageReader
 from mt_core.tables.engine import Query
 from tests.depth import DEPTH
+from tests.integration.maintained_world import FORMATS, INCREMENTAL, KINDS, Maintained
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
-from tests.support.maintained_queries import QUERIES, SOURCES, MaintainedQuery
+from tests.support.maintained_queries import QUERIES, SOURCES
 from tests.support.recorded_plans import recorded, trimmed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 SMALL = ("self join", "union all", "join and aggregate", "average", "limit")
+SMALL_FOR_ROWS = ("left join", "join and aggregate", "window")
 PARTS = 4
-INCREMENTAL, AUTO = (f"WITH ('refresh.strategy' = '{strategy}')" for strategy in ("incremental", "auto"))
-
-
-@dataclass(slots=True)
-class Maintained:
-    """A world with the sources and one materialized table for each query."""
-
-    world: RefreshWorld
-    random: random.Random
-    tables: dict[str, MaintainedQuery] = field(default_factory=dict)
-
-    def create(self, queries: Sequence[MaintainedQuery]) -> None:
-        self.world.spark(*(f"CREATE TABLE {name} ({columns}) USING iceberg" for name, columns in SOURCES.items()))
-        self.append("o", 30)
-        self.append("c", 8)
-        for number, query in enumerate(queries):
-            is_maintained = set(query.appends.values()) != {"recompute"}
-            run = self.world.create(f"mt_{number}", query.sql, clauses=INCREMENTAL if is_maintained else AUTO)
-            assert run.status is RunStatus.SUCCEEDED, (query.name, run.error)
-            self.tables[f"mt_{number}"] = query
-
-    def append(self, source: str, rows: int) -> None:
-        """Add random rows, with NULLs and duplicates."""
-        values = ", ".join(self._order() if source == "o" else self._customer() for _ in range(rows))
-        self.world.spark(f"INSERT INTO {source} VALUES {values}")
-
-    def _order(self) -> str:
-        pick = self.random.choice
-        amount = pick(["NULL", str(self.random.randrange(1, 60))])
-        day = pick(["NULL", f"DATE'2026-0{self.random.randrange(1, 5)}-11'"])
-        return f"({self.random.randrange(200)}, {pick(['NULL', *map(str, range(12))])}, {amount}, {day}, {pick(TEXTS)}, {amount})"
-
-    def _customer(self) -> str:
-        pick = self.random.choice
-        return f"({pick(['NULL', *map(str, range(14))])}, {pick(TEXTS)}, {self.random.randrange(5)})"
-
-    def refresh(self) -> dict[str, str]:
-        """Refresh all tables on schedule; assert that each has the rows of its query; return how each got them, by query."""
-        ways = {}
-        first, *others = self.tables
-        runs = {first: self.world.tick(first)}
-        for name in others:
-            runs[name] = self.world.tick(name, self.world.clock.now())
-        for name, query in self.tables.items():
-            assert runs[name].status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED), (query.name, runs[name].error)
-            assert self.world.rows(name) == self.world.plain(query.sql), (query.name, runs[name].reason)
-            if runs[name].status is RunStatus.SUCCEEDED:
-                ways[query.name] = self.way(name)
-        return ways
-
-    def way(self, name: str) -> str:
-        """Return how the newest snapshot of a table got its rows."""
-        snapshots = f"lake.{self.world.namespace}.{name}.snapshots"
-        text = f"SELECT summary['freshtable.strategy'] FROM {snapshots} ORDER BY committed_at DESC LIMIT 1"
-        return str(self.world.plain(text)[0][0])
-
-
-TEXTS = ("'a'", "'b'", "'ab'", "NULL")
 
 
 def check_appends(maintained: Maintained, rounds: int) -> None:
@@ -115,6 +57,67 @@ def test_every_query_is_kept_in_its_way_while_rows_are_appended(world: RefreshWo
     maintained.create(QUERIES[part::PARTS])
 
     check_appends(maintained, DEPTH)
+
+
+def check_rows(maintained: Maintained, changes: Sequence[tuple[str, str]]) -> None:
+    """Change rows of one source after another; then rows of one and append to the other."""
+    for source, kind in changes:
+        maintained.change(source, kind)
+
+        ways = maintained.refresh()
+
+        expected = {query.name: query.rows[source] for query in maintained.tables.values() if source in query.rows}
+        assert {name: way for name, way in ways.items() if name in expected} == expected, (source, kind)
+    maintained.change("o", "update")
+    maintained.append("c", 3)
+    maintained.refresh()
+
+
+def test_changed_rows_are_applied_in_the_way_that_the_query_allows(world: RefreshWorld) -> None:
+    maintained = Maintained(world, random.Random(2), FORMATS[-1])
+    maintained.create([query for query in QUERIES if query.name in SMALL_FOR_ROWS])
+
+    check_rows(maintained, [("o", "update"), ("c", "merge")])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_query_is_kept_in_its_way_while_rows_change(world: RefreshWorld, part: int) -> None:
+    pick = random.Random(part)
+    maintained = Maintained(world, pick, FORMATS[part % len(FORMATS)])
+    maintained.create(QUERIES[part::PARTS])
+
+    for _ in range(DEPTH):
+        check_rows(maintained, [(source, pick.choice(KINDS)) for source in SOURCES])
+
+
+def test_a_table_that_rounds_the_keys_of_its_query_is_recomputed(world: RefreshWorld) -> None:
+    world.spark("CREATE TABLE o (k DOUBLE, n INT) USING iceberg", "INSERT INTO o VALUES (0.1, 1), (0.2, 1)")
+    world.create(
+        "mt", "SELECT k, count(DISTINCT n) AS n FROM o GROUP BY k", clauses=f"(k FLOAT, n BIGINT) {INCREMENTAL}"
+    )
+    world.spark("INSERT INTO o VALUES (0.1, 2)")
+
+    run = world.tick("mt")
+
+    assert world.plain("SELECT CAST(k AS DECIMAL(2, 1)) AS k, n FROM mt") == world.plain(
+        "SELECT CAST(k AS DECIMAL(2, 1)) AS k, count(DISTINCT n) AS n FROM o GROUP BY k"
+    )
+    assert "recomputed: column k is stored in another type than the query gives" in str(run.reason)
+
+
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [("MAP<STRING, INT>", "values of column v cannot be compared"), ("STRING", "rows changed below")],
+)
+def test_rows_with_a_map_are_recomputed_when_they_change(world: RefreshWorld, column: str, reason: str) -> None:
+    world.spark(f"CREATE TABLE o (k INT, v {column}) USING iceberg", "INSERT INTO o VALUES (1, NULL), (2, NULL)")
+    world.create("mt", "SELECT k FROM o", clauses=INCREMENTAL)
+    world.spark("DELETE FROM o WHERE k = 1")
+
+    run = world.tick("mt")
+
+    assert (world.rows("mt"), reason in str(run.reason)) == ([(2,)], True)
 
 
 def test_the_recorded_plans_are_those_that_spark_makes(world: RefreshWorld) -> None:

@@ -30,6 +30,7 @@ from mt_core.errors import (
 )
 from mt_core.identifiers import Namespace, display_name, quote
 from mt_core.maintenance.shape import QueryShape
+from mt_core.maintenance.strategy import Way
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column, TableIdentifier
@@ -354,9 +355,11 @@ class FakeEngine:
             if write.maintenance is None:
                 rows = tuple(row for row in read if inside(row, write.scope))
                 kept = tuple(row for row in before if not inside(row, write.scope))
-            else:
+            elif write.maintenance.strategy.way in (Way.NOTHING, Way.APPEND):
                 then = source.versions[(write.maintenance.since.sources[0].version or {})["at"]]
                 rows, kept = tuple(read[len(then) :]), before
+            else:
+                rows, kept = tuple(read), ()
             counts = {"added-records": str(len(rows)), "deleted-records": str(len(before) - len(kept))}
             facts = Snapshot.of(self._next_id(), {**write.summary, **counts})
             storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, head, (*kept, *rows))

@@ -42,7 +42,8 @@ class FakeSource:
         kind = ChangeKind.NOTHING if then == now else ChangeKind.ROWS
         if kind is ChangeKind.ROWS and now[: len(then)] == then:
             kind = ChangeKind.APPENDS
-        return SourceChange(kind=kind, rows=len(now) - len(then), size=len(now) - len(then))
+        difference = abs(len(now) - len(then))
+        return SourceChange(kind=kind, rows=difference, size=difference)
 
 
 @dataclass

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from uuid import uuid4
+from contextlib import ExitStack, contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 from mt_core.errors import EngineError, SourcesChanged
 from mt_core.identifiers import quote
+from mt_core.maintenance.changes import ChangeKind
 from mt_core.maintenance.delta import DeltaTexts
 from mt_core.maintenance.strategy import Way
+from mt_core.spark.maintenance.row_images import images_between, source_images, temporary_view
 from mt_core.spark.maintenance.source_changes import pieces_of, pins
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.source_versions import agrees
@@ -29,42 +30,53 @@ def maintained_rows(
         raise SourcesChanged("A view or table of the query changed while the refresh was starting; run it again.")
     changes, strategy = maintenance.changes, maintenance.strategy
     stored_order(write.table, changes.columns, write.columns, write.query_types)
-    texts = DeltaTexts(
+    names = [column.name for column in changes.columns]
+    table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
+    with ExitStack() as stack:
+        texts = _texts(session, lineage, write, maintenance, stack)
+        match strategy.way:
+            case Way.NOTHING:
+                yield _stored(session.sql(texts.full()).limit(0), names, write)
+            case Way.APPEND:
+                yield _stored(session.sql(texts.added()), names, write)
+            case Way.MERGE:
+                yield _stored(session.sql(texts.merged(table, names, strategy.merge)), names, write)
+            case Way.KEYS:
+                keys = session.sql(texts.keys(names, strategy.key_columns, strategy.keys))
+                # Read once: the keys stand in two places of the text.
+                found = session.createDataFrame(keys.toArrow(), schema=keys.schema)
+                view = stack.enter_context(temporary_view(found))
+                yield _stored(session.sql(texts.replaced(table, names, strategy.keys, view)), names, write)
+            case Way.SIGNED:
+                # In the table's own types: a value that they do not hold exactly is found again only as it was stored.
+                plus, minus = (_stored(session.sql(text), names, write) for text in (texts.added(), texts.removed()))
+                images = stack.enter_context(images_between(minus, plus))
+                yield session.sql(texts.corrected(table, [column.name for column in write.columns], images))
+            case _:
+                raise EngineError(f"A refresh of {write.table} cannot be applied by {strategy.way}.")
+
+
+def _texts(
+    session: SparkSession, lineage: Lineage, write: Write, maintenance: Maintenance, stack: ExitStack
+) -> DeltaTexts:
+    """Return the texts of a refresh, with the images of the sources of which rows were changed, until *stack* closes."""
+    changes, old, new = maintenance.changes, pins(maintenance.since), pins(write.vector)
+    return DeltaTexts(
         pieces=pieces_of(lineage),
         shape=changes.shape,
-        old=pins(maintenance.since),
-        new=pins(write.vector),
+        old=old,
+        new=new,
         changed=frozenset(
             number for number, source in enumerate(changes.readings) if changes.changes[source].kind.changes_rows
         ),
+        images={
+            source.name: stack.enter_context(
+                source_images(session, lineage, source, old[source.name], new[source.name])
+            )
+            for source in lineage.sources
+            if source.name in changes.changes and changes.changes[source.name].kind is ChangeKind.ROWS
+        },
     )
-    names = [column.name for column in changes.columns]
-    table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
-    match strategy.way:
-        case Way.NOTHING:
-            yield _stored(session.sql(texts.full()).limit(0), names, write)
-        case Way.APPEND:
-            yield _stored(session.sql(texts.appended()), names, write)
-        case Way.MERGE:
-            yield _stored(session.sql(texts.merged(table, names, strategy.merge)), names, write)
-        case Way.KEYS:
-            keys = session.sql(texts.keys(names, strategy.key_columns, strategy.keys))
-            # Read once: the keys stand in two places of the text.
-            found = session.createDataFrame(keys.toArrow(), schema=keys.schema)
-            with _temporary_view(found) as view:
-                yield _stored(session.sql(texts.replaced(table, names, strategy.keys, view)), names, write)
-        case _:
-            raise EngineError(f"A refresh of {write.table} cannot be applied by {strategy.way}.")
-
-
-@contextmanager
-def _temporary_view(frame: DataFrame) -> Iterator[str]:
-    name = f"_keys_{uuid4().hex}"
-    frame.createOrReplaceTempView(name)
-    try:
-        yield quote(name)
-    finally:
-        frame.sparkSession.catalog.dropTempView(name)
 
 
 def _stored(rows: DataFrame, names: list[str], write: Write) -> DataFrame:

@@ -8,15 +8,17 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from mt_core.identifiers import sql_name
-from mt_core.maintenance.changes import Commit, SourceChange, change_between
+from mt_core.maintenance.changes import INCOMPARABLE, ChangeKind, Commit, SourceChange, change_between
 from mt_core.maintenance.delta import Piece, Reading, numbered, readings
 from mt_core.maintenance.shape import QueryShape
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
+from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import active_session, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine_role import EngineRole
+from mt_core.spark.maintenance.file_difference import files_between
 from mt_core.spark.maintenance.query_shapes import shape_of_query
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.lineage import Reading as SourceReading
@@ -25,6 +27,7 @@ from mt_core.tables.engine import Query, ShapedQuery, SourceChanges, SourceVecto
 
 MOST_COMMITS = 1000
 _Understood = tuple[QueryShape, tuple[Column, ...]]
+_CONVERT = "org.apache.iceberg.spark.SparkSchemaUtil.convert"
 _PARSER = "org.apache.iceberg.SnapshotParser"
 
 
@@ -62,7 +65,10 @@ class SourceLogs(EngineRole):
                 for source in lineage.sources:
                     if source.name in new:
                         log = self._log(source.table, old[source.name], new[source.name])
-                        changes[source.name] = change_between(log, old[source.name], new[source.name])
+                        change = change_between(log, old[source.name], new[source.name])
+                        if change.kind is ChangeKind.ROWS:
+                            change = self._row_change(source.table, old[source.name], new[source.name])
+                        changes[source.name] = change
                         source_bytes += (
                             log[new[source.name]].count("total-files-size") if new[source.name] in log else 0
                         )
@@ -101,6 +107,19 @@ class SourceLogs(EngineRole):
                 shape = "a relation of it cannot be replaced in the text"
             self._shapes[lineage] = shape
         return shape
+
+    def _row_change(self, table: Any, old: str, new: str) -> SourceChange:
+        """Return the size of a change of rows, which is read from the files that differ."""
+        columns = columns_of(static_member(self._driver.session, _CONVERT)(table.schema()))
+        reason = next(
+            (f"values of column {each.name} cannot be compared" for each in columns if INCOMPARABLE.search(each.type)),
+            None,
+        )
+        difference = reason or files_between(self._driver.session, table, old, new)
+        if isinstance(difference, str):
+            return SourceChange(kind=ChangeKind.UNKNOWN, rows=None, size=None, reason=difference)
+        kind = ChangeKind.ROWS if difference.old or difference.new else ChangeKind.COMPACTION
+        return SourceChange(kind=kind, rows=difference.rows, size=difference.size)
 
     def _log(self, table: Any, old: str, new: str) -> dict[str, Commit]:
         """Return the commits from *new* down to *old*, and *old* itself if it is live."""

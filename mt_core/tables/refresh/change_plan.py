@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 
-from mt_core.maintenance.changes import ChangeKind
+from mt_core.maintenance.changes import INCOMPARABLE
 from mt_core.maintenance.cost import Sizes, dearer_than_recomputing
-from mt_core.maintenance.strategy import Way
+from mt_core.maintenance.strategy import Strategy, Way
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import TableDefinition
 from mt_core.tables.definition.options import FULL, INCREMENTAL, STRATEGY
+from mt_core.tables.definition.shape import is_exact
 from mt_core.tables.engine import Maintenance, RefreshEngine, SourceChanges, SourceVector
 from mt_core.tables.refresh.outlook import strategy_for
 from mt_core.tables.services import query_of
@@ -32,13 +33,30 @@ def plan_change(
     choice = strategy_for(changes, changes.changes)
     if choice.way is Way.RECOMPUTE:
         return None, f"recomputed: {choice.reason}"
-    others = [name for name, change in changes.changes.items() if change.kind > ChangeKind.APPENDS]
-    if others:
-        return None, f"recomputed: rows of {others[0]} were changed or deleted"
+    obstacle = _obstacle(choice, changes, definition)
+    if obstacle is not None:
+        return None, f"recomputed: {obstacle}"
     dear = dearer_than_recomputing(choice, _sizes(changes, base))
     if dear is not None and strategy != INCREMENTAL:
         return None, f"recomputed: {dear}"
     return Maintenance(strategy=choice, changes=changes, since=since, base=main), choice.reason
+
+
+def _obstacle(choice: Strategy, changes: SourceChanges, definition: TableDefinition) -> str | None:
+    """Return why the table's stored rows are not those of the query that *choice* needs to find again; None if they are."""
+    stored = {column.name.lower(): column.type for column in definition.columns}
+    match choice.way:
+        case Way.KEYS:
+            used = [changes.columns[position] for position in choice.keys]
+        case Way.MERGE:
+            used = list(changes.columns)
+        case Way.SIGNED:
+            maps = [each.name for each in definition.columns if INCOMPARABLE.search(each.type.lower())]
+            return f"values of column {maps[0]} cannot be compared" if maps else None
+        case _:
+            return None
+    rounded = [each.name for each in used if not is_exact(each.type, stored.get(each.name.lower(), ""))]
+    return f"column {rounded[0]} is stored in another type than the query gives" if rounded else None
 
 
 def _sizes(changes: SourceChanges, base: Snapshot) -> Sizes:

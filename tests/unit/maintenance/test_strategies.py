@@ -65,31 +65,11 @@ def test_appends_to_one_source_are_applied_in_the_way_of_the_query(query: Mainta
     assert ways == query.appends
 
 
-# What `mt_core.maintenance` answers when rows of a source were updated or deleted.
-ROWS_CHANGED = {
-    "projection": {"o": "signed"},
-    "join": {"o": "signed", "c": "signed"},
-    "union all": {"o": "signed", "c": "signed"},
-    "aggregate": {"o": "keys"},
-    "aggregate of all": {"o": "recompute"},
-    "aggregate by expression": {"o": "keys"},
-    "average": {"o": "keys"},
-    "join and aggregate": {"o": "keys", "c": "keys"},
-    "left join": {"o": "signed", "c": "keys"},
-    "exists": {"o": "signed", "c": "keys"},
-    "not in": {"o": "signed", "c": "recompute"},
-    "distinct": {"o": "keys"},
-    "window": {"o": "keys"},
-    "scalar subquery": {"o": "signed", "c": "recompute"},
-    "limit": {"o": "recompute"},
-}
+@pytest.mark.parametrize("query", [query for query in QUERIES if query.name not in TYPES], ids=lambda query: query.name)
+def test_changed_rows_of_one_source_are_applied_in_the_way_of_the_query(query: MaintainedQuery) -> None:
+    ways = {source: str(strategy(query.name, **{source: ROWS}).way) for source in query.rows}
 
-
-@pytest.mark.parametrize("name", ROWS_CHANGED)
-def test_changed_rows_of_one_source_are_applied_in_the_way_of_the_query(name: str) -> None:
-    ways = {source: str(strategy(name, **{source: ROWS}).way) for source in ROWS_CHANGED[name]}
-
-    assert ways == ROWS_CHANGED[name]
+    assert ways == query.rows
 
 
 def test_nothing_is_done_when_no_rows_changed() -> None:

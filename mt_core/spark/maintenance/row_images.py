@@ -1,0 +1,93 @@
+"""Row images: the rows that one version of a source has and another has not, read from the files that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import array_repeat, col, explode, lit
+from pyspark.sql.functions import sum as total
+
+from mt_core.errors import SourcesChanged
+from mt_core.identifiers import display_name, quote, sql_name
+from mt_core.maintenance.delta import Images
+from mt_core.spark.driver.jvm_objects import static_member
+from mt_core.spark.maintenance.file_difference import files_between
+from mt_core.spark.queries.lineage import Lineage, Source, shape_of
+
+_TABLES = "org.apache.iceberg.spark.SparkTableCache.get"
+_TASKS = "org.apache.iceberg.spark.ScanTaskSetManager.get"
+
+
+@contextmanager
+def source_images(session: SparkSession, lineage: Lineage, source: Source, old: str, new: str) -> Iterator[Images]:
+    """Give the images of a source between two of its snapshots, as temporary views of the session."""
+    with ExitStack() as stack:
+        with lineage.lock:
+            if shape_of(source.table) != lineage.shapes[source.name]:
+                raise SourcesChanged(f"The columns of {display_name(source.parts)} have changed; run it again.")
+            difference = files_between(session, source.table, old, new)
+            if isinstance(difference, str):
+                raise SourcesChanged(f"{display_name(source.parts)} cannot be compared: {difference}; run it again.")
+            before, after = (
+                stack.enter_context(_staged(session, source, tasks)) for tasks in (difference.old, difference.new)
+            )
+        with images_between(before, after) as images:
+            stack.close()
+            yield images
+
+
+@contextmanager
+def images_between(before: DataFrame, after: DataFrame) -> Iterator[Images]:
+    """Give the rows that two frames with the same columns do not share, with duplicates, as temporary views.
+
+    The frames are read once, before the views are given: Spark cannot plan a view over staged files.
+    """
+    number = f"_number_{uuid4().hex}"
+    columns = [quote(name) for name in before.columns]
+    signed = before.withColumn(number, lit(-1)).unionAll(after.withColumn(number, lit(1)))
+    net = signed.groupBy(*columns).agg(total(number).alias(number)).where(col(number) != 0).localCheckpoint()
+    with ExitStack() as stack:
+        removed, added = (
+            net.withColumn(number, explode(array_repeat(lit(0), (sign * col(number)).cast("int")))).select(*columns)
+            for sign in (-1, 1)
+        )
+        yield Images(
+            removed=stack.enter_context(temporary_view(removed)),
+            added=stack.enter_context(temporary_view(added)),
+            both=stack.enter_context(temporary_view(net.select(*columns))),
+        )
+
+
+@contextmanager
+def temporary_view(frame: DataFrame) -> Iterator[str]:
+    """Give the name of a view of *frame* in its session, in SQL, that goes with the block."""
+    name = f"_view_{uuid4().hex}"
+    frame.createOrReplaceTempView(name)
+    try:
+        yield quote(name)
+    finally:
+        frame.sparkSession.catalog.dropTempView(name)
+
+
+@contextmanager
+def _staged(session: SparkSession, source: Source, tasks: Sequence[Any]) -> Iterator[DataFrame]:
+    """Give the rows that the tasks of a scan of *source* read."""
+    if not tasks:
+        yield session.table(sql_name(source.parts)).limit(0)
+        return
+    table, name = source.table, uuid4().hex
+    tables, task_sets = static_member(session, _TABLES)(), static_member(session, _TASKS)()
+    listed = static_member(session, "java.util.ArrayList")()
+    for task in tasks:
+        listed.add(task)
+    tables.add(name, table)
+    task_sets.stageTasks(table, name, listed)
+    try:
+        yield session.read.format("iceberg").load(name)
+    finally:
+        task_sets.removeTasks(table, name)
+        tables.remove(name)

@@ -1,0 +1,114 @@
+"""Materialized tables over random sources, each of which must have the rows of its query after every refresh."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mt_core.model.run import RunStatus
+from tests.integration.refresh_world import RefreshWorld
+from tests.support.maintained_queries import SOURCES, MaintainedQuery
+
+INCREMENTAL, AUTO = (f"WITH ('refresh.strategy' = '{strategy}')" for strategy in ("incremental", "auto"))
+TEXTS = ("'a'", "'b'", "'ab'", "NULL")
+COPY_ON_WRITE = "'format-version' = '2'"
+MERGE_ON_READ = ", ".join(f"'write.{each}.mode' = 'merge-on-read'" for each in ("update", "delete", "merge"))
+FORMATS = (COPY_ON_WRITE, f"'format-version' = '2', {MERGE_ON_READ}", f"'format-version' = '3', {MERGE_ON_READ}")
+"""How sources keep changed rows: in files written again, with delete files, with deletion vectors."""
+
+
+@dataclass(slots=True)
+class Maintained:
+    """A world with the sources and one materialized table for each query."""
+
+    world: RefreshWorld
+    random: random.Random
+    properties: str = COPY_ON_WRITE
+    tables: dict[str, MaintainedQuery] = field(default_factory=dict)
+
+    def create(self, queries: Sequence[MaintainedQuery]) -> None:
+        for name, columns in SOURCES.items():
+            self.world.spark(f"CREATE TABLE {name} ({columns}) USING iceberg TBLPROPERTIES ({self.properties})")
+        self.append("o", 30)
+        self.append("c", 8)
+        for number, query in enumerate(queries):
+            is_maintained = {*query.appends.values(), *query.rows.values()} != {"recompute"}
+            run = self.world.create(f"mt_{number}", query.sql, clauses=INCREMENTAL if is_maintained else AUTO)
+            assert run.status is RunStatus.SUCCEEDED, (query.name, run.error)
+            self.tables[f"mt_{number}"] = query
+
+    def append(self, source: str, rows: int) -> None:
+        """Add random rows, with NULLs and duplicates."""
+        self.world.spark(f"INSERT INTO {source} VALUES {self._rows(source, rows)}")
+
+    def _rows(self, source: str, rows: int) -> str:
+        return ", ".join(self._order() if source == "o" else self._customer() for _ in range(rows))
+
+    def _order(self) -> str:
+        pick = self.random.choice
+        amount = pick(["NULL", str(self.random.randrange(1, 60))])
+        day = pick(["NULL", f"DATE'2026-0{self.random.randrange(1, 5)}-11'"])
+        return f"({self.random.randrange(200)}, {pick(['NULL', *map(str, range(12))])}, {amount}, {day}, {pick(TEXTS)}, {amount})"
+
+    def _customer(self) -> str:
+        pick = self.random.choice
+        return f"({pick(['NULL', *map(str, range(14))])}, {pick(TEXTS)}, {self.random.randrange(5)})"
+
+    def change(self, source: str, kind: str) -> None:
+        """Change rows of a source: *kind* is one of `KINDS`."""
+        table, rows = f"{self.world.namespace}.{source}", self._rows(source, 6)
+        key, other = ("id % 3", "s = s || 'x'") if source == "o" else ("cap % 3", "seg = seg || 'x'")
+        picked = f"coalesce({key}, 0) = {self.random.randrange(2)}"
+        columns = ", ".join(column.split()[0] for column in SOURCES[source].split(", ", 1)[:1])
+        match kind:
+            case "update":
+                self.world.spark(f"UPDATE {source} SET {other}, cid = cid + 1 WHERE {picked}")
+            case "delete":
+                self.world.spark(f"DELETE FROM {source} WHERE {picked}")
+            case "merge":
+                self.world.spark(
+                    f"MERGE INTO {source} t USING (SELECT DISTINCT {columns} AS k FROM {source} WHERE {picked}) n "
+                    f"ON t.{columns} = n.k WHEN MATCHED AND {key} = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET {other}"
+                )
+            case "overwrite":
+                self.world.spark(f"INSERT OVERWRITE {source} VALUES {rows}")
+            case "truncate":
+                self.world.spark(f"TRUNCATE TABLE {source}", f"INSERT INTO {source} VALUES {rows}")
+            case "rollback":
+                snapshots = f"SELECT snapshot_id FROM lake.{table}.snapshots ORDER BY committed_at"
+                first = self.world.session.sql(snapshots).first()
+                assert first is not None
+                self.world.spark(f"CALL lake.system.rollback_to_snapshot('{table}', {first[0]})")
+            case "compaction":
+                options = "map('rewrite-all', 'true')"
+                self.world.spark(
+                    f"DELETE FROM {source} WHERE {picked}",
+                    f"CALL lake.system.rewrite_data_files(table => '{table}', options => {options})",
+                    f"INSERT INTO {source} VALUES {rows}",
+                )
+            case _:
+                raise AssertionError(kind)
+
+    def refresh(self) -> dict[str, str]:
+        """Refresh all tables on schedule; assert that each has the rows of its query; return how each got them, by query."""
+        ways = {}
+        first, *others = self.tables
+        runs = {first: self.world.tick(first)}
+        for name in others:
+            runs[name] = self.world.tick(name, self.world.clock.now())
+        for name, query in self.tables.items():
+            assert runs[name].status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED), (query.name, runs[name].error)
+            assert self.world.rows(name) == self.world.plain(query.sql), (query.name, runs[name].reason)
+            if runs[name].status is RunStatus.SUCCEEDED:
+                ways[query.name] = self.way(name)
+        return ways
+
+    def way(self, name: str) -> str:
+        """Return how the newest snapshot of a table got its rows."""
+        snapshots = f"lake.{self.world.namespace}.{name}.snapshots"
+        text = f"SELECT summary['freshtable.strategy'] FROM {snapshots} ORDER BY committed_at DESC LIMIT 1"
+        return str(self.world.plain(text)[0][0])
+
+
+KINDS = ("update", "delete", "merge", "overwrite", "truncate", "rollback", "compaction")

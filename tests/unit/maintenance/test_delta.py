@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mt_core.maintenance.delta import DeltaTexts, Images, Reading
+from mt_core.maintenance.shape import Occurrence, QueryShape
+
+ORDERS, CUSTOMERS = Reading(name="o", source="o", alias=None), Reading(name="c", source="c", alias="c")
+SHAPE = QueryShape(occurrences={0: Occurrence(), 1: Occurrence()}, lineage=(), keys=(), merge="")
+IMAGES = Images(removed="gone", added="come", both="touched")
+APPENDED = "WITH ('start-snapshot-id' = '1', 'end-snapshot-id' = '2')"
+JOIN = DeltaTexts(
+    pieces=("SELECT * FROM ", ORDERS, " AS x JOIN ", CUSTOMERS),
+    shape=SHAPE,
+    old={"o": "1", "c": "5"},
+    new={"o": "2", "c": "6"},
+    changed=frozenset({0}),
+)
+BOTH = replace(JOIN, changed=frozenset({0, 1}), images={"c": IMAGES})
+SELF_JOIN = replace(
+    JOIN,
+    pieces=("SELECT * FROM ", ORDERS, " AS x JOIN ", ORDERS, " AS y"),
+    changed=frozenset({0, 1}),
+    images={"o": IMAGES},
+)
+
+
+def test_appended_rows_are_read_as_a_range_and_the_other_tables_at_a_version() -> None:
+    assert JOIN.added() == f"(SELECT * FROM o {APPENDED} AS x JOIN c VERSION AS OF 6\n)"
+
+
+def test_a_source_that_was_appended_to_joins_one_of_which_rows_changed() -> None:
+    assert BOTH.added().split("\nUNION ALL\n") == [
+        f"(SELECT * FROM o {APPENDED} AS x JOIN c VERSION AS OF 5\n)",
+        "(SELECT * FROM o VERSION AS OF 2 AS x JOIN come AS `c`\n)",
+    ]
+    assert BOTH.removed() == "(SELECT * FROM o VERSION AS OF 2 AS x JOIN gone AS `c`\n)"
+
+
+def test_a_table_that_is_joined_to_itself_is_read_at_its_new_version_before_the_change_and_at_the_old_one_after() -> (
+    None
+):
+    assert SELF_JOIN.removed().split("\nUNION ALL\n") == [
+        "(SELECT * FROM gone AS x JOIN o VERSION AS OF 1 AS y\n)",
+        "(SELECT * FROM o VERSION AS OF 2 AS x JOIN gone AS y\n)",
+    ]
+
+
+def test_the_other_branches_of_a_union_read_nothing() -> None:
+    shape = replace(SHAPE, occurrences={0: Occurrence(siblings=frozenset({1})), 1: Occurrence()})
+    union = replace(JOIN, pieces=("TABLE ", ORDERS, " UNION ALL TABLE ", CUSTOMERS), shape=shape, images={"o": IMAGES})
+
+    assert union.removed() == ("(TABLE gone UNION ALL TABLE (SELECT * FROM c VERSION AS OF 6 WHERE false) AS `c`\n)")
+
+
+def test_keys_are_those_of_rows_before_and_after_the_change() -> None:
+    assert BOTH.keys(["k"], {0: ("cid",), 1: ("id",)}, (0,)) == (
+        f"SELECT DISTINCT * FROM (SELECT `cid` AS `k` FROM o {APPENDED} UNION ALL SELECT `id` AS `k` FROM touched AS `c`)"
+    )
+
+
+def test_keys_that_the_query_gives_are_those_of_its_rows_before_and_after_the_change() -> None:
+    texts = replace(JOIN, images={"o": IMAGES})
+
+    assert texts.keys(["k", "n"], {0: None}, (0,)) == (
+        "SELECT DISTINCT * FROM (SELECT `k` FROM (SELECT * FROM touched AS x JOIN c VERSION AS OF 6\n) AS `_delta`(`k`, `n`))"
+    )
+
+
+def test_only_values_that_are_taken_out_are_counted() -> None:
+    assert JOIN.corrected("t", ["a"], IMAGES) == (
+        "SELECT `a` FROM t AS q LEFT ANTI JOIN gone AS k ON q.`a` <=> k.`a` UNION ALL "
+        "((SELECT `a` FROM t AS q LEFT SEMI JOIN gone AS k ON q.`a` <=> k.`a` UNION ALL SELECT `a` FROM come) "
+        "EXCEPT ALL SELECT `a` FROM gone)"
+    )

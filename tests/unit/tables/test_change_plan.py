@@ -1,0 +1,73 @@
+"""How what changed is applied to stored rows, and which types of them keep it from being applied."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mt_core.maintenance.changes import ChangeKind, SourceChange
+from mt_core.maintenance.merging import Merge
+from mt_core.maintenance.shape import Occurrence, QueryShape, Reach
+from mt_core.maintenance.strategy import Way
+from mt_core.model.storage import Snapshot
+from mt_core.model.table import Column
+from mt_core.tables.engine import Query, SourceChanges, SourceVector
+from mt_core.tables.refresh.change_plan import plan_change
+from tests.support.fake_engine import FakeEngine
+from tests.support.registry_facts import a_table
+
+VECTOR = SourceVector(sources=())
+BASE = Snapshot(snapshot_id="1", sources="[]")
+DOUBLES = (Column(name="k", type="double"), Column(name="n", type="bigint"))
+
+
+class ChangedEngine(FakeEngine):
+    """An engine on which a source of a query that gives DOUBLES changed."""
+
+    def __init__(self, kind: ChangeKind, reach: Reach, merge: Merge | str = "not at the top") -> None:
+        super().__init__()
+        shape = QueryShape(occurrences={0: Occurrence(reach=reach)}, lineage=({0: "k"}, {}), keys=(0,), merge=merge)
+        change = SourceChange(kind=kind)
+        self.found = SourceChanges(shape=shape, columns=DOUBLES, readings=("o",), changes={"o": change}, source_bytes=1)
+
+    def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges:
+        return self.found
+
+
+KEYS = ChangedEngine(ChangeKind.ROWS, Reach.GROUPED)
+MERGE = ChangedEngine(ChangeKind.APPENDS, Reach.GROUPED, merge=(None, "Sum"))
+SIGNED = ChangedEngine(ChangeKind.ROWS, Reach.LINEAR)
+
+
+def plan(engine: ChangedEngine, k: str, n: str = "bigint") -> Way | str | None:
+    """Return the way, or the reason for a recomputation, with these types of the table's columns."""
+    columns = (Column(name="n", type=n), Column(name="K", type=k))
+    stored = replace(a_table().definition, columns=columns, options={"refresh.strategy": "incremental"})
+    maintenance, reason = plan_change(engine, stored, base=BASE, main="1", vector=VECTOR)
+    return reason if maintenance is None else maintenance.strategy.way
+
+
+@pytest.mark.parametrize(("engine", "way"), [(KEYS, Way.KEYS), (MERGE, Way.MERGE), (SIGNED, Way.SIGNED)])
+def test_what_is_stored_exactly_is_maintained(engine: ChangedEngine, way: Way) -> None:
+    assert plan(engine, "double") is way
+
+
+def test_keys_that_storage_rounds_are_not_found_again() -> None:
+    assert plan(KEYS, "float") == "recomputed: column k is stored in another type than the query gives"
+
+
+def test_other_columns_than_the_keys_may_be_rounded() -> None:
+    assert plan(KEYS, "double", "int") is Way.KEYS
+
+
+def test_rounded_values_do_not_combine() -> None:
+    assert plan(MERGE, "double", "int") == "recomputed: column n is stored in another type than the query gives"
+
+
+def test_rounded_rows_are_taken_out_as_they_were_stored() -> None:
+    assert plan(SIGNED, "float") is Way.SIGNED
+
+
+def test_rows_with_maps_are_not_counted() -> None:
+    assert plan(SIGNED, "map<string,int>") == "recomputed: values of column K cannot be compared"

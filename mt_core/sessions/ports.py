@@ -115,10 +115,10 @@ class StatementEngine(Protocol):
     def relation(self, context: SessionContext, name: Sequence[str]) -> Relation:
         """Return a table or view, without running anything; raises QueryFailed if there is none."""
 
-    def views(self, context: SessionContext, namespace: Sequence[str]) -> Sequence[str]:
-        """Return the views of *namespace*, empty: of the current one, and the temporary views, without running anything.
+    def relations(self, context: SessionContext, namespace: Sequence[str]) -> Sequence[str]:
+        """Return the tables and views of *namespace*, empty: of the current one, and the temporary views, in any order.
 
-        A catalog whose SHOW TABLES includes them, or which has no views, gives none.
+        Nothing runs. Raises QueryFailed or EngineError if there is no such namespace.
         """
 
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mt_core.errors import DefinitionInvalid, QueryFailed
+from mt_core.identifiers import quote
 from mt_core.rowset import RowSet
 from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.session import Session
@@ -158,6 +159,23 @@ def test_the_tables_of_a_namespace_are_shown_with_its_views_and_the_temporary_on
     client.run("USE spark_catalog.mixed")
     assert client.names("SHOW TABLES") == in_sparks
     assert client.names("SHOW TABLES IN lake.mixed") == in_lake
+
+
+def test_tables_whose_names_are_written_with_signs_are_shown_as_they_are(client: Client) -> None:
+    names = ["a, b]", "dot.ted", 'say "x"', "tick`ed", "übel"]
+    client.run("CREATE NAMESPACE lake.`odd, [ns]`")
+    for name in names:
+        client.run(f"CREATE TABLE lake.`odd, [ns]`.{quote(name)} (a INT)")
+    client.run("CREATE VIEW lake.`odd, [ns]`.`v, [w]` AS SELECT 1 AS a")
+
+    assert client.names("SHOW TABLES IN lake.`odd, [ns]`") == sorted([*names, "v, [w]"])
+    assert client.names("SHOW TABLES IN lake.`odd, [ns]` LIKE '%, %'") == ["a, b]", "v, [w]"]
+
+
+def test_a_namespace_of_spark_that_is_not_there_is_refused_with_sparks_words(client: Client) -> None:
+    for name in ("spark_catalog.nope", "spark_catalog.a.b"):
+        with pytest.raises(QueryFailed, match="SCHEMA_NOT_FOUND"):
+            client.run(f"SHOW TABLES IN {name}")
 
 
 def test_partitions_of_an_iceberg_table_are_shown_and_a_table_without_any_is_named(client: Client) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from mt_core.errors import Canceled, DefinitionInvalid, EngineUnavailable, MtError, QueryFailed
+from mt_core.errors import Canceled, DefinitionInvalid, EngineError, EngineUnavailable, MtError, QueryFailed
 from mt_core.rowset import INT, Column, RowSet
 from mt_core.sessions.ports import Relation, SessionContext, SessionState, StatementResult
 from mt_core.sql.flink.catalog_options import configured_catalogs
@@ -46,7 +46,7 @@ class FakeStatementEngine:
         self.canceled: list[str] = []
         self.closed_sessions: list[str] = []
         self.tables: dict[str, Sequence[Column]] = {}
-        self.views_of: dict[tuple[str, ...], Sequence[str]] = {}
+        self.relations_of: dict[tuple[str, ...], Sequence[str]] = {("lake", "default"): ()}
         self.shared_catalogs: Callable[[], Mapping[str, Mapping[str, str]]] = dict
         self.opened_catalogs: list[tuple[str, Mapping[str, str]]] = []
         self.broken_catalogs: set[str] = set()
@@ -93,8 +93,10 @@ class FakeStatementEngine:
             **configured_catalogs({**shared, **context.properties}),
         }
 
-    def views(self, context: SessionContext, namespace: Sequence[str]) -> Sequence[str]:
-        return self.views_of.get(tuple(namespace), ())
+    def relations(self, context: SessionContext, namespace: Sequence[str]) -> Sequence[str]:
+        if tuple(namespace) not in self.relations_of:
+            raise EngineError(f"NoSuchNamespaceException: Namespace does not exist: {'.'.join(namespace)}")
+        return self.relations_of[tuple(namespace)]
 
     def relation(self, context: SessionContext, name: Sequence[str]) -> Relation:
         if ".".join(name) not in self.tables:

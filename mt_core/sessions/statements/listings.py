@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,16 +108,16 @@ class Listings:
                 return sorted(set(self._names_in_spark(statement, request)))
 
     def _names_in_spark(self, statement: ShowObjects, request: CatalogRequest) -> Sequence[str]:
-        """Return the names that a statement of Spark's lists, in any order."""
+        """Return the names that Spark's catalogs list, in any order."""
         within = f" IN {sql_name(statement.name)}" if statement.name else ""
         match statement.kind:
             case Shown.DATABASES:
                 catalog = statement.name or (self.engine.session_state(request.context).catalog,)
                 return texts_of(self._run(f"SHOW NAMESPACES IN {sql_name(catalog)}", request))
             case Shown.TABLES:
-                tables = self._run(f"SHOW TABLES{within}", request)
-                views = () if tables is None else self.engine.views(request.context, statement.name or ())
-                return [*texts_of(tables, "tableName"), *views]
+                with _in_namespace():
+                    return self.engine.relations(request.context, statement.name or ())
+                return ()
             case Shown.VIEWS:
                 return self._views(within, request)
             case _:
@@ -147,15 +148,22 @@ class Listings:
         return ["/".join(f"{key}={text}" for key, text in value.items()) for value in matching]
 
     def _run(self, sql: str, request: CatalogRequest) -> ResultRows | None:
-        try:
+        with _in_namespace():
             return self.engine.execute(request.context, sql, job_id=request.job_id).rows
-        except EngineError as error:
-            missing = _NO_NAMESPACE.search(error.message)
-            if missing is None:
-                raise
-            if not missing[1]:
-                # A catalog whose storage Spark creates with its first namespace.
-                return None
+        return None
+
+
+@contextmanager
+def _in_namespace() -> Iterator[None]:
+    """Raise DefinitionInvalid naming a namespace that the block has not found; end the block in a catalog that is still empty."""
+    try:
+        yield
+    except EngineError as error:
+        missing = _NO_NAMESPACE.search(error.message)
+        if missing is None:
+            raise
+        # Spark creates the storage of a catalog with its first namespace.
+        if missing[1]:
             raise DefinitionInvalid(
                 f"Database {missing[1]} does not exist; SHOW DATABASES lists those there are."
             ) from error

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import reduce
 from typing import Any
@@ -16,8 +17,8 @@ _SPARK_SESSION = "org.apache.spark.sql.classic.SparkSession"
 
 # The state of each session; Spark creates it at the first call.
 _states: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
-# Static members by their path, for each JVM.
-_static_members: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+# Static members by their path, and objects without a state of their own, for each JVM.
+_lasting: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -46,11 +47,27 @@ def state_of(session: SparkSession) -> Any:
 
 def static_member(session: SparkSession, path: str) -> Any:
     """Return the static member of a Java class at *path*, from a cache: py4j asks the JVM for every part of a path."""
-    jvm: Any = session._jvm
-    members = _static_members.setdefault(jvm, {})
-    if path not in members:
-        members[path] = reduce(getattr, path.split("."), jvm)
-    return members[path]
+    return _once(session, path, lambda: reduce(getattr, path.split("."), session._jvm))
+
+
+def java_function(session: SparkSession, path: str) -> Any:
+    """Return a Java Function of the method at *path*, which has no parameters, for objects of its class; from a cache."""
+
+    def make() -> Any:
+        declaring, _, name = path.rpartition(".")
+        gateway: Any = session.sparkContext._gateway
+        none = gateway.new_array(static_member(session, "java.lang.Class"), 0)
+        lookup = static_member(session, "java.lang.invoke.MethodHandles.publicLookup")()
+        handle = lookup.unreflect(java_class(session, declaring).getMethod(name, none))
+        implement = static_member(session, "java.lang.invoke.MethodHandleProxies.asInterfaceInstance")
+        return implement(java_class(session, "java.util.function.Function"), handle)
+
+    return _once(session, f"{path}()", make)
+
+
+def java_class(session: SparkSession, name: str) -> Any:
+    """Return Java's own object of a class, from a cache."""
+    return _once(session, f"{name}.class", lambda: static_member(session, "java.lang.Class.forName")(name))
 
 
 def java_dataset(session: SparkSession, plan: Any) -> Any:
@@ -71,22 +88,47 @@ def scala_items(sequence: Any) -> Iterator[Any]:
 
 def java_strings(session: SparkSession, texts: Sequence[str]) -> Any:
     """Return *texts* as a Java String[]."""
-    gateway: Any = session.sparkContext._gateway
-    array = gateway.new_array(static_member(session, "java.lang.String"), len(texts))
-    for index, text in enumerate(texts):
-        array[index] = text
-    return array
+    return _from_json(session, "[Ljava.lang.String;", texts)
 
 
 def java_map(session: SparkSession, values: Mapping[str, str]) -> Any:
     """Return *values* as a Java map."""
-    java = static_member(session, "java.util.HashMap")()
-    for key, value in values.items():
-        java.put(key, value)
-    return java
+    return _from_json(session, "java.util.HashMap", values)
+
+
+def texts(session: SparkSession, collection: Any) -> list[str]:
+    """Return the texts of a Java collection, which all come with one answer."""
+    found: list[str] = json.loads(_mapper(session).writeValueAsString(collection))
+    return found
+
+
+def texts_of_each(session: SparkSession, array: Any, path: str) -> list[str]:
+    """Return what the method at *path* gives for each object of a Java array; all texts come with one answer."""
+    sequence = static_member(session, "scala.runtime.ScalaRunTime.genericWrapArray")(array)
+    items = static_member(session, "scala.jdk.javaapi.CollectionConverters.asJava")(sequence)
+    return texts(session, items.stream().map(java_function(session, path)).toList())
 
 
 def spark_identifier(session: SparkSession, parts: Sequence[str]) -> Any:
     """Return Spark's Identifier for a name without its catalog."""
     of = static_member(session, "org.apache.spark.sql.connector.catalog.Identifier.of")
     return of(java_strings(session, parts[:-1]), parts[-1])
+
+
+def _from_json(session: SparkSession, class_name: str, value: Sequence[str] | Mapping[str, str]) -> Any:
+    """Return *value* as an object of a Java class: its items by calls of their own would take one each."""
+    reader = _once(session, f"{class_name}{{}}", lambda: _mapper(session).readerFor(java_class(session, class_name)))
+    return reader.readValue(json.dumps(value))
+
+
+def _mapper(session: SparkSession) -> Any:
+    path = "com.fasterxml.jackson.databind.ObjectMapper"
+    return _once(session, f"{path}{{}}", static_member(session, path))
+
+
+def _once(session: SparkSession, key: str, make: Callable[[], Any]) -> Any:
+    jvm: Any = session._jvm
+    objects = _lasting.setdefault(jvm, {})
+    if key not in objects:
+        objects[key] = make()
+    return objects[key]

@@ -13,9 +13,19 @@ from pyspark.sql import SparkSession
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.conf import SESSION_CATALOG
-from mt_core.spark.driver.jvm_objects import java_strings, scala_items, spark_identifier, state_of, static_member
+from mt_core.spark.driver.jvm_objects import (
+    java_class,
+    java_strings,
+    scala_items,
+    spark_identifier,
+    state_of,
+    static_member,
+    texts,
+    texts_of_each,
+)
 
-_VIEW_CATALOG = "org.apache.spark.sql.connector.catalog.ViewCatalog"
+_CATALOGS = "org.apache.spark.sql.connector.catalog"
+_NAME = f"{_CATALOGS}.Identifier.name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,25 +104,30 @@ class Names:
         is_view = table is not None and table.tableType().name() == "VIEW"
         return _session_catalog_view(parts, table) if is_view else None
 
-    def views(self, namespace: Sequence[str]) -> tuple[str, ...]:
-        """Return the views of *namespace*, empty: of the current one, and the temporary views.
+    def relations(self, namespace: Sequence[str]) -> list[str]:
+        """Return the tables and views of *namespace*, empty: of the current one, and the temporary views.
 
-        The result is empty for a catalog without views, and for Spark's own, which lists them among its tables.
+        A catalog without views gives its tables alone. Raises Spark's error if there is no such namespace, or there are no
+        tables in such a catalog.
         """
-        catalog, levels = self.current()
-        if namespace:
-            has_catalog = self.is_catalog(namespace[0])
-            catalog, levels = (namespace[0], tuple(namespace[1:])) if has_catalog else (catalog, tuple(namespace))
-        plugin = self._manager.catalog(catalog)
-        if not self._has_views(plugin):
-            return ()
-        views = plugin.listViews(java_strings(self._session, levels))
-        temporary = scala_items(state_of(self._session).catalog().getTempViewNames())
-        return (*(str(view.name()) for view in views), *map(str, temporary))
+        catalog, levels = self.current() if not namespace else self._split(tuple(namespace))
+        plugin, within = self._manager.catalog(catalog), java_strings(self._session, levels)
+        table_catalog = static_member(self._session, f"{_CATALOGS}.CatalogV2Implicits.CatalogHelper")(plugin)
+        names = texts_of_each(self._session, table_catalog.asTableCatalog().listTables(within), _NAME)
+        if self._has_views(plugin):
+            names += texts_of_each(self._session, plugin.listViews(within), _NAME)
+            as_java = static_member(self._session, "scala.jdk.javaapi.CollectionConverters.asJava")
+            names += texts(self._session, as_java(state_of(self._session).catalog().getTempViewNames()))
+        return names
+
+    def _split(self, namespace: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+        """Return the catalog of *namespace*, by its first part or the current one, and its levels there."""
+        if self.is_catalog(namespace[0]):
+            return namespace[0], namespace[1:]
+        return str(self._manager.currentCatalog().name()), namespace
 
     def _has_views(self, plugin: Any) -> bool:
-        view_catalogs = static_member(self._session, "java.lang.Class.forName")(_VIEW_CATALOG)
-        return bool(view_catalogs.isInstance(plugin))
+        return bool(java_class(self._session, f"{_CATALOGS}.ViewCatalog").isInstance(plugin))
 
     def relation_exists(self, parts: tuple[str, ...]) -> bool:
         """Return whether a table or view of that full name exists."""

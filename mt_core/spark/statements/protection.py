@@ -12,7 +12,7 @@ from mt_core.errors import SqlSyntaxError, TableProtected, Unsupported
 from mt_core.identifiers import Namespace, display_name
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items, state_of, static_member
+from mt_core.spark.driver.jvm_objects import active_session, java_class, java_dataset, scala_items, state_of
 from mt_core.spark.queries.views import Names
 from mt_core.spark.statements.protected_statements import (
     HARMLESS,
@@ -157,7 +157,7 @@ class _Check:
             yield from self._script_plans(part)
 
     def _command(self, plan: Any, kind: str) -> None:
-        commands = static_member(self._session, "java.lang.Class.forName")(_COMMAND)
+        commands = java_class(self._session, _COMMAND)
         if not (kind.endswith("Statement") or commands.isInstance(plan)):
             return
         targets = list(self._targets(plan, kind))

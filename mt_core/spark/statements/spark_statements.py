@@ -160,9 +160,9 @@ class SparkStatements(StatementEngine):
             if str(plugin.getClass().getName()) == _JDBC_CATALOG:
                 plugin.listNamespaces()
 
-    def views(self, context: SessionContext, namespace: Sequence[str]) -> Sequence[str]:
+    def relations(self, context: SessionContext, namespace: Sequence[str]) -> Sequence[str]:
         with self._session(context) as session:
-            return Names(session).views(namespace)
+            return Names(session).relations(namespace)
 
     def relation(self, context: SessionContext, name: Sequence[str]) -> Relation:
         with self._session(context) as session:

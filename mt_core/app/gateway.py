@@ -130,6 +130,7 @@ class Gateway:
             log.warning("spark is not ready yet", extra={"action": "spark_late"})
         self._reconciler.attempt()
         self._wiring.workers.start()
+        self._wiring.continuous.start()
         self._reconciler.start()
         self._maintenance.start()
 
@@ -145,6 +146,7 @@ class Gateway:
             steps.callback(self._join)
             steps.callback(self._driver.stop)
             steps.callback(self._wiring.workers.stop, DRAIN_S)
+            steps.callback(self._wiring.continuous.stop, DRAIN_S)
             steps.callback(self._server.stop)
             steps.callback(self._wiring.executor.close)
             steps.callback(self._wiring.sessions.close_all)
@@ -169,6 +171,7 @@ class Gateway:
             settings=manager_settings(config),
             clock=self._clock,
             refresh_threads=config.integer("materialized-table.refresh.max-concurrent"),
+            continuous_threads=config.integer("materialized-table.continuous.max-concurrent"),
             statement_threads=config.integer("sql-gateway.worker.threads.max"),
         )
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from mt_core import __version__
 from mt_core.clock import Clock
 from mt_core.gateway.services import GatewayServices, ProductInfo
+from mt_core.keepers.by_mode import KeeperByMode
+from mt_core.keepers.change import ChangeKeeper
 from mt_core.keepers.workflow import WorkflowKeeper
 from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
 from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
 from mt_core.tables.changes import Signal
+from mt_core.tables.continuous.workers import ContinuousWorkers
 from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.engine import RefreshEngine
 from mt_core.tables.intents import Intents
@@ -32,7 +36,7 @@ Watch = Callable[[Claimed, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The parts of a gateway, and how many threads it has for refreshes and for statements."""
+    """The parts of a gateway, and how many threads it has for full and continuous refreshes, and for statements."""
 
     registry: Registry
     engine: RefreshEngine
@@ -43,6 +47,7 @@ class Parts:
     settings: ManagerSettings
     clock: Clock
     refresh_threads: int = 2
+    continuous_threads: int = 2
     statement_threads: int = 64
 
 
@@ -55,6 +60,9 @@ class Wiring:
         self.sessions, self.signal = parts.sessions, self.tables.signal
         self.manager = TableManager(self.tables)
         self.workers = Workers(self.tables, count=parts.refresh_threads, watch=watch)
+        self.continuous = ContinuousWorkers(
+            self.tables, count=parts.continuous_threads, **({} if watch is None else {"watch": watch})
+        )
         ports = StatementPorts(
             engine=parts.statements,
             commands=self.manager,
@@ -102,14 +110,16 @@ def wire_tables(
 ) -> TableServices:
     """Return the services of commands on materialized tables, over one signal."""
     signal = Signal()
+    fresh_at: dict[str, datetime] = {}
     return TableServices(
         registry=registry,
         engine=engine,
-        keeper=WorkflowKeeper(scheduler),
+        keeper=KeeperByMode(WorkflowKeeper(scheduler), ChangeKeeper(fresh_at)),
         settings=settings,
         clock=clock,
         ledger=Ledger(registry, settings, new_id),
         intents=Intents(registry, settings, signal),
         new_id=new_id,
         signal=signal,
+        fresh_at=fresh_at,
     )

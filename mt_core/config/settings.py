@@ -184,6 +184,13 @@ SETTINGS: tuple[Setting, ...] = (
         help="How many tables are refreshed at a time.",
     ),
     Setting(
+        key="materialized-table.continuous.max-concurrent",
+        kind=Kind.INTEGER,
+        default="2",
+        minimum=1,
+        help="How many tables of refresh mode CONTINUOUS are refreshed at a time, beside the others.",
+    ),
+    Setting(
         key="materialized-table.refresh.timeout",
         kind=Kind.DURATION,
         default="0 s",

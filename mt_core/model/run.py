@@ -13,12 +13,13 @@ from mt_core.model.partition import Scope
 
 
 class RunKind(StrEnum):
-    """Where the request for a run comes from: schedule, user, change of the definition, or CREATE."""
+    """Where the request for a run comes from: schedule, user, change of the definition, CREATE, or changes of the sources."""
 
     PERIODIC = "PERIODIC"
     MANUAL = "MANUAL"
     REBUILD = "REBUILD"
     INITIAL = "INITIAL"
+    CONTINUOUS = "CONTINUOUS"
 
 
 class RunStatus(StrEnum):
@@ -47,6 +48,20 @@ TRANSITIONS: Mapping[RunStatus, frozenset[RunStatus]] = {
 TERMINAL = frozenset(status for status, targets in TRANSITIONS.items() if not targets)
 OPEN = frozenset(RunStatus) - TERMINAL
 DONE = frozenset({RunStatus.SUCCEEDED, RunStatus.SKIPPED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One publish of a CONTINUOUS run: its number, when it began (UTC), the seconds that it took, and those from the oldest
+    commit that it shows to the end of its publish, None where the sources do not tell; `rows` were written by `strategy`."""
+
+    number: int
+    began_at: datetime
+    seconds: float
+    lag: float | None
+    strategy: str
+    rows: int
+    snapshot_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +125,9 @@ class RefreshRun:
     rows_inserted: int | None = None
     rows_updated: int | None = None
     rows_deleted: int | None = None
+    # How many batches a CONTINUOUS run has published, and the last of them.
+    batches: int = 0
+    recent: tuple[Batch, ...] = ()
     snapshot_id: str | None = None
     error: str | None = None
     cause: str | None = None

@@ -22,6 +22,7 @@ FENCE = "freshtable.fence"
 # The summary of a snapshot.
 CREATED = "freshtable.created"
 RUN_ID = "freshtable.run-id"
+BATCH = "freshtable.batch"
 PARTITIONS = "freshtable.partitions"
 SOURCES = "freshtable.sources"
 FINGERPRINT = "freshtable.fingerprint"
@@ -34,7 +35,8 @@ _BRANCH_PREFIX = "run_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One ancestor of main. `run_id` is None for a foreign commit; `replace` commits change no rows (compaction);
+    """One ancestor of main. `run_id` is None for a foreign commit, `batch` for a run that publishes once;
+    `replace` commits change no rows (compaction);
     `created` marks our empty first one; `pinned`: its rows are exactly those of its query at its sources' versions.
 
     `strategy` is how its run got the rows; `added_rows` and `deleted_rows` count also rows that a run copies. `bytes_read` are
@@ -43,6 +45,7 @@ class Snapshot:
 
     snapshot_id: str
     run_id: str | None = None
+    batch: int | None = None
     scope: Scope | None = None
     sources: str | None = None
     fingerprint: str | None = None
@@ -67,6 +70,7 @@ class Snapshot:
         return cls(
             snapshot_id=snapshot_id,
             run_id=run_id,
+            batch=int(summary[BATCH]) if BATCH in summary else None,
             scope=None if run_id is None or partitions is None else Scope.from_json(json.loads(partitions)),
             sources=summary.get(SOURCES),
             fingerprint=summary.get(FINGERPRINT),
@@ -104,6 +108,16 @@ def run_summary(
         SCHEDULE_TIME: schedule_time.isoformat() if schedule_time else "",
         **({} if strategy is None else {STRATEGY: strategy}),
     }
+
+
+def batch_summary(batch: int | None) -> dict[str, str]:
+    """Return what the snapshot of a run that publishes several times says besides; None: it publishes once."""
+    return {} if batch is None else {BATCH: str(batch)}
+
+
+def publish_name(run_id: str, batch: int | None) -> str:
+    """Return what `last-run` is after the publish of a run, or of one of its batches."""
+    return run_id if batch is None else f"{run_id}/{batch}"
 
 
 def run_branch(run_id: str, attempt: int) -> str:

@@ -105,6 +105,11 @@ class TableDefinition:
 
     @property
     def date_formatters(self) -> dict[str, str]:
+        """Partition column -> pattern, by which schedule times name partitions; a CONTINUOUS table has no schedule times."""
+        return {} if self.refresh_mode is RefreshMode.CONTINUOUS else self.declared_formatters
+
+    @property
+    def declared_formatters(self) -> dict[str, str]:
         """Partition column -> pattern, from the options `partition.fields.<column>.date-formatter`."""
         return {
             key.removeprefix(FORMATTER_PREFIX).removesuffix(FORMATTER_SUFFIX): pattern

@@ -13,8 +13,15 @@ from mt_core.errors import RegistryError
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.partition import Scope
-from mt_core.model.run import RefreshRun, RunKind, RunStatus
-from mt_core.model.table import Intent, MaterializedTable, RefreshStatus, TableDefinition, TableIdentifier
+from mt_core.model.run import Batch, RefreshRun, RunKind, RunStatus
+from mt_core.model.table import (
+    Intent,
+    MaterializedTable,
+    RefreshMode,
+    RefreshStatus,
+    TableDefinition,
+    TableIdentifier,
+)
 from mt_core.tables.registry import Tombstone
 from mt_core.workflow.definitions import WorkflowDefinition, shard_of
 
@@ -23,7 +30,7 @@ BODY_VERSION = 1
 Row = Mapping[Any, Any]
 F = TypeVar("F")
 
-_SPARSE = frozenset({"failing", "rest", "alike", "broken"})
+_SPARSE = frozenset({"failing", "rest", "alike", "broken", "batches", "recent"})
 
 
 def instant_text(instant: datetime) -> str:
@@ -48,6 +55,7 @@ def row_of(fact: Any) -> dict[str, Any]:
         case MaterializedTable():
             row |= values.pop("identifier")
             row["exclusive"] = fact.intent is not None and fact.intent.exclusive
+            row["continuous"] = fact.definition.refresh_mode is RefreshMode.CONTINUOUS
         case RefreshRun():
             row["last_point"] = _stored(max(fact.points, default=None))
         case _:
@@ -110,7 +118,7 @@ def _stored(value: Any) -> Any:
             return value.value
         case Scope() | TableDefinition() | TableIdentifier():
             return value.to_json()
-        case Intent():
+        case Intent() | Batch():
             return {field.name: _stored(getattr(value, field.name)) for field in fields(value)}
         case Mapping():
             return {key: _stored(item) for key, item in value.items()}
@@ -144,6 +152,7 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
         },
     ),
     Intent: _Mapping(readers=dict.fromkeys(("lease_until", "started_at"), instants_of)),
+    Batch: _Mapping(readers={"began_at": instants_of}),
     RefreshRun: _Mapping(
         noun="refresh",
         columns=(
@@ -160,6 +169,7 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
                 ("requested_at", "schedule_time", "lease_until", "deadline", "started_at", "finished_at"), instants_of
             ),
             **dict.fromkeys(("points", "rest"), instants_of),
+            "recent": lambda bodies: tuple(_fact(Batch, body, "a batch") for body in bodies),
         },
     ),
     Tombstone: _Mapping(

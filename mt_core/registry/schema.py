@@ -21,7 +21,7 @@ from mt_core.model.run import RunKind, RunStatus
 METADATA = MetaData()
 
 # The newest migration: a registry that has it opens without the others being read.
-NEWEST = "0007"
+NEWEST = "0008"
 
 # Compared byte by byte on both databases, so that instants and names sort alike.
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
@@ -38,6 +38,7 @@ TABLES = Table(
     Column("revision", BigInteger, nullable=False),
     Column("claim", BigInteger, nullable=False),
     Column("exclusive", Boolean, nullable=False),
+    Column("continuous", Boolean, nullable=False, server_default=text("false")),
     Column("body", TEXT, nullable=False),
     Index("materialized_tables_name", "catalog", "namespace", "name", unique=True),
     Index(
@@ -45,6 +46,12 @@ TABLES = Table(
         "table_id",
         sqlite_where=text("exclusive = 1"),
         postgresql_where=text("exclusive"),
+    ),
+    Index(
+        "materialized_tables_continuous",
+        "table_id",
+        sqlite_where=text("continuous = 1"),
+        postgresql_where=text("continuous"),
     ),
     implicit_returning=False,
 )

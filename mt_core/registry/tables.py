@@ -32,6 +32,9 @@ class SqlTables:
         statement = _TABLES.limit(limit) if after is None else _TABLES_BEHIND.limit(limit)
         return self.statements.facts(MaterializedTable, statement, None if after is None else _name_of(after))
 
+    def continuous(self) -> Sequence[MaterializedTable]:
+        return self.statements.facts(MaterializedTable, _CONTINUOUS)
+
     def insert(self, table: MaterializedTable) -> None:
         if not self.statements.insert(TABLES, row_of(table)):
             raise TableExists(f"Materialized table {table.identifier} exists already; DROP it or choose another name.")
@@ -79,6 +82,8 @@ _TABLE = select(TABLES).where(TABLES.c.table_id == bindparam("table_id")).with_f
 _NAME = (TABLES.c.catalog, TABLES.c.namespace, TABLES.c.name)
 _TABLES = select(TABLES).order_by(*_NAME)
 _TABLES_BEHIND = _TABLES.where(tuple_(*_NAME) > tuple_(*map(bindparam, ("its_catalog", "its_namespace", "its_name"))))
+# The constant of the index: a planner uses a partial one for nothing else.
+_CONTINUOUS = _TABLES.where(TABLES.c.continuous)
 _TABLE_NAMED = select(TABLES).where(_has_name(TABLES)).with_for_update()
 _OTHER = TABLES.alias("other")
 _NAME_TAKEN = exists().where(_has_name(_OTHER), _OTHER.c.table_id != bindparam("its_table_id"))

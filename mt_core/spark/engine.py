@@ -64,6 +64,10 @@ class SparkEngine(StorageTables, MetadataStore, Housekeeping, StagedWrites, Sour
         with self._working():
             return self._versions.vector(query)
 
+    def look(self, queries: Sequence[Query]) -> Sequence[str | None]:
+        with self._working():
+            return self._versions.look(queries)
+
     def partition_values(self, query: Query, identifier: TableIdentifier, column: str) -> frozenset[str | None]:
         with self._driver.run_tagged(uuid4().hex, REFRESH_POOL, f"partitions of {identifier}"):
             session = self._contexts.session(query)

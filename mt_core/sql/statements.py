@@ -85,6 +85,14 @@ class RefreshTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetRefreshMode:
+    """ALTER MATERIALIZED TABLE name SET REFRESH_MODE = FULL | CONTINUOUS."""
+
+    name: Name
+    mode: RefreshMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetFreshness:
     """ALTER MATERIALIZED TABLE name SET FRESHNESS = INTERVAL 'n' unit."""
 
@@ -185,6 +193,7 @@ Statement = (
     | ResumeTable
     | RefreshTable
     | SetFreshness
+    | SetRefreshMode
     | AlterQuery
     | DropTable
     | ShowMaterializedTables

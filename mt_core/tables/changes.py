@@ -24,6 +24,16 @@ class Signal:
             self._generation += 1
             self._changed.notify_all()
 
+    @property
+    def generation(self) -> int:
+        """How often anything changed so far."""
+        return self._generation
+
+    def wait_change(self, generation: int, timeout_s: float) -> None:
+        """Block until something changes after *generation*, at most *timeout_s* seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: generation != self._generation, timeout_s)
+
     def until(self, probe: Callable[[], T | None], timeout_s: float) -> T | None:
         """Block until *probe* returns something, and return that; None if it does not within *timeout_s* seconds.
 

@@ -232,6 +232,12 @@ class QueryAnalysis(Protocol):
     def read_shape(self, query: Query) -> ShapedQuery | str:
         """Return the shape of *query*, or why no change of its sources can be applied, whatever their versions; no Spark job."""
 
+    def look(self, queries: Sequence[Query]) -> Sequence[str | None]:
+        """Return for each query a text that changes when its sources or views do; None if they change without a version.
+
+        Reads each source once and starts no Spark job; a query whose sources cannot be read gives a text as well.
+        """
+
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
         """Return what happened to the sources of *query* from one vector to another, or why that cannot be said; no Spark job."""
 

@@ -81,6 +81,8 @@ class Intents:
         table = self._signal.until(attempt, self._settings.intent_wait_s)
         if table is None:
             raise busy(self.current(identifier))
+        # A continuous refresh gives way to the command.
+        self._signal.set()
         return table
 
     @transactional

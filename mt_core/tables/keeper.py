@@ -23,6 +23,7 @@ class KeeperState(StrEnum):
 class KeeperReport:
     """What a keeper says of a table; `next_run` is a UTC instant, `changed_by` who paused or resumed it there, if known.
 
+    `fresh_at` is an instant of which the table is known to show its sources, None if the keeper does not know one.
     `on_schedule` says whether it follows the table's freshness and time zone; None: the keeper does not know.
     """
 
@@ -31,6 +32,7 @@ class KeeperReport:
     changed_by: str | None = None
     changed_at: datetime | None = None
     on_schedule: bool | None = None
+    fresh_at: datetime | None = None
 
 
 class Keeper(Protocol):

@@ -9,7 +9,7 @@ from mt_core.identifiers import display_name
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.rowset import Column, RowSet
 from mt_core.sql import statements as sql
-from mt_core.tables.commands.alter import alter_query, create_or_alter, set_freshness
+from mt_core.tables.commands.alter import alter_query, create_or_alter, set_freshness, set_refresh_mode
 from mt_core.tables.commands.create import create
 from mt_core.tables.commands.drop import drop_with_readers
 from mt_core.tables.commands.lifecycle import resume, suspend
@@ -29,6 +29,7 @@ _Named = (
     | sql.ResumeTable
     | sql.RefreshTable
     | sql.SetFreshness
+    | sql.SetRefreshMode
     | sql.AlterQuery
     | sql.ShowCreateTable
     | sql.DescribeTable
@@ -42,6 +43,7 @@ _CHANGES = (
     sql.ResumeTable,
     sql.RefreshTable,
     sql.SetFreshness,
+    sql.SetRefreshMode,
     sql.AlterQuery,
 )
 
@@ -117,6 +119,8 @@ class TableManager:
                 return CommandOutcome(wait_for=run.run_id)
             case sql.SetFreshness(freshness=freshness):
                 return set_freshness(services, identifier, freshness, context)
+            case sql.SetRefreshMode(mode=mode):
+                return set_refresh_mode(services, identifier, mode)
             case sql.AlterQuery(query=query):
                 return alter_query(services, identifier, query, context)
             case _:

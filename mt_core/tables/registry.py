@@ -45,6 +45,9 @@ class StoredTables(Protocol):
     def page(self, *, after: TableIdentifier | None = None, limit: int | None = None) -> Sequence[MaterializedTable]:
         """Return the tables, ordered by identifier: those behind *after* (None: from the first), at most *limit*."""
 
+    def continuous(self) -> Sequence[MaterializedTable]:
+        """Return the tables of refresh mode CONTINUOUS, ordered by identifier."""
+
     def insert(self, table: MaterializedTable) -> None:
         """Add a table; raises TableExists when its name is taken."""
 

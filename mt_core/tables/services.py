@@ -41,7 +41,8 @@ class NameLocks:
 class TableServices:
     """Registry, engine, keeper and clock, wired once by the application. `signal` wakes workers when the ledger changes,
     `reports` has the keeper's last report on each table, by table id, and the instant that it is noted for: one item is
-    read or written at a time, by any thread; `names` keeps CREATE and DROP of one name apart."""
+    read or written at a time, by any thread; so are the items of `fresh_at`, the instants of which each CONTINUOUS table is known
+    to show its sources. `names` keeps CREATE and DROP of one name apart."""
 
     registry: Registry
     engine: RefreshEngine
@@ -53,6 +54,7 @@ class TableServices:
     new_id: Callable[[], str]
     signal: Signal
     reports: dict[str, tuple[datetime, KeeperReport]] = field(default_factory=dict)
+    fresh_at: dict[str, datetime] = field(default_factory=dict)
     names: NameLocks = field(default_factory=NameLocks)
 
     def new_run(

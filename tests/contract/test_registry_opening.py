@@ -84,6 +84,8 @@ def test_a_registry_of_the_first_release_is_migrated_with_what_it_holds(url: str
             connection.execute(text(f"ALTER TABLE runs DROP COLUMN {column}"))
         connection.execute(text("CREATE INDEX runs_by_schedule_time ON runs (table_id, schedule_time)"))
         connection.execute(text('UPDATE runs SET body = replace(body, \'"version"\', \'"solo": true, "version"\')'))
+        connection.execute(text("DROP INDEX materialized_tables_continuous"))
+        connection.execute(text("ALTER TABLE materialized_tables DROP COLUMN continuous"))
         connection.execute(text("DROP TABLE gateways"))
         connection.execute(text("DROP TABLE catalogs"))
         connection.execute(text("UPDATE workflow_definitions SET shard = 99"))

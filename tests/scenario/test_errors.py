@@ -71,18 +71,6 @@ BAD_STATEMENTS = {
         "ALTER MATERIALIZED TABLE daily SET FRESHNESS = INTERVAL '0' DAY",
         "FRESHNESS: only positive integers are supported, not '0'; write for example INTERVAL '1' DAY.",
     ),
-    "continuous": (
-        create("FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = CONTINUOUS"),
-        f"Materialized table {TABLE} would be refreshed continuously, because REFRESH_MODE = CONTINUOUS was asked for; "
-        "continuous refresh is not supported yet. Add REFRESH_MODE = FULL: a full refresh accepts any freshness of a "
-        "second or more.",
-    ),
-    "freshness under the threshold": (
-        create("FRESHNESS = INTERVAL '10' SECOND"),
-        f"Materialized table {TABLE} would be refreshed continuously, because FRESHNESS = INTERVAL '10' SECOND is under "
-        "materialized-table.refresh-mode.freshness-threshold (1800 s); continuous refresh is not supported yet. Add "
-        "REFRESH_MODE = FULL: a full refresh accepts any freshness of a second or more.",
-    ),
     "unknown partition key": (
         create(f"PARTITIONED BY (nope) {EVERY_DAY}"),
         f"PARTITIONED BY (nope): the query of {TABLE} does not give this column; it gives ds, amount.",
@@ -153,7 +141,7 @@ BAD_STATEMENTS = {
     "clause that does not exist": (
         "ALTER MATERIALIZED TABLE daily BREAK",
         'Encountered "BREAK"; expected SUSPEND, RESUME [WITH (…)], REFRESH [PARTITION (…)], SET FRESHNESS = INTERVAL '
-        "'n' unit, or AS query (line 1, column 32)",
+        "'n' unit, SET REFRESH_MODE = FULL | CONTINUOUS, or AS query (line 1, column 32)",
     ),
 }
 

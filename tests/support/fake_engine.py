@@ -1,10 +1,8 @@
 """FakeEngine: an in-memory store of versioned tables with the same open, write and publish rules as the real engine.
 
-It understands `SELECT * FROM <source>`, and the same with columns, alone. `views` are texts of the first form, by full name.
-
-Faults can be planned: a query that fails for some partitions, a commit whose
-answer is lost (after or before it landed), an engine that is away, an operation that fails (an MtError or a BaseException is
-raised as it is, any other exception inside an EngineError).
+It understands `SELECT * FROM <source>`, and the same with columns, alone. Faults can be planned: a query that fails for some
+partitions, a commit whose answer is lost (after or before it landed), an engine that is away, an operation that fails (an MtError
+or a BaseException is raised as it is, any other exception inside an EngineError).
 """
 
 from __future__ import annotations
@@ -198,6 +196,10 @@ class FakeEngine:
         shape = self.unstable or self.shape or shape_of_columns(columns)
         return shape if isinstance(shape, str) else ShapedQuery(shape=shape, columns=columns, readings=(name,))
 
+    def look(self, queries: Sequence[Query]) -> Sequence[str | None]:
+        self._check("look")
+        return [None if self.unstable else str(self._source(query)[1].current) for query in queries]
+
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
         name, source = self._source(query)
         old, new = ((each.sources[0].version or {})["at"] for each in (since, vector))
@@ -307,10 +309,8 @@ class FakeEngine:
 
     def _fate(self, what: str) -> str | None:
         planned = next((plan for plan in self._planned if plan[0] == what), None)
-        if planned is None:
-            return None
-        self._planned.remove(planned)
-        return planned[1]
+        self._planned = [plan for plan in self._planned if plan is not planned]
+        return None if planned is None else planned[1]
 
     def _apply(self, storage: FakeStorage, change: MetadataChange) -> None:
         for name in change.drop:

@@ -15,7 +15,7 @@ from mt_core.errors import RegistryError, RevisionConflict, TableExists, TableGo
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.run import DONE, RefreshRun, RunStatus
-from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.model.table import MaterializedTable, RefreshMode, TableIdentifier
 from mt_core.tables.registry import StoredFacts, StoredRuns, StoredTables, StoredWorkflows, Tombstone
 from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition, shard_of
 
@@ -119,6 +119,9 @@ class MemoryTables:
     def page(self, *, after: TableIdentifier | None = None, limit: int | None = None) -> Sequence[MaterializedTable]:
         tables = sorted(self._tx.state.tables.values(), key=attrgetter("identifier"))
         return [table for table in tables if after is None or table.identifier > after][:limit]
+
+    def continuous(self) -> Sequence[MaterializedTable]:
+        return [table for table in self.page() if table.definition.refresh_mode is RefreshMode.CONTINUOUS]
 
     def insert(self, table: MaterializedTable) -> None:
         if table.table_id in self._tx.state.tables or self.named(table.identifier) is not None:

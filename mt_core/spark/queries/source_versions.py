@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mt_core.errors import EngineError, SourcesChanged
+from mt_core.errors import EngineError, EngineUnavailable, MtError, SourcesChanged
 from mt_core.identifiers import Namespace, display_name
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.jvm_objects import active_session, static_member
@@ -59,6 +60,38 @@ class SourceVersions:
                 if self._lineages.get(self._key(query)) is lineage:
                     del self._lineages[self._key(query)]
         raise EngineError("The sources of the query change faster than they can be read; try again later.")
+
+    def look(self, queries: Sequence[Query]) -> list[str | None]:
+        """Return for each query a text that changes when its sources or views do; None if they change without a version."""
+        known: dict[str, str] = {}
+        return [self._look(query, known) for query in queries]
+
+    def _look(self, query: Query, known: dict[str, str]) -> str | None:
+        """Return what one query would read, as far as it is not *known* from another query that reads it."""
+        try:
+            lineage = self.lineage(query)
+            if lineage.unstable or lineage.unnamed or any(source.table is None for source in lineage.sources):
+                return None
+            with lineage.lock:
+                for source in lineage.sources:
+                    if source.name not in known:
+                        source.table.refresh()
+                        snapshot = source.table.currentSnapshot()
+                        known[source.name] = "" if snapshot is None else str(snapshot.snapshotId())
+            session = self._contexts.session(query)
+            for view in lineage.views:
+                if display_name(view.parts) not in known:
+                    with active_session(session):
+                        current = Names(session).view(view.parts)
+                    known[display_name(view.parts)] = "" if current is None else current.digest
+        except EngineUnavailable:
+            raise
+        except (MtError, *SPARK_ERRORS) as error:
+            with self._lock:
+                self._lineages.pop(self._key(query), None)
+            return f"{type(error).__name__}: {error}"
+        names = (*(source.name for source in lineage.sources), *(display_name(view.parts) for view in lineage.views))
+        return json.dumps({name: known[name] for name in names}, sort_keys=True)
 
     def pinned_text(self, query: Query, vector: SourceVector) -> str:
         """Return the query at exactly the versions of *vector*; the user's text if it cannot be pinned."""

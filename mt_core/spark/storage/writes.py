@@ -15,7 +15,7 @@ from mt_core.errors import EngineError, QueryFailed, RequestInvalid, SourcesChan
 from mt_core.identifiers import quote
 from mt_core.maintenance.strategy import Way
 from mt_core.model.partition import PartitionSpec, Scope
-from mt_core.model.storage import RUN_ID
+from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import sql_type
 from mt_core.spark.driver.conf import REFRESH_POOL
@@ -79,7 +79,8 @@ class StagedWrites(EngineRole):
         metadata = read_metadata(self._catalogs, write.table)
         snapshot_id = metadata.branches.get(write.branch)
         snapshot = None if snapshot_id is None else snapshot_of(session, metadata, snapshot_id)
-        if snapshot is None or snapshot.run_id != write.summary.get(RUN_ID):
+        asked = Snapshot.of("", write.summary)
+        if snapshot is None or (snapshot.run_id, snapshot.batch) != (asked.run_id, asked.batch):
             raise EngineError(f"Branch {write.branch} of {write.table} does not end with the rows of this run.")
         return Staged(snapshot=snapshot, metadata=metadata)
 

@@ -110,9 +110,14 @@ def _read_clause(cursor: TokenCursor, word: str, clauses: _Clauses) -> None:
             clauses.freshness = read_interval(cursor)
         case _:
             cursor.expect("=")
-            clauses.refresh_mode = next((mode for mode in RefreshMode if cursor.accept(mode)), None)
-            if clauses.refresh_mode is None:
-                raise cursor.error("FULL or CONTINUOUS")
+            clauses.refresh_mode = read_mode(cursor)
+
+
+def read_mode(cursor: TokenCursor) -> RefreshMode:
+    mode = next((mode for mode in RefreshMode if cursor.accept(mode)), None)
+    if mode is None:
+        raise cursor.error("FULL or CONTINUOUS")
+    return mode
 
 
 def _read_partition_keys(cursor: TokenCursor) -> tuple[str, ...]:

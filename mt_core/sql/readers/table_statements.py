@@ -10,7 +10,7 @@ from mt_core.model.run import RunStatus
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.readers.catalog_statements import read_explain
-from mt_core.sql.readers.create import is_view, read_interval
+from mt_core.sql.readers.create import is_view, read_interval, read_mode
 from mt_core.sql.statements import (
     AlterQuery,
     DescribeTable,
@@ -20,6 +20,7 @@ from mt_core.sql.statements import (
     RefreshTable,
     ResumeTable,
     SetFreshness,
+    SetRefreshMode,
     ShowCreateTable,
     ShowMaterializedTables,
     ShowRefreshes,
@@ -55,7 +56,8 @@ def alter(cursor: TokenCursor, text: str) -> Statement | None:
         if refused := _REFUSED_ACTIONS.get(cursor.word()):
             raise _no_action(name, *refused)
         raise cursor.error(
-            "SUSPEND, RESUME [WITH (…)], REFRESH [PARTITION (…)], SET FRESHNESS = INTERVAL 'n' unit, or AS query"
+            "SUSPEND, RESUME [WITH (…)], REFRESH [PARTITION (…)], SET FRESHNESS = INTERVAL 'n' unit, "
+            "SET REFRESH_MODE = FULL | CONTINUOUS, or AS query"
         )
     cursor.take()
     statement = action(cursor, name)
@@ -80,11 +82,12 @@ def _set(cursor: TokenCursor, name: tuple[str, ...]) -> Statement:
     if cursor.accept("FRESHNESS"):
         cursor.expect("=")
         return SetFreshness(name=name, freshness=read_interval(cursor))
-    if cursor.word() == "REFRESH_MODE":
-        raise _no_action(name, "SET REFRESH_MODE", "the mode is fixed at CREATE: DROP the table and CREATE it again")
+    if cursor.accept("REFRESH_MODE"):
+        cursor.expect("=")
+        return SetRefreshMode(name=name, mode=read_mode(cursor))
     if cursor.word() == "(" or cursor.word() == "TBLPROPERTIES":
         raise _no_action(name, "SET of options", _USE_CREATE_OR_ALTER)
-    raise cursor.error("FRESHNESS = INTERVAL 'n' unit")
+    raise cursor.error("FRESHNESS = INTERVAL 'n' unit, or REFRESH_MODE = FULL | CONTINUOUS")
 
 
 def _as(cursor: TokenCursor, name: tuple[str, ...]) -> Statement:

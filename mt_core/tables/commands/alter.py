@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 
-from mt_core.errors import (
-    DefinitionInvalid,
-    TableBusy,
-    Unsupported,
-)
+from mt_core.errors import DefinitionInvalid, TableBusy
 from mt_core.model.freshness import Freshness
 from mt_core.model.table import Column, MaterializedTable, RefreshMode, RefreshStatus, TableDefinition, TableIdentifier
 from mt_core.sql.statements import CreateMaterializedTable
@@ -97,15 +94,16 @@ def _redefine(
 ) -> CommandOutcome:
     refuse_circle(services.registry, services.engine, seen.identifier, services.engine.read_vector(query_of(new)))
     refuse_unmaintainable(services.engine, seen.identifier, new)
-    detail = {"reschedules": new.freshness != seen.definition.freshness}
+    old = seen.definition
+    detail = {"reschedules": (new.freshness, new.refresh_mode) != (old.freshness, old.refresh_mode)}
     run_id: str | None = None
 
     def redefined(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
         nonlocal run_id
         run_id = None
-        now = _with_freshness(now, new.freshness) if detail["reschedules"] else now
+        now = _rescheduled(services, now, new, tx.now()) if detail["reschedules"] else now
         due = fingerprint_of(new)
-        if due == fingerprint_of(now.definition):
+        if due == fingerprint_of(old):
             return replace(now, definition=new)
         if now.status is RefreshStatus.ACTIVATED:
             run_id = services.request_rebuild(tx, now, requested_by).run_id
@@ -115,9 +113,8 @@ def _redefine(
     with services.intents.command(seen.identifier, "ALTER", check=check, detail=detail) as command:
         _change_storage(services, command.table, new, appended)
         if detail["reschedules"]:
-            services.keeper.reschedule(_with_freshness(command.table, new.freshness))
+            services.keeper.reschedule(_rescheduled(services, command.table, new, services.clock.now()))
         command.finish(redefined)
-    old = seen.definition
     if (old.freshness, old.date_formatters) != (new.freshness, new.date_formatters):
         warnings = (*warnings, *formatter_warnings(seen.identifier, new))
     return CommandOutcome(wait_for=run_id, warnings=warnings)
@@ -147,23 +144,53 @@ def _change_storage(
 def set_freshness(
     services: TableServices, identifier: TableIdentifier, freshness: Freshness, context: CommandContext
 ) -> CommandOutcome:
-    """Refresh on another grid from now on; the session's properties decide which mode a freshness means, as at CREATE."""
-    current = services.intents.current(identifier)
-    declared_mode = current.definition.logical_refresh_mode
+    """Keep the table fresh within *freshness* from now on.
+
+    The session's properties decide which mode a freshness means, as at CREATE; a mode that was declared stays.
+    """
+    old = services.intents.current(identifier).definition
+    declared_mode = old.logical_refresh_mode
     asked = RefreshMode(declared_mode) if declared_mode in set(RefreshMode) else None
     _, mode = derive(freshness, asked, services.settings.in_session(context.properties))
-    if mode is not current.definition.refresh_mode:
-        raise Unsupported(
-            f"FRESHNESS = {freshness} would make {identifier} refresh in {mode} mode; create it with REFRESH_MODE = "
-            f"{current.definition.refresh_mode} to keep its mode at any freshness."
+    return _keep_fresh(services, identifier, replace(old, freshness=freshness, refresh_mode=mode))
+
+
+def set_refresh_mode(services: TableServices, identifier: TableIdentifier, mode: RefreshMode) -> CommandOutcome:
+    """Refresh in *mode* from now on, whatever the freshness: what the table shows stays, only who refreshes it changes."""
+    old = services.intents.current(identifier).definition
+    return _keep_fresh(services, identifier, replace(old, refresh_mode=mode, logical_refresh_mode=mode.value))
+
+
+def _keep_fresh(services: TableServices, identifier: TableIdentifier, new: TableDefinition) -> CommandOutcome:
+    """Give the table the freshness and the mode of *new*; the keeper follows."""
+
+    def changed(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
+        definition = replace(
+            now.definition,
+            freshness=new.freshness,
+            refresh_mode=new.refresh_mode,
+            logical_refresh_mode=new.logical_refresh_mode,
         )
-    with services.intents.command(identifier, "SET FRESHNESS", detail={"reschedules": True}) as command:
-        services.keeper.reschedule(_with_freshness(command.table, freshness))
-        command.finish(lambda _tx, now: _with_freshness(now, freshness))
-    return CommandOutcome(warnings=formatter_warnings(identifier, replace(current.definition, freshness=freshness)))
+        return _rescheduled(services, now, definition, tx.now())
+
+    old = services.intents.current(identifier).definition
+    continuous = old.refresh_mode is new.refresh_mode is RefreshMode.CONTINUOUS
+    with services.intents.command(identifier, "SET FRESHNESS", detail={"reschedules": not continuous}) as command:
+        if not continuous:
+            services.keeper.reschedule(_rescheduled(services, command.table, new, services.clock.now()))
+        command.finish(changed)
+    return CommandOutcome(warnings=formatter_warnings(identifier, new))
 
 
-def _with_freshness(table: MaterializedTable, freshness: Freshness) -> MaterializedTable:
+def _rescheduled(
+    services: TableServices, table: MaterializedTable, new: TableDefinition, at: datetime
+) -> MaterializedTable:
+    """Return *table* with *new*, which may have another freshness and mode."""
     # Which points of another grid the covered spans contain is unknown: they are due again.
     covered = None if table.covered is None else ()
-    return replace(table, definition=replace(table.definition, freshness=freshness), covered=covered)
+    changed = replace(table, definition=new, covered=covered)
+    if new.refresh_mode is table.definition.refresh_mode:
+        return changed
+    # The rows were those of the sources until *at*, so that no earlier point of a new grid is due.
+    changed = replace(changed, handler=None, covered_until=max(table.covered_until, at))
+    return replace(changed, handler=services.keeper.handle_of(changed))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from mt_core.errors import DefinitionInvalid, Unsupported
+from mt_core.errors import DefinitionInvalid
 from mt_core.identifiers import quote
 from mt_core.model.formatter import check_pattern, format_instant, is_formatted, partitions_of
 from mt_core.model.freshness import Freshness, grid_of
@@ -14,7 +14,7 @@ from mt_core.model.partition import PartitionSpec
 from mt_core.model.table import FORMATTER_PREFIX, Column, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable
 from mt_core.tables.engine import AnalysedQuery
-from mt_core.tables.settings import THRESHOLD_KEY, ZONE_KEY, ManagerSettings
+from mt_core.tables.settings import ZONE_KEY, ManagerSettings
 from mt_core.tables.table_commands import CommandContext
 
 SPARK_ZONE_KEY = "spark.sql.session.timeZone"
@@ -33,8 +33,6 @@ def define(
     """Return what the statement declares; raises DefinitionInvalid or Unsupported naming the object and the way out."""
     settings = settings.in_session(context.properties)
     freshness, mode = derive(statement.freshness, statement.refresh_mode, settings)
-    if mode is RefreshMode.CONTINUOUS:
-        raise _continuous(identifier, freshness, statement.refresh_mode, settings)
     zone = zone_of(context, settings)
     grid_of(freshness, zone)
     columns, query = _columns(statement.columns, analysed, identifier)
@@ -91,20 +89,6 @@ def derive(
         short = freshness.seconds < settings.freshness_threshold_s
         mode = RefreshMode.CONTINUOUS if short else RefreshMode.FULL
     return freshness, mode
-
-
-def _continuous(
-    identifier: TableIdentifier, freshness: Freshness, asked: RefreshMode | None, settings: ManagerSettings
-) -> Unsupported:
-    why = (
-        "REFRESH_MODE = CONTINUOUS was asked for"
-        if asked
-        else f"FRESHNESS = {freshness} is under {THRESHOLD_KEY} ({settings.freshness_threshold_s} s)"
-    )
-    return Unsupported(
-        f"Materialized table {identifier} would be refreshed continuously, because {why}; continuous refresh is not "
-        f"supported yet. Add REFRESH_MODE = FULL: a full refresh accepts any freshness of a second or more."
-    )
 
 
 def _columns(
@@ -171,7 +155,7 @@ def _checked_formatters(definition: TableDefinition, identifier: TableIdentifier
     options = dict(definition.options)
     types = {column.name: column.type for column in definition.columns}
     by_lower = {key.lower(): key for key in definition.partition_keys}
-    for written, pattern in definition.date_formatters.items():
+    for written, pattern in definition.declared_formatters.items():
         column = by_lower.get(written.lower())
         option = f"{FORMATTER_PREFIX}{written}.date-formatter"
         if column is None:

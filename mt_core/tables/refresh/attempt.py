@@ -28,7 +28,7 @@ from mt_core.errors import (
 from mt_core.maintenance.strategy import Way
 from mt_core.model.partition import Scope
 from mt_core.model.run import RunStatus
-from mt_core.model.storage import BYTES_READ, run_branch, run_branches, run_summary
+from mt_core.model.storage import BYTES_READ, batch_summary, publish_name, run_branch, run_branches, run_summary
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.definition.shape import COLUMNS_CHANGED, with_way_out
 from mt_core.tables.engine import (
@@ -53,7 +53,7 @@ MAX_CONFLICTS = 100
 Steps = Generator[str, None, None]
 
 
-class _GivenUp(Exception):
+class GivenUp(Exception):
     """The attempt does not hold its run any more: write nothing anywhere."""
 
 
@@ -62,7 +62,7 @@ class _Restart(Exception):
 
 
 @dataclass(eq=False, kw_only=True)
-class _Ended(Exception):
+class RunEnded(Exception):
     """How the run of the attempt ends: its status, and what the ledger records with it."""
 
     status: RunStatus
@@ -90,6 +90,8 @@ class Attempt:
         self._maintenance: Maintenance | None = None
         self._reason = ""
         self._restarts = 0
+        # What is published next of a run that publishes several times; None for one that does so once.
+        self._batch: int | None = None
         # As it was at the claim.
         self._query = query_of(claimed.table.definition)
 
@@ -97,7 +99,7 @@ class Attempt:
         """Do everything, yielding each step's name before it happens."""
         try:
             yield from self._steps_to_end()
-        except _GivenUp:
+        except GivenUp:
             return
         except EngineUnavailable as lost:
             yield "release"
@@ -107,7 +109,7 @@ class Attempt:
     def _steps_to_end(self) -> Steps:
         try:
             yield from self._work()
-        except _Ended as end:
+        except RunEnded as end:
             yield from self._finish(end)
         except StorageMissing as error:
             yield "end"
@@ -120,7 +122,7 @@ class Attempt:
     def _work(self) -> Steps:
         if self._run.attempt - (self._run.excused or 0) > MAX_ATTEMPTS:
             text = f"Refresh of {self._identifier} lost its process {MAX_ATTEMPTS} times."
-            raise _Ended(status=RunStatus.FAILED, changes={"error": text})
+            raise RunEnded(status=RunStatus.FAILED, changes={"error": text})
         if self._run.attempt > 1:
             yield from self._open()
         yield from self._decide()
@@ -137,7 +139,7 @@ class Attempt:
     def _decide(self) -> Steps:
         yield "decide"
         if self._ledger.held(self.claimed) is None:
-            raise _GivenUp
+            raise GivenUp
         self._end_if_withdrawn()
         self._vector = self._first_vector()
         metadata = self._engine.load(self._identifier)
@@ -152,18 +154,20 @@ class Attempt:
             self._engine, self._table.definition, base=decision.base, main=metadata.main, vector=self._vector
         )
         self._reason = decision.reason if how is None else f"{decision.reason}; {how}"
-        noted = {"vector": self._vector.to_json(), "decision": decision.name, "reason": self._reason}
-        if not self._ledger.note(self.claimed, noted):
-            raise _GivenUp
+        self._note({"vector": self._vector.to_json(), "decision": decision.name, "reason": self._reason})
         if decision.scope is None:
-            raise _Ended(status=RunStatus.SKIPPED)
+            raise RunEnded(status=RunStatus.SKIPPED)
         self._scope = decision.scope
         if not self._opened:
             self._read = metadata
 
+    def _note(self, changes: Mapping[str, Any]) -> None:
+        if not self._ledger.note(self.claimed, changes):
+            raise GivenUp
+
     def _end_if_withdrawn(self) -> None:
         if self._ledger.withdrawn(self._run.run_id):
-            raise _Ended(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"})
+            raise RunEnded(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"})
 
     def _first_vector(self) -> SourceVector:
         """Return what the query would read now; one that cannot be analysed, or reads this table, ends the run."""
@@ -175,7 +179,7 @@ class Attempt:
             end = _failed(error, self._identifier)
             # An error without a condition of Spark's, or with FAILED_JDBC and the like, may be that of a source that is away.
             broken = error.error_class is not None and not error.error_class.startswith("FAILED_")
-            raise _Ended(status=end.status, changes={**end.changes, "broken": broken}) from error
+            raise RunEnded(status=end.status, changes={**end.changes, "broken": broken}) from error
 
     # --------------------------------------------------------------------------------------------------------------- open
 
@@ -193,7 +197,7 @@ class Attempt:
 
     def _refuse_fenced(self, metadata: StorageMetadata) -> None:
         if metadata.epoch > self._run.claim:
-            raise _GivenUp
+            raise GivenUp
 
     # -------------------------------------------------------------------------------------------------------------- write
 
@@ -202,10 +206,7 @@ class Attempt:
         staged = self._stage()
         pinned = self._check_unpinned()
         yield "staged"
-        if not self._ledger.note(
-            self.claimed, {**written_rows(staged.snapshot), "pinned": pinned, "vector": self._vector.to_json()}
-        ):
-            raise _GivenUp
+        self._note({**written_rows(staged.snapshot), "pinned": pinned, "vector": self._vector.to_json()})
         self._read = staged.metadata
         return staged.snapshot.snapshot_id
 
@@ -215,7 +216,7 @@ class Attempt:
         except Canceled as error:
             self._end_if_withdrawn()
             if self._ledger.is_overdue(self.claimed):
-                raise _Ended(status=RunStatus.FAILED, changes={"error": self._timed_out()}) from error
+                raise RunEnded(status=RunStatus.FAILED, changes={"error": self._timed_out()}) from error
             raise
         except SourcesChanged as error:
             if self._restarts >= MAX_RESTARTS:
@@ -231,13 +232,11 @@ class Attempt:
             except QueryFailed as error:
                 # The rows of a change can fail where all rows do not: a recomputation finds out.
                 self._reason = f"{self._reason}; recomputed since that failed: {error}"
-                if not self._ledger.note(self.claimed, {"reason": self._reason}):
-                    raise _GivenUp from error
+                self._note({"reason": self._reason})
         self._maintenance = None
         return None
 
     def _rows(self) -> Write:
-        way = Way.RECOMPUTE if self._maintenance is None else self._maintenance.strategy.way
         return Write(
             job_id=self._run.job_id or "",
             table=self._identifier,
@@ -252,9 +251,10 @@ class Attempt:
                 sources=self._vector.to_json(),
                 fingerprint=self._run.fingerprint,
                 schedule_time=self._run.schedule_time,
-                strategy=None if self._vector.unpinnable else way,
+                strategy=None if self._vector.unpinnable else self._way,
             )
-            | self._read_summary(),
+            | self._read_summary()
+            | batch_summary(self._batch),
             options={**self._table.dynamic_options, **self._run.options},
             query_types=self._table.definition.query_types,
             maintenance=self._maintenance,
@@ -268,6 +268,10 @@ class Attempt:
         elif self._scope.whole:
             size = self._engine.source_bytes(self._query, self._vector)
         return {} if size is None else {BYTES_READ: str(size)}
+
+    @property
+    def _way(self) -> Way:
+        return Way.RECOMPUTE if self._maintenance is None else self._maintenance.strategy.way
 
     def _timed_out(self) -> str:
         begun, deadline = self._run.started_at, self._run.deadline
@@ -293,7 +297,7 @@ class Attempt:
     def _publish(self, snapshot_id: str) -> Steps:
         def change(metadata: StorageMetadata) -> MetadataChange:
             if metadata.epoch != self._run.claim:
-                raise _GivenUp
+                raise GivenUp
             self._end_if_withdrawn()
             if metadata.branches.get(self._branch) != snapshot_id:
                 raise EngineError(
@@ -306,25 +310,28 @@ class Attempt:
                         f"(now at snapshot {metadata.main}); stop the other writer and refresh again."
                     )
                 raise _Restart
-            return MetadataChange(publish=snapshot_id, last_run=self._run.run_id, drop=(self._branch,))
+            # Batches go on with their branch, which now ends where main does.
+            drop = (self._branch,) if self._batch is None else ()
+            return MetadataChange(publish=snapshot_id, last_run=self._publish_name, drop=drop)
 
         yield from self._swap("publish", change)
         yield "published"
-        raise _Ended(status=RunStatus.SUCCEEDED, changes={"snapshot_id": snapshot_id})
+        raise RunEnded(status=RunStatus.SUCCEEDED, changes={"snapshot_id": snapshot_id})
 
     # --------------------------------------------------------------------------------------------------------- close, end
 
-    def _finish(self, end: _Ended) -> Steps:
-        if self._must_close and end.status is not RunStatus.SUCCEEDED:
+    def _finish(self, end: RunEnded) -> Steps:
+        # A publish drops the branch, but for that of batches.
+        if self._must_close and (end.status is not RunStatus.SUCCEEDED or self._batch is not None):
             try:
                 yield from self._close()
-            except _Ended as published:
+            except RunEnded as published:
                 end = published
             except StorageMissing:
                 pass  # a table that is not there cannot be published to any more
         yield "end"
         if not self._ledger.end(self.claimed, end.status, end.changes):
-            raise _GivenUp
+            raise GivenUp
 
     def _close(self) -> Steps:
         """Make sure that no commit of this run can land any more."""
@@ -357,10 +364,15 @@ class Attempt:
             f"{self._identifier} is committed to so often that {MAX_CONFLICTS} tries to {name} a refresh lost."
         )
 
+    @property
+    def _publish_name(self) -> str:
+        return publish_name(self._run.run_id, self._batch)
+
     def _end_if_published(self, metadata: StorageMetadata) -> None:
-        if metadata.last_run != self._run.run_id and self._run.attempt == 1:
+        if metadata.last_run != self._publish_name and self._run.attempt == 1:
             return
-        snapshot = next((s for s in self._engine.ancestors(metadata) if s.run_id == self._run.run_id), None)
+        ours = (self._run.run_id, self._batch)
+        snapshot = next((s for s in self._engine.ancestors(metadata) if (s.run_id, s.batch) == ours), None)
         if snapshot is not None:
             facts = {
                 **written_rows(snapshot),
@@ -369,13 +381,13 @@ class Attempt:
                 "vector": tuple(json.loads(snapshot.sources or "[]")),
                 "fingerprint": snapshot.fingerprint,
             }
-            raise _Ended(status=RunStatus.SUCCEEDED, changes=facts)
-        if metadata.last_run == self._run.run_id:
-            raise _Ended(status=RunStatus.SUCCEEDED, changes={"decision": "refresh"})
+            raise RunEnded(status=RunStatus.SUCCEEDED, changes=facts)
+        if metadata.last_run == self._publish_name:
+            raise RunEnded(status=RunStatus.SUCCEEDED, changes={"decision": "refresh"})
 
 
-def _failed(error: MtError, table: TableIdentifier) -> _Ended:
-    return _Ended(
+def _failed(error: MtError, table: TableIdentifier) -> RunEnded:
+    return RunEnded(
         status=RunStatus.FAILED,
         changes={
             "error": with_way_out(error, table),

@@ -8,8 +8,8 @@ from mt_core.maintenance.changes import INCOMPARABLE
 from mt_core.maintenance.cost import Sizes, dearer_than_recomputing
 from mt_core.maintenance.strategy import Strategy, Way
 from mt_core.model.storage import Snapshot
-from mt_core.model.table import TableDefinition
-from mt_core.tables.definition.options import FULL, INCREMENTAL, STRATEGY
+from mt_core.model.table import RefreshMode, TableDefinition
+from mt_core.tables.definition.options import AUTO, FULL, INCREMENTAL, STRATEGY
 from mt_core.tables.definition.shape import is_exact
 from mt_core.tables.engine import Maintenance, RefreshEngine, SourceChanges, SourceVector
 from mt_core.tables.refresh.outlook import strategy_for
@@ -23,7 +23,9 @@ def plan_change(
 
     The reason is in words for users, None if the definition asks for a recomputation, or there is no *base*.
     """
-    strategy = definition.options.get(STRATEGY, FULL)
+    # A continuous refresh that computed all rows for each change would not keep up with its sources.
+    default = AUTO if definition.refresh_mode is RefreshMode.CONTINUOUS else FULL
+    strategy = definition.options.get(STRATEGY, default)
     if strategy == FULL or base is None or main is None:
         return None, None
     since = SourceVector.from_json(json.loads(base.sources or "[]"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mt_core.model.freshness import grid_of
 from mt_core.model.partition import WHOLE, PartitionValues, Scope
 from mt_core.model.run import RunKind
-from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.model.table import MaterializedTable, RefreshMode, TableIdentifier
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import SourceVector
 from mt_core.tables.refresh.change_plan import plan_change
@@ -80,7 +80,8 @@ def _scope_now(
     if partitions:
         return scope_named(services, table, partitions), "as asked"
     if table.rebuild_due is not None or not table.definition.date_formatters:
-        return WHOLE, "rebuild due" if table.rebuild_due else "no date-formatter"
+        continuous = table.definition.refresh_mode is RefreshMode.CONTINUOUS
+        return WHOLE, "rebuild due" if table.rebuild_due else "continuous" if continuous else "no date-formatter"
 
     now, current = in_transaction(services.registry, lambda tx: (tx.now(), with_spans(tx, table)))
     share = due_share(current, now, max_partitions=services.settings.max_partitions, without=table.failing)

@@ -16,7 +16,7 @@ from mt_core.model.run import RunKind
 from mt_core.model.storage import Snapshot
 from mt_core.tables.engine import SourceVector
 
-REFRESH, SKIP, SUSPENDED = "refresh", "skip", "suspended"
+REFRESH, SKIP, SUSPENDED, CONTINUOUS = "refresh", "skip", "suspended", "continuous"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

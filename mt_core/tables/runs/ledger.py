@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 from mt_core.errors import OperationNotFound, RequestKeyReused
-from mt_core.model.run import TERMINAL, RefreshRun, RunKind, RunStatus
-from mt_core.model.table import MaterializedTable, RefreshStatus
+from mt_core.model.partition import WHOLE
+from mt_core.model.run import OPEN, TERMINAL, RefreshRun, RunKind, RunStatus
+from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.registry import Registry, Transaction, in_transaction, transactional
-from mt_core.tables.runs.decide import SUSPENDED
+from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
 from mt_core.tables.runs.periodic import PeriodicRuns
 from mt_core.tables.settings import ManagerSettings, refresh_timeout_of
 
 MAX_ATTEMPTS = 3
+LONGEST_STRETCH = timedelta(hours=1)
 _SET_ASIDE = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
 
 
@@ -57,6 +60,16 @@ class Ledger:
                 points=(),
                 decision=SUSPENDED,
                 reason=f"{table.identifier} is suspended",
+                started_at=tx.now(),
+                finished_at=tx.now(),
+            )
+        elif run.kind is RunKind.PERIODIC and table.definition.refresh_mode is RefreshMode.CONTINUOUS:
+            # A tick that was sent before the table's mode changed: it needs no answer but this one.
+            run = run.advance(
+                RunStatus.SKIPPED,
+                points=(),
+                decision=CONTINUOUS,
+                reason=f"{table.identifier} is refreshed continuously",
                 started_at=tx.now(),
                 finished_at=tx.now(),
             )
@@ -125,6 +138,39 @@ class Ledger:
             tx.runs.replace(ended, expected=run)
         return None
 
+    @transactional
+    def begin_stretch(self, tx: Transaction, table_id: str) -> Claimed | None:
+        """Claim a CONTINUOUS table for a stretch of batches; None while anything else is open on it, or it is not kept."""
+        table = tx.tables.get(table_id)
+        if table is None or _not_continuous(table) or tx.runs.newest(table_id=table_id, statuses=OPEN, limit=1):
+            return None
+        run = RefreshRun(
+            run_id=self._new_id(), table_id=table_id, kind=RunKind.CONTINUOUS, scope=WHOLE, requested_at=tx.now()
+        )
+        tx.runs.insert(run)
+        return self._claimed(tx, table, run)
+
+    @transactional
+    def note_batch(self, tx: Transaction, claimed: Claimed, changes: Mapping[str, Any]) -> str | None:
+        """Record *changes* on the stretch that *claimed* holds, as `note` does; return why it has to end now, "" if it may go on.
+
+        None: it is not held any more.
+        """
+        run = _held(tx, claimed)
+        if run is None:
+            return None
+        tx.runs.replace(replace(run, **changes), expected=run)
+        table = tx.tables.get(run.table_id)
+        if table is None:
+            return "its table was dropped"
+        if fingerprint_of(table.definition) != run.fingerprint:
+            return "the definition changed"
+        if tx.runs.queued(run.table_id):
+            return "another refresh is due"
+        if run.started_at is not None and tx.now() - run.started_at >= LONGEST_STRETCH:
+            return "it lasted an hour"
+        return _not_continuous(table)
+
     def _claimed(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> Claimed:
         wider = self._periodic.widened(tx, table, run) if run.claim == 0 else run
         timeout = refresh_timeout_of(table.definition.options, self._settings)
@@ -134,7 +180,7 @@ class Ledger:
             owner=self._settings.owner,
             lease_until=tx.now() + self._settings.lease,
             started_at=tx.now(),
-            deadline=tx.now() + timeout if timeout else None,
+            deadline=tx.now() + timeout if timeout and run.kind is not RunKind.CONTINUOUS else None,
             finished_at=None,
             job_id=self._new_id().replace("-", ""),
             fingerprint=fingerprint_of(table.definition),
@@ -197,7 +243,7 @@ class Ledger:
         times."""
         run = _held(tx, claimed)
         if run is not None:
-            _requeue(tx, replace(run, excused=(run.excused or 0) + 1) if excused else run, reason)
+            _give_back(tx, replace(run, excused=(run.excused or 0) + 1) if excused else run, reason)
 
     @transactional
     def recover(self, tx: Transaction) -> int:
@@ -210,7 +256,7 @@ class Ledger:
             run for run in tx.runs.expired() if run.owner != ours or run.lease_until is None or run.lease_until < now
         ]
         for run in lost:
-            _requeue(tx, run, "its process was lost")
+            _give_back(tx, run, "its process was lost")
         return len(lost)
 
     # ------------------------------------------------------------------------------------------------------------- cancel
@@ -290,7 +336,20 @@ def _withdrawn(tx: Transaction, run_id: str) -> bool:
     return all(covered.cancel_requested for covered in tx.runs.covered_by(run_id))
 
 
-def _requeue(tx: Transaction, run: RefreshRun, reason: str) -> None:
+def _not_continuous(table: MaterializedTable) -> str:
+    """Return why no batch of *table* may begin now, "" if one may."""
+    if table.intent is not None:
+        return f"{table.intent.command} is under way"
+    if table.status is not RefreshStatus.ACTIVATED:
+        return f"the table is {table.status}"
+    return "" if table.definition.refresh_mode is RefreshMode.CONTINUOUS else "the refresh mode changed"
+
+
+def _give_back(tx: Transaction, run: RefreshRun, reason: str) -> None:
+    """Return a run to the queue; a stretch ends, since what it has not published yet is the work of the next one."""
+    if run.kind is RunKind.CONTINUOUS:
+        tx.runs.replace(run.advance(RunStatus.CANCELED, finished_at=tx.now(), reason=reason), expected=run)
+        return
     queued = run.advance(
         RunStatus.QUEUED,
         attempt=run.attempt + 1,

@@ -9,7 +9,7 @@ from datetime import timedelta
 from mt_core.errors import MtError, StorageMissing
 from mt_core.identifiers import display_name
 from mt_core.model.formatter import show_schedule_time
-from mt_core.model.table import MaterializedTable
+from mt_core.model.table import MaterializedTable, RefreshMode, TableDefinition
 from mt_core.rowset import BOOLEAN, Column, RowSet
 from mt_core.secrets import masked
 from mt_core.sql.flink.spark_types import in_flink
@@ -127,7 +127,7 @@ def _facts(details: TableDetails) -> dict[str, str]:
         "status": f"{table.status}, by {table.status_by} at {show_schedule_time(table.status_at, zone)}",
         "refresh mode": f"{definition.refresh_mode} ({definition.logical_refresh_mode})",
         "freshness": str(definition.freshness),
-        "schedule": f"every {definition.freshness.words} in {zone}",
+        "schedule": _schedule_text(definition),
         "next run": show_schedule_time(report.next_run, zone) if report and report.next_run else "none",
         "workflow": _workflow_text(details.workflow, table) + (details.objection and f": {details.objection}"),
         "last run": _run_text(last) if last else "none",
@@ -146,9 +146,17 @@ def _facts(details: TableDetails) -> dict[str, str]:
     return facts
 
 
+def _schedule_text(definition: TableDefinition) -> str:
+    if definition.refresh_mode is RefreshMode.CONTINUOUS:
+        return f"within {definition.freshness.words} of a change"
+    return f"every {definition.freshness.words} in {definition.zone}"
+
+
 def _workflow_text(workflow: ObservedWorkflow | None, table: MaterializedTable) -> str:
     if workflow is None or workflow.report is None:
         return f"unknown: {workflow.error if workflow and workflow.error else 'it is being changed'}"
+    if table.definition.refresh_mode is RefreshMode.CONTINUOUS:
+        return f"none: the gateway looks out for changes ({workflow.report.state})"
     text = f"{workflow.report.state} in {table.scheduler}"
     if workflow.as_of is None:
         return text

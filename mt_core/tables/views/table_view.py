@@ -10,11 +10,11 @@ from enum import StrEnum
 from mt_core.errors import MtError
 from mt_core.model.freshness import grid_of
 from mt_core.model.run import DONE, RefreshRun, RunStatus
-from mt_core.model.table import MaterializedTable, RefreshStatus
+from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus
 from mt_core.tables.engine import StorageMetadata
 from mt_core.tables.keeper import KeeperState
 from mt_core.tables.registry import Transaction, in_transaction
-from mt_core.tables.runs.decide import SUSPENDED
+from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
 from mt_core.tables.services import TableServices
 from mt_core.tables.views.run_view import RunView, SourceView
 from mt_core.tables.workflows.observer import ObservedWorkflow
@@ -52,12 +52,13 @@ class TableView:
     def read(cls, tx: Transaction, table: MaterializedTable, workflow: ObservedWorkflow | None) -> TableView:
         """Return the view of *table* with its runs as the ledger has them."""
         done, ended, now = _last_run(tx, table, DONE), _last_run(tx, table, ENDED), tx.now()
+        fresh_at = _fresh_at(done, workflow)
         return cls(
             table=table,
             done=done,
             ended=ended,
-            stale_for=max(timedelta(0), now - _read_at(done)) if done else None,
-            health=_health(table, done, ended, now),
+            stale_for=max(timedelta(0), now - fresh_at) if fresh_at else None,
+            health=_health(table, fresh_at, ended, now),
             workflow=workflow,
         )
 
@@ -100,29 +101,35 @@ class TableDetails:
 
 
 def _last_run(tx: Transaction, table: MaterializedTable, statuses: Iterable[RunStatus]) -> RefreshRun | None:
-    """Return the newest run in one of *statuses*, leaving out those skipped as suspended, of which there may be many."""
+    """Return the newest run in one of *statuses*, leaving out those that only answered a tick, of which there may be many."""
     wanted, before = frozenset(statuses), None
     while runs := tx.runs.newest(table_id=table.table_id, statuses=wanted, before=before, limit=_PAGE):
         for run in runs:
-            if run.decision != SUSPENDED:
+            if run.decision not in (SUSPENDED, CONTINUOUS):
                 return run
         before = runs[-1].run_id
     return None
 
 
 def _health(
-    table: MaterializedTable, done: RefreshRun | None, ended: RefreshRun | None, now: datetime
+    table: MaterializedTable, fresh_at: datetime | None, ended: RefreshRun | None, now: datetime
 ) -> Health | None:
     if table.failing or (ended is not None and ended.status is RunStatus.FAILED):
         return Health.FAILING
     if table.status is not RefreshStatus.ACTIVATED:
         return None
-    grid = grid_of(table.definition.freshness, table.definition.zone)
-    previous = grid.at_or_before(grid.at_or_before(now) - timedelta(microseconds=1))
-    since = _read_at(done) if done is not None else table.created_at
+    freshness = table.definition.freshness
+    if table.definition.refresh_mode is RefreshMode.CONTINUOUS:
+        previous = now - timedelta(seconds=freshness.seconds)
+    else:
+        grid = grid_of(freshness, table.definition.zone)
+        previous = grid.at_or_before(grid.at_or_before(now) - timedelta(microseconds=1))
+    since = fresh_at if fresh_at is not None else table.created_at
     return Health.LATE if max(since, table.status_at) < previous else Health.OK
 
 
-def _read_at(run: RefreshRun) -> datetime:
-    """Return the instant at which *run* read its sources: what it published was true then."""
-    return run.started_at or run.requested_at
+def _fresh_at(done: RefreshRun | None, workflow: ObservedWorkflow | None) -> datetime | None:
+    """Return the latest instant of which the table is known to show its sources: when *done* read them, or as its keeper knows."""
+    kept = workflow.report.fresh_at if workflow is not None and workflow.report is not None else None
+    read = (done.started_at or done.requested_at) if done is not None else None
+    return max(filter(None, (kept, read)), default=None)

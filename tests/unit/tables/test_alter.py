@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mt_core.errors import DefinitionInvalid, QueryFailed, TableBusy, Unsupported
+from mt_core.errors import DefinitionInvalid, QueryFailed, TableBusy
 from mt_core.model.freshness import Freshness
 from mt_core.model.partition import WHOLE
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
@@ -348,19 +348,6 @@ def test_a_new_freshness_of_a_suspended_table_leaves_it_suspended_also_when_its_
     made = world.scheduler.workflows[world.table().table_id]
     assert (made.paused, made.schedule.freshness) == (True, Freshness(6, "HOUR"))
     assert world.table().status is RefreshStatus.SUSPENDED
-
-
-def test_a_freshness_that_would_change_the_mode_is_refused_naming_the_way_out() -> None:
-    world = ManagerWorld()
-    world.sql(DAILY.replace(" REFRESH_MODE = FULL", ""))
-    before = world.state()
-
-    refusal = world.refused(
-        lambda: world.sql("ALTER MATERIALIZED TABLE daily SET FRESHNESS = INTERVAL '1' MINUTE"), Unsupported
-    )
-
-    assert "REFRESH_MODE = FULL" in refusal
-    assert world.state() == before
 
 
 def test_a_rebuild_due_under_the_text_of_an_earlier_release_is_done_by_the_next_whole_run(world: ManagerWorld) -> None:

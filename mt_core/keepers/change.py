@@ -1,0 +1,51 @@
+"""ChangeKeeper: the look-out of the gateway keeps a table fresh, as its row of the registry says; nothing is kept elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from mt_core.model.table import MaterializedTable, RefreshStatus
+from mt_core.tables.keeper import KeeperReport, KeeperState
+from mt_core.workflow.handlers import RefreshHandler
+
+LOOK_OUT = "continuous"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeKeeper:
+    """Implements `Keeper` for tables of refresh mode CONTINUOUS. `fresh_at` is what the look-out knows of each, by table id."""
+
+    fresh_at: Mapping[str, datetime]
+
+    def objection(self, table: MaterializedTable) -> str:
+        return ""
+
+    def create(self, table: MaterializedTable, *, active: bool) -> str:
+        return self.handle_of(table)
+
+    def ensure(
+        self, table: MaterializedTable, *, active: bool, options: Mapping[str, str] | None = None
+    ) -> KeeperState:
+        return _state_of(table)
+
+    def reschedule(self, table: MaterializedTable) -> None:
+        """The look-out reads the freshness with the table."""
+
+    def remove(self, table_id: str, handle: str | None = None) -> None:
+        """The look-out forgets a table whose row is gone."""
+
+    def observe(self, tables: Iterable[MaterializedTable]) -> Mapping[str, KeeperReport]:
+        return {
+            table.table_id: KeeperReport(state=_state_of(table), fresh_at=self.fresh_at.get(table.table_id))
+            for table in tables
+        }
+
+    def handle_of(self, table: MaterializedTable) -> str:
+        location = {"identifier": str(table.identifier)}
+        return RefreshHandler(scheduler=LOOK_OUT, workflow_id=table.table_id, location=location).serialize()
+
+
+def _state_of(table: MaterializedTable) -> KeeperState:
+    return KeeperState.PAUSED if table.status is RefreshStatus.SUSPENDED else KeeperState.ACTIVE

@@ -1,0 +1,211 @@
+"""The look-out: it sees which CONTINUOUS tables have changed sources, and has a batch carried out where one is due.
+
+It keeps nothing that is not found again: what it has seen of the sources of a table, and the stretch that goes on. After a restart
+each table is due once, and its first batch finds out whether anything changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+
+from mt_core.model.run import DONE, RunStatus
+from mt_core.model.table import MaterializedTable, RefreshStatus
+from mt_core.tables.continuous.pace import apart, look_every, pause_after
+from mt_core.tables.continuous.stretch import IDLE, Stretch
+from mt_core.tables.registry import Transaction, in_transaction
+from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.services import TableServices, query_of
+
+LONGEST_IDLE = timedelta(minutes=1)
+LONGEST_WAIT = timedelta(seconds=5)
+Submit = Callable[[Callable[[], None]], object]
+Watch = Callable[[Claimed, str], None]
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, kw_only=True)
+class _Kept:
+    """A table that is kept fresh: when its sources are looked at next, and when its next batch may begin at the earliest.
+
+    `seen` is what its sources were when its last batch began, `due` what they are now if that differs; `held` is why no batch may
+    begin, "" if one may. `busy` while a thread works on it: all else is then that thread's.
+    """
+
+    table: MaterializedTable
+    look_at: datetime
+    batch_at: datetime
+    seen: str | None = None
+    due: str | None = None
+    is_due: bool = False
+    held: str = ""
+    failures: int = 0
+    stretch: Stretch | None = None
+    steps: Iterator[str] = field(default_factory=lambda: iter(()))
+    idle_since: datetime | None = None
+    busy: bool = False
+
+
+class LookOut:
+    """One for all tables of a gateway. `look` is called by one thread at a time, and hands batches to *submit*."""
+
+    def __init__(self, services: TableServices, *, submit: Submit, watch: Watch = lambda _claimed, _step: None) -> None:
+        self._services, self._submit, self._watch = services, submit, watch
+        self._kept: dict[str, _Kept] = {}
+        self._published: set[str] = set()
+        self._read_at: tuple[int, datetime] | None = None
+
+    def held(self) -> list[Claimed]:
+        """Return the stretches that go on."""
+        return [kept.stretch.claimed for kept in list(self._kept.values()) if kept.stretch is not None]
+
+    def look(self) -> datetime:
+        """Look at the sources that are to be looked at, begin the batches that are due, and return when to look again."""
+        services = self._services
+        now = services.clock.now()
+        if not services.engine.ready():
+            return now + LONGEST_WAIT
+        if self._is_outdated(now):
+            self._read_tables(now)
+        free = [kept for kept in self._kept.values() if not kept.busy]
+        self._look_at([kept for kept in free if not kept.held and kept.look_at <= now], now)
+        for kept in free:
+            why_end = kept.held or (_has_idled(kept, now) and "nothing changed for a minute") or ""
+            if why_end and kept.stretch is not None:
+                kept.stretch.ending = why_end
+                self._begin(kept)
+            elif not kept.held and kept.is_due and kept.batch_at <= now:
+                self._begin(kept)
+        waits = [
+            max(kept.batch_at, now) if kept.is_due else kept.look_at for kept in self._kept.values() if not kept.busy
+        ]
+        return min(waits, default=now + LONGEST_WAIT)
+
+    def end(self, why: str) -> None:
+        """End the stretches that are idle, each after the other, in this thread."""
+        for kept in list(self._kept.values()):
+            if kept.stretch is not None and not kept.busy:
+                kept.stretch.ending = why
+                self._work(kept)
+
+    # ------------------------------------------------------------------------------------------------------------- look
+
+    def _is_outdated(self, now: datetime) -> bool:
+        """Whether a table may have been created, changed or dropped, or a refresh requested, since the tables were read."""
+        generation = self._services.signal.generation
+        if self._read_at is not None and self._read_at[0] == generation and now - self._read_at[1] < LONGEST_WAIT:
+            return False
+        self._read_at = (generation, now)
+        return True
+
+    def _read_tables(self, now: datetime) -> None:
+        tables, waiting = in_transaction(self._services.registry, _tables_and_waiting)
+        found = {table.table_id: table for table in tables}
+        for table_id, table in found.items():
+            kept = self._kept.get(table_id)
+            if kept is None or (kept.table.definition != table.definition and kept.stretch is None and not kept.busy):
+                kept = self._kept[table_id] = _Kept(table=table, look_at=now, batch_at=now)
+            kept.held = _why_held(kept, table, waiting)
+            if self._published & set(table.definition.sources):
+                kept.look_at = now
+        for table_id in self._kept.keys() - found.keys():
+            self._kept[table_id].held = "the table is not refreshed continuously any more"
+            if self._kept[table_id].stretch is None and not self._kept[table_id].busy:
+                del self._kept[table_id]
+                self._services.fresh_at.pop(table_id, None)
+        self._published.clear()
+
+    def _look_at(self, looking: list[_Kept], now: datetime) -> None:
+        seen = self._services.engine.look([query_of(kept.table.definition) for kept in looking])
+        for kept, sources in zip(looking, seen, strict=True):
+            kept.look_at = now + look_every(kept.table.definition.freshness)
+            # Sources without versions may have changed at any time.
+            kept.due, kept.is_due = sources, sources is None or sources != kept.seen
+            if not kept.is_due:
+                self._services.fresh_at[kept.table.table_id] = now
+
+    # ------------------------------------------------------------------------------------------------------------- work
+
+    def _begin(self, kept: _Kept) -> None:
+        kept.busy = True
+        self._submit(partial(self._work, kept))
+
+    def _work(self, kept: _Kept) -> None:
+        """Carry out one batch, or the end of the stretch."""
+        try:
+            self._drive(kept)
+        finally:
+            kept.busy = False
+            self._services.signal.set()
+
+    def _drive(self, kept: _Kept) -> None:
+        began = self._services.clock.now()
+        stretch = kept.stretch or self._begun(kept)
+        if stretch is None:
+            kept.batch_at = began + look_every(kept.table.definition.freshness)
+            return
+        kept.stretch, kept.idle_since, stretch.way = stretch, None, None
+        goes_on = False
+        try:
+            for step in kept.steps:
+                self._watch(stretch.claimed, step)
+                if step == IDLE:
+                    goes_on = True
+                    break
+        finally:
+            if not goes_on:
+                kept.stretch, kept.steps = None, iter(())
+        self._note_end(kept, stretch, began)
+
+    def _begun(self, kept: _Kept) -> Stretch | None:
+        """Claim the table for a new stretch; None while something else is done with it."""
+        services = self._services
+        claimed = services.ledger.begin_stretch(kept.table.table_id)
+        if claimed is None:
+            return None
+        stretch = Stretch(
+            claimed, ledger=services.ledger, engine=services.engine, on_end=services.signal.set, clock=services.clock
+        )
+        kept.steps = stretch.steps()
+        return stretch
+
+    def _note_end(self, kept: _Kept, stretch: Stretch, began: datetime) -> None:
+        """Note when the next batch may begin, after the end of one."""
+        services, freshness, table = self._services, kept.table.definition.freshness, kept.table
+        run = services.ledger.shown(stretch.claimed.run.run_id) if kept.stretch is None else None
+        if run is not None and run.status is RunStatus.FAILED:
+            kept.failures += 1
+            kept.batch_at = services.clock.now() + pause_after(freshness, kept.failures)
+            log.warning("refresh of %s failed: %s", table.identifier, run.error, extra={"action": "batch_failed"})
+        elif run is not None and run.status not in DONE:
+            # Its process, its engine or its claim was lost: the next stretch goes on.
+            kept.batch_at = services.clock.now() + look_every(freshness)
+        else:
+            kept.seen, kept.is_due, kept.failures = kept.due, False, 0
+            kept.idle_since, kept.batch_at = services.clock.now(), began + apart(freshness, stretch.way)
+            services.fresh_at[table.table_id] = began
+        if stretch.way is not None:
+            self._published.add(str(table.identifier))
+
+
+def _tables_and_waiting(tx: Transaction) -> tuple[Iterable[MaterializedTable], Mapping[str, str]]:
+    """Return the tables that are refreshed continuously, and those for which a refresh of another kind waits."""
+    queued = tx.runs.newest(statuses=(RunStatus.QUEUED,))
+    return tx.tables.continuous(), {run.table_id: f"a {run.kind} refresh is due" for run in queued}
+
+
+def _why_held(kept: _Kept, table: MaterializedTable, waiting: Mapping[str, str]) -> str:
+    if table.intent is not None:
+        return f"{table.intent.command} is under way"
+    if table.status is not RefreshStatus.ACTIVATED:
+        return f"the table is {table.status}"
+    if table.definition != kept.table.definition:
+        return "the definition changed"
+    return waiting.get(table.table_id, "")
+
+
+def _has_idled(kept: _Kept, now: datetime) -> bool:
+    return kept.idle_since is not None and now - kept.idle_since >= LONGEST_IDLE and not kept.is_due

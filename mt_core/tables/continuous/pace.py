@@ -1,0 +1,39 @@
+"""The pace of a continuous refresh: how often its sources are looked at, and when its next batch may begin. Pure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from mt_core.maintenance.strategy import Way
+from mt_core.model.freshness import Freshness
+
+LOOKS = 10
+SHORTEST_LOOK, LONGEST_LOOK = timedelta(milliseconds=50), timedelta(seconds=5)
+LONGEST_PAUSE = timedelta(minutes=5)
+
+
+def look_every(freshness: Freshness) -> timedelta:
+    """Return how often the sources are looked at: ten times within the freshness, from twenty times a second to every 5 s."""
+    return min(max(timedelta(seconds=freshness.seconds) / LOOKS, SHORTEST_LOOK), LONGEST_LOOK)
+
+
+def apart(freshness: Freshness, way: Way | None) -> timedelta:
+    """Return how long after the begin of a batch the next one may begin: half the freshness, all of it after a
+    recomputation, so that one is never due at once again. *way* None: nothing was published."""
+    whole = timedelta(seconds=freshness.seconds)
+    match way:
+        case None:
+            return timedelta(0)
+        case Way.RECOMPUTE:
+            return whole
+        case _:
+            return whole / 2
+
+
+def pause_after(freshness: Freshness, failures: int) -> timedelta:
+    """Return how long nothing is tried after so many failures in a row: the freshness, twice as long each time, up to 5
+    minutes or a longer freshness."""
+    whole = timedelta(seconds=freshness.seconds)
+    # The exponent is bounded because no pause is longer anyway.
+    doubled: timedelta = whole * 2 ** min(failures - 1, 10)
+    return min(doubled, max(LONGEST_PAUSE, whole))

@@ -1,0 +1,109 @@
+"""A stretch of continuous refresh: one claim of a table, under which batch after batch publishes what changed.
+
+Each batch is an attempt of docs/decisions/0003-refresh-protocol.md, published under the run's id and its own number. Between two
+batches the stretch stands at the step IDLE and holds no thread; its claim, its epoch and its branch stay. It ends when anything
+else is to be done with the table. Its end loses nothing: what the table shows of its sources is in the snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mt_core.clock import Clock
+from mt_core.maintenance.strategy import Way
+from mt_core.model.run import DONE, Batch, RunStatus
+from mt_core.tables.engine import RefreshEngine, StorageMetadata
+from mt_core.tables.refresh.attempt import Attempt, GivenUp, RunEnded, Steps
+from mt_core.tables.runs.ledger import Claimed, Ledger
+
+IDLE = "idle"
+MOST_RECENT = 50
+# What the ledger has of all batches together.
+_SUMS = ("rows", "rows_inserted", "rows_updated", "rows_deleted", "bytes_read")
+
+
+class Stretch(Attempt):
+    """Carries out the batches of a claimed CONTINUOUS run.
+
+    `way` is how the last batch was published, None if nothing had changed; `ending` is why the stretch ends, "" while it goes
+    on: another thread may set it while the stretch is idle.
+    """
+
+    def __init__(
+        self, claimed: Claimed, *, ledger: Ledger, engine: RefreshEngine, on_end: Callable[[], None], clock: Clock
+    ) -> None:
+        super().__init__(claimed, ledger=ledger, engine=engine, on_end=on_end)
+        self.way: Way | None = None
+        self.ending = ""
+        self._clock = clock
+        self._began_at = clock.now()
+        self._batch = 1
+        self._published: str | None = None
+        self._written: dict[str, int | None] = {}
+        self._recent: tuple[Batch, ...] = ()
+        self._noted: dict[str, Any] = {}
+
+    def _work(self) -> Steps:
+        while not self.ending:
+            self._opened, self._restarts = False, 0
+            self._noted, self._began_at = {}, self._clock.now()
+            try:
+                yield from super()._work()
+            except RunEnded as end:
+                if end.status not in DONE:
+                    raise
+                self._end_batch(end)
+            self._on_end()
+            if not self.ending:
+                yield IDLE
+        status = RunStatus.SUCCEEDED if self._recent else RunStatus.SKIPPED
+        raise RunEnded(status=status, changes={"reason": f"{self._noted.get('reason', 'idle')}; ended: {self.ending}"})
+
+    def _open(self) -> Steps:
+        """Go on with the branch if it ends where main does: no metadata has to be committed for that."""
+        metadata = self._read
+        if metadata is not None and self._goes_on(metadata):
+            self._base, self._opened = metadata.main, True
+        else:
+            yield from super()._open()
+
+    def _goes_on(self, metadata: StorageMetadata) -> bool:
+        ends = {metadata.main, metadata.branches.get(self._branch)}
+        return self._published is not None and ends == {self._published} and metadata.epoch == self._run.claim
+
+    def _note(self, changes: Mapping[str, Any]) -> None:
+        """Keep *changes* until the end of the batch: one transaction records all of it."""
+        self._noted.update(changes)
+
+    def _end_batch(self, end: RunEnded) -> None:
+        """Record a batch that published, or found nothing to do."""
+        self._noted |= end.changes
+        self.way = self._way if end.status is RunStatus.SUCCEEDED else None
+        if self.way is not None:
+            self._count(self.way)
+        why = self._ledger.note_batch(self.claimed, self._noted)
+        if why is None:
+            raise GivenUp
+        self.ending = why
+
+    def _count(self, way: Way) -> None:
+        assert self._batch is not None
+        self._published = self._noted.get("snapshot_id")
+        batch = Batch(
+            number=self._batch,
+            began_at=self._began_at,
+            seconds=round((self._clock.now() - self._began_at).total_seconds(), 3),
+            lag=None,
+            strategy=way,
+            rows=self._noted.get("rows", 0),
+            snapshot_id=self._published or "",
+        )
+        self._written = {name: _added(self._written.get(name, 0), self._noted.get(name)) for name in _SUMS}
+        self._recent = (*self._recent, batch)[-MOST_RECENT:]
+        self._noted |= {**self._written, "batches": self._batch, "recent": self._recent}
+        self._batch += 1
+
+
+def _added(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other

@@ -1,0 +1,56 @@
+"""The threads of continuous refresh: one looks out, some carry out batches, and one renews the leases of stretches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from mt_core.background import BackgroundLoop, attempt
+from mt_core.tables.continuous.lookout import LookOut, Watch
+from mt_core.tables.refresh.workers import RENEWALS_PER_LEASE
+from mt_core.tables.services import TableServices
+
+
+class ContinuousWorkers:
+    """`count` threads for batches, so that statements and full refreshes have theirs. `watch` as for `Workers`."""
+
+    def __init__(self, services: TableServices, *, count: int, watch: Watch = lambda _claimed, _step: None) -> None:
+        self._ledger, self._signal, self._clock = services.ledger, services.signal, services.clock
+        self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="continuous")
+        self._lookout = LookOut(services, submit=self._submit, watch=watch)
+        self._loops = (
+            BackgroundLoop("look-out", self._look, clock=services.clock),
+            BackgroundLoop(
+                "continuous-leases",
+                self._renew,
+                clock=services.clock,
+                every=services.settings.lease / RENEWALS_PER_LEASE,
+            ),
+        )
+
+    def start(self) -> None:
+        for loop in self._loops:
+            loop.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Begin no batch, let those at work finish, and end the stretches; harmless when nothing was started."""
+        looking, renewing = self._loops
+        looking.end()
+        self._signal.set()
+        looking.join(timeout_s)
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._lookout.end("the gateway stops")
+        renewing.end()
+        renewing.join(timeout_s)
+
+    def _submit(self, work: Callable[[], None]) -> None:
+        self._pool.submit(attempt, "a continuous refresh", work)
+
+    def _look(self) -> None:
+        generation = self._signal.generation
+        again = self._lookout.look()
+        self._signal.wait_change(generation, max(0.0, (again - self._clock.now()).total_seconds()))
+
+    def _renew(self) -> None:
+        for claimed in self._lookout.held():
+            self._ledger.renew_lease(claimed)

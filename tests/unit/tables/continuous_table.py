@@ -1,0 +1,78 @@
+"""A world with a table of refresh mode CONTINUOUS, whose look-out works in the calling thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from mt_core.model.run import RefreshRun, RunKind
+from mt_core.model.table import TableIdentifier
+from mt_core.tables.continuous.lookout import LookOut
+from mt_core.tables.engine import Write
+from mt_core.tables.runs.ledger import Claimed
+from tests.support.manager_world import ManagerWorld
+
+ORDERS = "lake.default.orders"
+LIVE = TableIdentifier("lake", ("default",), "live")
+TEN = [{"ds": "2026-03-01", "amount": number} for number in range(10)]
+
+
+class ProcessEnded(BaseException):
+    """The process ends here: nothing of it may happen any more."""
+
+
+class LiveTable(ManagerWorld):
+    """`live` shows ten rows of `orders`; it is refreshed continuously within 10 seconds, and was filled by CREATE.
+
+    `ways` is how each batch since then got its rows; the process ends before the step `ends_before`.
+    """
+
+    def __init__(self, clauses: str = "FRESHNESS = INTERVAL '10' SECOND") -> None:
+        self.ways: list[str] = []
+        self.ends_before: str | None = None
+        super().__init__()
+        self.engine.commit(ORDERS, TEN)
+        self.sql(f"CREATE MATERIALIZED TABLE live {clauses} AS SELECT * FROM orders")
+        self.work()
+        self.engine.on_write = self._note
+
+    def restart(self) -> None:
+        super().restart()
+        self.lookout = LookOut(self.services, submit=lambda work: work(), watch=self._watch)
+
+    def append(self, *amounts: int) -> None:
+        """Commit rows to the source."""
+        rows = self.engine.sources[ORDERS].versions[self.engine.sources[ORDERS].current]
+        self.engine.commit(ORDERS, [*rows, *({"ds": "2026-03-02", "amount": amount} for amount in amounts)])
+
+    def look(self, *, after: float = 0) -> None:
+        """Let the look-out look so many seconds later."""
+        self.clock.advance(timedelta(seconds=after))
+        self.lookout.look()
+
+    def shows_its_source(self) -> bool:
+        """Whether a reader sees exactly the rows of the source."""
+        source = self.engine.sources[ORDERS]
+        expected = [dict(row) for row in source.versions[source.current]]
+        return self.rows("live") == sorted(expected, key=lambda row: tuple(str(value) for value in row.values()))
+
+    def stretches(self) -> list[RefreshRun]:
+        """Return the continuous runs of the ledger, oldest first."""
+        return [run for run in self.runs("live") if run.kind is RunKind.CONTINUOUS]
+
+    def when_writing(self, work: Callable[[], object]) -> None:
+        """Do *work* once, while the next batch writes."""
+
+        def once(write: Write) -> None:
+            self.engine.on_write = self._note
+            work()
+            self._note(write)
+
+        self.engine.on_write = once
+
+    def _note(self, write: Write) -> None:
+        self.ways.append("recompute" if write.maintenance is None else str(write.maintenance.strategy.way))
+
+    def _watch(self, _claimed: Claimed, step: str) -> None:
+        if step == self.ends_before:
+            raise ProcessEnded

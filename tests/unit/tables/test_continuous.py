@@ -1,0 +1,438 @@
+"""Tables of refresh mode CONTINUOUS: the look-out publishes what changed in their sources, batch after batch."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from mt_core.errors import EngineUnavailable
+from mt_core.model.partition import PartitionSpec
+from mt_core.model.run import RunKind, RunStatus
+from mt_core.model.storage import run_branches
+from mt_core.model.table import RefreshMode, RefreshStatus
+from tests.unit.tables.continuous_table import LIVE, LiveTable, ProcessEnded
+
+STEPS = (
+    "decide",
+    "open: read",
+    "open: commit",
+    "write",
+    "staged",
+    "publish: read",
+    "publish: commit",
+    "published",
+)
+
+
+# ------------------------------------------------------------------------------------------------------------- CREATE
+
+
+@pytest.mark.parametrize(
+    "clauses", ["", "FRESHNESS = INTERVAL '1' SECOND", "FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = CONTINUOUS"]
+)
+def test_a_table_is_continuous_by_its_freshness_or_as_declared_and_filled_by_create(clauses: str) -> None:
+    world = LiveTable(clauses)
+
+    assert world.table("live").definition.refresh_mode is RefreshMode.CONTINUOUS
+    assert [(run.kind, run.status) for run in world.runs("live")] == [(RunKind.INITIAL, RunStatus.SUCCEEDED)]
+    assert world.shows_its_source()
+
+
+def test_a_continuous_table_has_no_workflow_in_the_scheduler() -> None:
+    assert LiveTable().scheduler.workflows == {}
+
+
+def test_date_formatters_mean_nothing_to_a_continuous_table_but_are_checked_and_kept() -> None:
+    world = LiveTable("PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')")
+    world.append(10)
+
+    world.look()
+
+    definition = world.table("live").definition
+    assert (definition.date_formatters, definition.declared_formatters) == ({}, {"ds": "yyyy-MM-dd"})
+    assert world.shows_its_source()
+
+
+# ------------------------------------------------------------------------------------------------------------ batches
+
+
+def test_what_changed_is_published_at_the_next_look_as_what_changed() -> None:
+    world = LiveTable()
+    world.look()
+    world.append(10)
+
+    world.look(after=5)
+
+    assert world.shows_its_source()
+    assert world.ways == ["append"]
+
+
+def test_nothing_is_written_while_nothing_changes() -> None:
+    world = LiveTable()
+    writes = world.engine.writes
+
+    for _ in range(100):
+        world.look(after=1)
+
+    assert world.engine.writes == writes
+    assert len(world.stretches()) == 1, "the look after the start finds out that nothing changed, the others know it"
+
+
+def test_batches_of_one_stretch_share_its_claim_and_its_branch() -> None:
+    world = LiveTable()
+    for amount in range(10, 15):
+        world.append(amount)
+        world.look(after=5)
+
+    (stretch,) = world.stretches()
+    assert (stretch.status, stretch.batches, stretch.rows) == (RunStatus.RUNNING, 5, 5)
+    assert [batch.number for batch in stretch.recent] == [1, 2, 3, 4, 5]
+    assert {batch.strategy for batch in stretch.recent} == {"append"}
+    assert world.shows_its_source()
+
+
+def test_batches_begin_at_most_twice_within_the_freshness() -> None:
+    world = LiveTable()
+    for amount in range(10, 40):
+        world.append(amount)
+        world.look(after=1)
+
+    (stretch,) = world.stretches()
+    begins = [batch.began_at for batch in stretch.recent]
+    assert all(later - earlier >= timedelta(seconds=5) for earlier, later in pairwise(begins))
+    assert len(begins) == 6
+
+
+def test_a_change_is_shown_within_the_freshness_while_its_source_never_rests() -> None:
+    world = LiveTable()
+    for amount in range(10, 40):
+        world.append(amount)
+        world.look(after=1)
+
+    newest = max(row["amount"] for row in world.rows("live"))  # type: ignore[type-var]
+    assert newest >= 30  # type: ignore[operator]
+
+
+def test_a_table_that_computes_all_rows_does_so_at_most_once_within_the_freshness() -> None:
+    world = LiveTable("WITH ('refresh.strategy' = 'full') FRESHNESS = INTERVAL '10' SECOND")
+    world.look()
+    for amount in range(1, 11):
+        world.append(amount)
+        world.look(after=2)
+
+    assert world.ways == ["recompute", "recompute"]
+
+
+def test_a_source_without_versions_is_recomputed_once_within_the_freshness() -> None:
+    world = LiveTable()
+    world.engine.unstable = "current_date()"
+
+    for _ in range(30):
+        world.look(after=1)
+
+    assert world.ways == ["recompute"] * 3
+
+
+def test_a_stretch_ends_after_a_minute_without_changes_and_leaves_no_branch() -> None:
+    world = LiveTable()
+    world.append(10)
+    world.look()
+
+    world.look(after=61)
+
+    (stretch,) = world.stretches()
+    assert stretch.status is RunStatus.SUCCEEDED
+    assert stretch.reason is not None
+    assert stretch.reason.endswith("ended: nothing changed for a minute")
+    assert run_branches(world.engine.load(LIVE).branches) == ()
+
+
+def test_a_stretch_lasts_an_hour_at_most() -> None:
+    world = LiveTable()
+    for amount in range(10, 140):
+        world.append(amount)
+        world.look(after=30)
+
+    first, second = world.stretches()
+    assert (first.status, second.status) == (RunStatus.SUCCEEDED, RunStatus.RUNNING)
+    assert world.shows_its_source()
+
+
+def test_show_materialized_tables_says_how_stale_a_table_is_of_which_nothing_changed() -> None:
+    world = LiveTable()
+    world.look()
+    world.look(after=300)
+
+    (row,) = world.show("SHOW MATERIALIZED TABLES")
+
+    assert (row["refresh mode"], row["stale for"], row["health"]) == ("CONTINUOUS", "0 s", "OK")
+
+
+def test_a_table_behind_its_freshness_is_late() -> None:
+    world = LiveTable()
+    world.look()
+    world.clock.advance(timedelta(seconds=300))
+
+    (row,) = world.show("SHOW MATERIALIZED TABLES")
+
+    assert (row["stale for"], row["health"]) == ("5 min", "LATE")
+
+
+# ------------------------------------------------------------------------------------------------------------ gives way
+
+
+def test_a_refresh_by_hand_runs_between_two_batches_and_recomputes() -> None:
+    world = LiveTable()
+    world.append(10)
+    world.look()
+    run = world.sql("ALTER MATERIALIZED TABLE live REFRESH").wait_for or ""
+
+    world.look()
+    world.work()
+    world.append(11)
+    world.look(after=5)
+
+    assert world.run(run).status is RunStatus.SUCCEEDED
+    assert world.ways == ["append", "recompute", "append"]
+    assert world.shows_its_source()
+
+
+def test_a_tick_of_a_workflow_that_is_gone_is_skipped() -> None:
+    world = LiveTable("FRESHNESS = INTERVAL '1' HOUR REFRESH_MODE = CONTINUOUS")
+
+    run = world.tick(world.latest_point("live"), "live")
+
+    assert (run.status, run.decision) == (RunStatus.SKIPPED, "continuous")
+
+
+def test_a_suspended_table_publishes_nothing_until_it_is_resumed_and_goes_on_from_what_it_shows() -> None:
+    world = LiveTable()
+    world.append(10)
+    world.look()
+    world.sql("ALTER MATERIALIZED TABLE live SUSPEND")
+    world.append(11)
+    world.look(after=100)
+    assert not world.shows_its_source()
+
+    world.sql("ALTER MATERIALIZED TABLE live RESUME")
+    world.look(after=1)
+
+    assert world.shows_its_source()
+    assert world.ways == ["append", "append"]
+
+
+def test_another_query_rebuilds_the_table_and_goes_on() -> None:
+    world = LiveTable()
+    world.engine.create_source("lake.default.others", [{"ds": "2026-03-05", "amount": 5}])
+    world.look()
+    world.sql("ALTER MATERIALIZED TABLE live AS SELECT * FROM others")
+    world.look()
+    world.work()
+    assert world.rows("live") == [{"ds": "2026-03-05", "amount": 5}]
+
+    world.engine.commit("lake.default.others", [{"ds": "2026-03-05", "amount": 5}, {"ds": "2026-03-06", "amount": 6}])
+    world.look(after=5)
+
+    assert world.rows("live") == [{"ds": "2026-03-05", "amount": 5}, {"ds": "2026-03-06", "amount": 6}]
+    assert world.ways == ["recompute", "append"]
+
+
+def test_drop_ends_the_stretch_and_leaves_nothing() -> None:
+    world = LiveTable()
+    world.append(10)
+    world.look()
+
+    world.sql("DROP MATERIALIZED TABLE live")
+    world.look(after=1)
+
+    assert (world.engine.storages, world.state()["tables"], world.state()["tombstones"]) == ({}, [], [])
+    assert world.lookout.held() == []
+
+
+# --------------------------------------------------------------------------------------------------------------- modes
+
+
+def test_a_table_that_becomes_full_gets_a_workflow_with_a_grid_from_now() -> None:
+    world = LiveTable("FRESHNESS = INTERVAL '1' HOUR REFRESH_MODE = CONTINUOUS")
+    world.append(10)
+    world.look()
+    world.clock.advance(timedelta(hours=5))
+
+    world.sql("ALTER MATERIALIZED TABLE live SET REFRESH_MODE = FULL")
+    world.look()
+    world.append(11)
+    world.look(after=100)
+    assert not world.shows_its_source()
+    run = world.tick(world.latest_point("live"), "live")
+    world.work()
+
+    assert world.table("live").covered_until >= world.clock.now() - timedelta(seconds=200)
+    assert list(world.scheduler.workflows) == [world.table("live").table_id]
+    assert world.run(run.run_id).status is RunStatus.SUCCEEDED
+    assert world.shows_its_source()
+
+
+def test_a_table_that_becomes_continuous_leaves_its_workflow_and_goes_on_from_what_it_shows() -> None:
+    world = LiveTable("FRESHNESS = INTERVAL '1' HOUR REFRESH_MODE = FULL")
+    assert len(world.scheduler.workflows) == 1
+
+    world.sql("ALTER MATERIALIZED TABLE live SET REFRESH_MODE = CONTINUOUS")
+    world.append(10)
+    world.look()
+
+    assert world.scheduler.workflows == {}
+    assert world.shows_its_source()
+    assert world.ways == ["append"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "mode"), [("1' HOUR", "1' MINUTE", "CONTINUOUS"), ("1' MINUTE", "1' HOUR", "FULL")]
+)
+def test_a_freshness_across_the_threshold_flips_a_derived_mode(before: str, after: str, mode: str) -> None:
+    world = LiveTable(f"FRESHNESS = INTERVAL '{before}")
+
+    world.sql(f"ALTER MATERIALIZED TABLE live SET FRESHNESS = INTERVAL '{after}")
+
+    assert world.table("live").definition.refresh_mode is RefreshMode(mode)
+    assert len(world.scheduler.workflows) == (mode == "FULL")
+
+
+def test_a_freshness_across_the_threshold_keeps_a_declared_mode() -> None:
+    world = LiveTable("FRESHNESS = INTERVAL '1' HOUR REFRESH_MODE = FULL")
+
+    world.sql("ALTER MATERIALIZED TABLE live SET FRESHNESS = INTERVAL '1' MINUTE")
+
+    assert world.table("live").definition.refresh_mode is RefreshMode.FULL
+
+
+def test_create_or_alter_changes_the_mode_with_the_freshness() -> None:
+    world = LiveTable("FRESHNESS = INTERVAL '1' HOUR")
+
+    world.sql("CREATE OR ALTER MATERIALIZED TABLE live FRESHNESS = INTERVAL '1' MINUTE AS SELECT * FROM orders")
+    world.append(10)
+    world.look()
+
+    assert (world.scheduler.workflows, world.shows_its_source()) == ({}, True)
+
+
+# ---------------------------------------------------------------------------------------------------------------- faults
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("step", [*STEPS, "idle"])
+def test_a_process_that_ends_at_any_step_of_a_batch_loses_and_doubles_nothing(step: str, number: int) -> None:
+    world = LiveTable()
+    world.append(10)
+    if number == 2:
+        world.look()
+        world.append(11)
+    world.ends_before = step
+
+    if number == 1 or not step.startswith("open"):
+        with pytest.raises(ProcessEnded):
+            world.look(after=5)
+    world.ends_before = None
+    world.restart()
+    world.recover()
+    world.append(12)
+    world.look()
+    world.append(13)
+    world.look(after=5)
+
+    assert world.shows_its_source()
+    assert {run.status for run in world.stretches()} <= {RunStatus.CANCELED, RunStatus.RUNNING}
+    assert set(world.ways) == {"append"}
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("landed", [True, False])
+@pytest.mark.parametrize("what", ["open", "publish"])
+def test_a_commit_without_an_answer_publishes_each_batch_once(what: str, landed: bool, number: int) -> None:
+    world = LiveTable()
+    world.append(10)
+    if number == 2:
+        world.look()
+        world.append(11)
+    world.engine.plan_lost_answer(what, landed=landed)
+
+    world.look(after=5)
+    world.append(12)
+    world.look(after=5)
+
+    (stretch,) = world.stretches()
+    assert (stretch.batches, world.shows_its_source()) == (number + 1, True)
+
+
+def test_a_lost_engine_ends_the_stretch_without_a_failure_and_the_next_one_goes_on() -> None:
+    world = LiveTable()
+    world.append(10)
+    world.when_writing(lambda: (_ for _ in ()).throw(EngineUnavailable("away")))
+    world.look()
+
+    world.look(after=5)
+
+    assert [run.status for run in world.stretches()] == [RunStatus.CANCELED, RunStatus.RUNNING]
+    assert world.shows_its_source()
+
+
+def test_a_batch_that_fails_is_tried_again_with_longer_and_longer_pauses() -> None:
+    world = LiveTable()
+    world.look()
+    world.append(10)
+    world.engine.poisoned = {PartitionSpec.of({"ds": "2026-03-02"})}
+
+    for _ in range(200):
+        world.look(after=1)
+    world.engine.poisoned = set()
+    world.look(after=400)
+
+    failed = [run for run in world.stretches() if run.status is RunStatus.FAILED]
+    ends = [run.finished_at for run in failed if run.finished_at is not None]
+    pauses = [(later - earlier).total_seconds() for earlier, later in pairwise(ends)]
+    assert pauses == [10, 20, 40, 80]
+    assert world.shows_its_source()
+
+
+def test_a_foreign_commit_is_replaced_at_the_next_change() -> None:
+    world = LiveTable()
+    world.append(10)
+    world.look()
+    world.engine.write_foreign(LIVE, [{"ds": "2026-03-09", "amount": 99}])
+    world.append(11)
+
+    world.look(after=5)
+
+    assert world.shows_its_source()
+    assert world.ways == ["append", "recompute"]
+
+
+def test_a_worker_that_lost_its_lease_publishes_nothing_more() -> None:
+    world = LiveTable()
+    world.append(10)
+    world.look()
+    zombie = world.lookout
+    world.clock.advance(timedelta(seconds=61))
+    world.restart()
+    world.recover()
+    world.append(11)
+    world.look()
+    main = world.engine.load(LIVE).main
+
+    zombie.look()
+
+    assert world.engine.load(LIVE).main == main
+    assert world.shows_its_source()
+
+
+def test_the_table_stays_activated_while_its_query_fails() -> None:
+    world = LiveTable()
+    world.append(10)
+    world.engine.poisoned = {PartitionSpec.of({"ds": "2026-03-02"})}
+
+    world.look()
+
+    (row,) = world.show("SHOW MATERIALIZED TABLES")
+    assert world.table("live").status is RefreshStatus.ACTIVATED
+    assert (row["health"], row["last error"]) == ("FAILING", "division by zero in ds=2026-03-02 (line 1, position 7)")

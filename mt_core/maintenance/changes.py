@@ -52,6 +52,20 @@ class SourceChange:
     base_live: bool = True
     reason: str | None = None
 
+    def __str__(self) -> str:
+        """What happened, in words."""
+        match self.kind:
+            case ChangeKind.NOTHING:
+                return "nothing changed"
+            case ChangeKind.COMPACTION:
+                return "compacted, no row changed"
+            case ChangeKind.UNKNOWN:
+                return f"not known: {self.reason}"
+            case kind:
+                rows = "rows" if self.rows is None else f"{self.rows:,} row{'' if self.rows == 1 else 's'}"
+                size = "" if self.size is None else f", {self.size:,} byte{'' if self.size == 1 else 's'}"
+                return f"{rows} {'appended' if kind is ChangeKind.APPENDS else 'changed'}{size}"
+
 
 _ROW_COUNTS = ("added-records", "deleted-records", "added-delete-files", "removed-delete-files", "deleted-data-files")
 

@@ -37,6 +37,9 @@ class Strategy:
     key_columns: Mapping[int, tuple[str, ...] | None] = field(default_factory=dict)
     merge: Merge = ()
 
+    def __str__(self) -> str:
+        return f"{self.way}: {self.reason}"
+
 
 def choose(
     shape: QueryShape, changes: Mapping[int, SourceChange], *, columns: Sequence[str], relations: Sequence[str]

@@ -126,12 +126,13 @@ _MATERIALIZED_TABLES = (
         {
             "EXPLAIN": catalogs.read_explain,
             "EXPLAIN REFRESH": tables.explain_refresh,
-            "EXPLAIN CREATE MATERIALIZED TABLE": refuse(refusals.NO_EXPLAIN),
-            "EXPLAIN CREATE OR ALTER MATERIALIZED TABLE": refuse(refusals.NO_EXPLAIN),
+            "EXPLAIN CREATE MATERIALIZED TABLE": tables.explain_create,
+            "EXPLAIN CREATE OR ALTER MATERIALIZED TABLE": partial(tables.explain_create, or_alter=True),
         },
         (
             "EXPLAIN",
             *(f"EXPLAIN {what}" for what in ("SELECT", "INSERT INTO", "STATEMENT SET", "CREATE TABLE", "REFRESH")),
+            "EXPLAIN CREATE MATERIALIZED TABLE",
         ),
     ),
 )

@@ -173,6 +173,17 @@ class ExplainRefresh:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainCreate:
+    """EXPLAIN CREATE [OR ALTER] MATERIALIZED TABLE …, whose `statement` has its positions in the whole text."""
+
+    statement: CreateMaterializedTable
+
+    @property
+    def name(self) -> Name:
+        return self.statement.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetProperty:
     """SET; SET key; SET key = value. Without a key it lists all properties, without a value it returns one."""
 
@@ -201,6 +212,7 @@ Statement = (
     | DescribeTable
     | ShowRefreshes
     | ExplainRefresh
+    | ExplainCreate
     | SetProperty
     | ResetProperty
 )

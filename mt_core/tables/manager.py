@@ -12,6 +12,7 @@ from mt_core.sql import statements as sql
 from mt_core.tables.commands.alter import alter_query, create_or_alter, set_freshness, set_refresh_mode
 from mt_core.tables.commands.create import create
 from mt_core.tables.commands.drop import drop_with_readers
+from mt_core.tables.commands.explain_create import explain_create
 from mt_core.tables.commands.lifecycle import resume, suspend
 from mt_core.tables.definition.show_create import show_create
 from mt_core.tables.refresh.explain import plan_refresh
@@ -35,6 +36,7 @@ _Named = (
     | sql.DescribeTable
     | sql.ShowRefreshes
     | sql.ExplainRefresh
+    | sql.ExplainCreate
 )
 _CHANGES = (
     sql.CreateMaterializedTable,
@@ -90,6 +92,9 @@ class TableManager:
                 return create_or_alter(services, statement, table, context)
             case sql.CreateMaterializedTable():
                 return create(services, statement, identifier, context)
+            case sql.ExplainCreate(statement=explained):
+                text, warnings = explain_create(services, explained, identifier, context)
+                return CommandOutcome(rows=_text_rows(text), warnings=warnings)
             case sql.DescribeTable() if table is None:
                 return CommandOutcome(passthrough=True)
             case sql.DropTable():
@@ -138,7 +143,7 @@ class TableManager:
                 text = str(plan_refresh(self._services, table.identifier, partitions))
             case _:
                 raise MtError(f"{type(statement).__name__} shows nothing of a materialized table.")
-        return RowSet(columns=(Column(name="result"),), rows=[[text]])
+        return _text_rows(text)
 
     def _refuse_other_relation(self, identifier: TableIdentifier) -> None:
         if self._services.engine.relation_exists(identifier):
@@ -149,9 +154,15 @@ class TableManager:
             )
 
 
+def _text_rows(text: str) -> RowSet:
+    return RowSet(columns=(Column(name="result"),), rows=[[text]])
+
+
 def in_statement(error: QueryFailed, statement: sql.Statement) -> QueryFailed:
     """Return an error of the engine, whose position counts from the query, with one that counts from *statement*."""
     match statement:
+        case sql.ExplainCreate(statement=create_statement):
+            return in_statement(error, create_statement)
         case sql.CreateMaterializedTable() | sql.AlterQuery():
             first_line, first_column = statement.query_line, statement.query_column
         case _:

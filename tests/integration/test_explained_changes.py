@@ -76,3 +76,28 @@ def test_sources_that_are_empty_at_first_do_not_keep_a_table_from_the_strategy_i
     run = world.tick("t")
 
     assert counts_of(run) == ("append", 1, 0, 0)
+
+
+def test_explain_says_before_creation_and_before_a_refresh_how_changes_are_applied(world: RefreshWorld) -> None:
+    world.spark("CREATE TABLE o (k INT, v INT) USING iceberg", "INSERT INTO o VALUES (1, 1), (2, 3)")
+    query = "SELECT k, count(*) AS n FROM o GROUP BY k"
+    create = f"CREATE MATERIALIZED TABLE counted {APPLIED} FRESHNESS = INTERVAL '1' DAY AS {query}"
+    before = world.state()
+    created = world.text(f"EXPLAIN {create}").splitlines()
+    assert world.state() == before
+    world.sql(create)
+    world.work()
+    world.spark("INSERT INTO o VALUES (2, 4)")
+
+    refreshed = world.text("EXPLAIN REFRESH counted").splitlines()
+    run = world.tick("counted")
+
+    assert created[1] == "  columns:  k INT, n BIGINT"
+    assert created[-2:] == [
+        "    appended rows: merge: only appends below one aggregate that combines",
+        "    changed rows:  keys: the changed rows name the keys k",
+    ]
+    assert refreshed[-2:] == created[-2:]
+    assert refreshed[-3] == f"    since then:    1 row appended, {run.bytes_read:,} bytes"
+    assert refreshed[3].startswith("  strategy: merge: ")
+    assert f"reads {run.bytes_read:,} of " in refreshed[3]

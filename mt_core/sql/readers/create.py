@@ -52,6 +52,11 @@ def create(cursor: TokenCursor, text: str, *, or_alter: bool = False) -> CreateM
         cursor.expect("TABLE")
     elif is_view(cursor):
         return None
+    return create_named(cursor, text, or_alter=or_alter)
+
+
+def create_named(cursor: TokenCursor, text: str, *, or_alter: bool) -> CreateMaterializedTable:
+    """Read what follows CREATE [OR ALTER] MATERIALIZED TABLE."""
     if cursor.word() == "IF" and cursor.word(1) == "NOT":
         raise cursor.error(
             "a name: CREATE MATERIALIZED TABLE has no IF NOT EXISTS, use CREATE OR ALTER MATERIALIZED TABLE"

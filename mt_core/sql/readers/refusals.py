@@ -15,7 +15,6 @@ NO_MODULES = (
 NO_REMOVAL = "REMOVE JAR is not supported: Spark cannot unload classes; open a new session, or restart the gateway."
 NO_REPLACE = "CREATE OR REPLACE MATERIALIZED TABLE is not supported; use CREATE OR ALTER MATERIALIZED TABLE."
 NO_TEMPORARY = "TEMPORARY MATERIALIZED TABLE is not supported; leave TEMPORARY out, or use a TEMPORARY VIEW."
-NO_EXPLAIN = "EXPLAIN CREATE MATERIALIZED TABLE is not supported; EXPLAIN its query, or EXPLAIN REFRESH a table."
 NO_CLASSES = (
     "functions of classes are not supported; ADD JAR, and call a static method with reflect('class', 'method', …), or "
     "write the expression in a view."

@@ -10,12 +10,13 @@ from mt_core.model.run import RunStatus
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.readers.catalog_statements import read_explain
-from mt_core.sql.readers.create import is_view, read_interval, read_mode
+from mt_core.sql.readers.create import create_named, is_view, read_interval, read_mode
 from mt_core.sql.statements import (
     AlterQuery,
     DescribeTable,
     DropBehavior,
     DropTable,
+    ExplainCreate,
     ExplainRefresh,
     RefreshTable,
     ResumeTable,
@@ -175,6 +176,11 @@ def explain_refresh(cursor: TokenCursor, text: str) -> Statement | CatalogStatem
     partitions = cursor.partition() if cursor.accept("PARTITION") else {}
     cursor.expect_end("PARTITION (…), or the end of the statement")
     return ExplainRefresh(name=name, partitions=partitions)
+
+
+def explain_create(cursor: TokenCursor, text: str, *, or_alter: bool = False) -> Statement:
+    """Read what follows EXPLAIN CREATE [OR ALTER] MATERIALIZED TABLE."""
+    return ExplainCreate(statement=create_named(cursor, text, or_alter=or_alter))
 
 
 def describe(cursor: TokenCursor, text: str) -> Statement | None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from mt_core.maintenance.strategy import Way
 from mt_core.model.freshness import grid_of
 from mt_core.model.partition import WHOLE, PartitionValues, Scope
 from mt_core.model.run import RunKind
-from mt_core.model.table import MaterializedTable, RefreshMode, TableIdentifier
+from mt_core.model.table import MaterializedTable, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.tables.definition.fingerprint import fingerprint_of
-from mt_core.tables.engine import SourceVector
-from mt_core.tables.refresh.change_plan import plan_change
+from mt_core.tables.engine import RefreshEngine, SourceVector, StorageMetadata
+from mt_core.tables.refresh.change_plan import RECOMPUTED, plan_change
 from mt_core.tables.refresh.circles import refuse_closed_circle
 from mt_core.tables.refresh.named_partitions import scope_named
+from mt_core.tables.refresh.outlook import outlook_lines
 from mt_core.tables.refresh.requests import refuse_initializing
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.runs.decide import Decision, decide
@@ -27,27 +30,36 @@ from mt_core.tables.views.run_view import SourceView
 class RefreshPlan:
     """What a refresh of a table would do: `why` it has this scope, the decision about it, and the sources it would read.
 
-    `strategy` says how what changed would be applied, or why all rows would be computed; None where the table always does that.
+    `how` says how it would get its rows, and how much of the sources it would read; None for one that writes nothing, or all
+    rows of partitions. `details` are by source: what changed since the last refresh, and what changes to come would lead to.
     """
 
     table: TableIdentifier
     scope: Scope
     why: str
     decision: Decision
-    strategy: str | None
+    how: str | None
     vector: SourceVector
+    details: Mapping[str, Sequence[str]]
 
     def __str__(self) -> str:
         lines = [
             f"Refresh of {self.table}",
             f"  scope:    {self.scope} ({self.why})",
             f"  decision: {self.decision.name}: {self.decision.reason}",
-            *([] if self.strategy is None else [f"  strategy: {self.strategy}"]),
+            *([] if self.how is None else [f"  strategy: {self.how}"]),
             f"  writes:   {self.decision.scope if self.decision.scope is not None else 'nothing'}",
             f"  pinned:   {'no: ' + self.vector.unpinnable if self.vector.unpinnable else 'yes'}",
-            *(f"  source:   {SourceView.of(source)}" for source in self.vector.to_json()),
+            *source_lines(self.vector, self.details),
         ]
         return "\n".join(lines)
+
+
+def source_lines(vector: SourceVector, details: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of EXPLAIN about the sources of a query, with *details* by source."""
+    for source in vector.to_json():
+        yield f"  source:   {SourceView.of(source)}"
+        yield from (f"    {detail}" for detail in details.get(source["name"], ()))
 
 
 def plan_refresh(
@@ -70,8 +82,53 @@ def plan_refresh(
         fingerprint=fingerprint_of(table.definition),
         history=services.engine.ancestors(metadata),
     )
-    _, strategy = plan_change(services.engine, table.definition, base=decision.base, main=metadata.main, vector=vector)
-    return RefreshPlan(table=identifier, scope=scope, why=why, decision=decision, strategy=strategy, vector=vector)
+    changed = _changed(services.engine, table.definition, metadata, vector)
+    ahead = outlook_lines(services.engine, table.definition, vector.sources)
+    return RefreshPlan(
+        table=identifier,
+        scope=scope,
+        why=why,
+        decision=decision,
+        how=_how(services.engine, table.definition, decision, metadata, vector),
+        vector=vector,
+        details={
+            source.name: (*changed.get(source.name, ()), *ahead.get(source.name, ())) for source in vector.sources
+        },
+    )
+
+
+def _changed(
+    engine: RefreshEngine, definition: TableDefinition, metadata: StorageMetadata, vector: SourceVector
+) -> dict[str, tuple[str, ...]]:
+    """Return for each source, by its name, what changed since the refresh that wrote the newest rows; nothing without one."""
+    newest = next((snapshot for snapshot in engine.ancestors(metadata) if not snapshot.replace), None)
+    if newest is None or newest.sources is None:
+        return {}
+    changes = engine.changes_since(query_of(definition), SourceVector.from_json(json.loads(newest.sources)), vector)
+    if isinstance(changes, str):
+        return {source.name: (f"since then:    not known: {changes}",) for source in vector.sources}
+    return {name: (f"since then:    {change}",) for name, change in changes.changes.items()}
+
+
+def _how(
+    engine: RefreshEngine,
+    definition: TableDefinition,
+    decision: Decision,
+    metadata: StorageMetadata,
+    vector: SourceVector,
+) -> str | None:
+    if decision.scope is None:
+        return None
+    maintenance, reason = plan_change(engine, definition, base=decision.base, main=metadata.main, vector=vector)
+    if maintenance is not None:
+        changes = maintenance.changes
+        read = "some" if changes.changed_bytes is None else f"{changes.changed_bytes:,}"
+        return f"{maintenance.strategy}; reads {read} of {changes.source_bytes:,} bytes"
+    if not decision.scope.whole:
+        return None
+    size = engine.source_bytes(query_of(definition), vector)
+    reads = "" if size is None else f"; reads all {size:,} bytes"
+    return f"{Way.RECOMPUTE}{'' if reason is None else reason.removeprefix(RECOMPUTED)}{reads}"
 
 
 def _scope_now(

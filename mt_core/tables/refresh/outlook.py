@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mt_core.errors import DefinitionInvalid
-from mt_core.maintenance.changes import ChangeKind, SourceChange
+from mt_core.maintenance.changes import INCOMPARABLE, ChangeKind, SourceChange
 from mt_core.maintenance.strategy import Strategy, Way, choose
 from mt_core.model.table import RefreshMode, TableDefinition, TableIdentifier
 from mt_core.tables.definition.options import AUTO, FULL, INCREMENTAL, STRATEGY
-from mt_core.tables.engine import RefreshEngine, ShapedQuery
+from mt_core.tables.definition.shape import is_exact
+from mt_core.tables.engine import RefreshEngine, ShapedQuery, SourceVersion
 from mt_core.tables.services import query_of
 
 
@@ -28,45 +29,90 @@ class Outlook:
         return {self.appends.way, self.rows.way} != {Way.RECOMPUTE}
 
 
-def strategy_for(query: ShapedQuery, changes: Mapping[str, SourceChange]) -> Strategy:
-    """Return how changes of sources, by their names, are applied."""
-    return choose(
+def strategy_option(definition: TableDefinition) -> str:
+    """Return `refresh.strategy` of a table, or its default."""
+    # A continuous refresh that computed all rows for each change would not keep up with its sources.
+    default = AUTO if definition.refresh_mode is RefreshMode.CONTINUOUS else FULL
+    return definition.options.get(STRATEGY, default)
+
+
+def strategy_for(query: ShapedQuery, changes: Mapping[str, SourceChange], definition: TableDefinition) -> Strategy:
+    """Return how changes of sources, by their names, are applied to the rows of a table."""
+    choice = choose(
         query.shape,
         {number: changes[source] for number, source in enumerate(query.readings) if source in changes},
         columns=[column.name for column in query.columns],
         relations=query.readings,
     )
+    obstacle = _obstacle(choice, query, definition)
+    return choice if obstacle is None else Strategy(way=Way.RECOMPUTE, reason=obstacle)
 
 
-def outlook_of(query: ShapedQuery) -> tuple[Outlook, ...]:
+def _obstacle(choice: Strategy, query: ShapedQuery, definition: TableDefinition) -> str | None:
+    """Return why the table's stored rows are not those of the query that *choice* needs to find again; None if they are."""
+    stored = {column.name.lower(): column.type for column in definition.columns}
+    match choice.way:
+        case Way.KEYS:
+            used = [query.columns[position] for position in choice.keys]
+        case Way.MERGE:
+            used = list(query.columns)
+        case Way.SIGNED:
+            maps = [each.name for each in definition.columns if INCOMPARABLE.search(each.type.lower())]
+            return f"values of column {maps[0]} cannot be compared" if maps else None
+        case _:
+            return None
+    rounded = [each.name for each in used if not is_exact(each.type, stored.get(each.name.lower(), ""))]
+    return f"column {rounded[0]} is stored in another type than the query gives" if rounded else None
+
+
+def outlook_of(query: ShapedQuery, definition: TableDefinition) -> tuple[Outlook, ...]:
     """Return the outlook of each source, in the order of the query."""
     appends, rows = SourceChange(kind=ChangeKind.APPENDS), SourceChange(kind=ChangeKind.ROWS)
     return tuple(
         Outlook(
             source=source,
-            appends=strategy_for(query, {source: appends}),
-            rows=strategy_for(query, {source: rows}),
+            appends=strategy_for(query, {source: appends}, definition),
+            rows=strategy_for(query, {source: rows}, definition),
         )
         for source in dict.fromkeys(query.readings)
     )
 
 
+def outlook_lines(
+    engine: RefreshEngine, definition: TableDefinition, sources: Iterable[SourceVersion]
+) -> dict[str, tuple[str, ...]]:
+    """Return for each source, by its name, what EXPLAIN says of changes to come."""
+    query = shaped_query(engine, definition)
+    if isinstance(query, str):
+        return {source.name: (f"any change:    {Way.RECOMPUTE}: {query}",) for source in sources}
+    # A table that computes all rows may still want to know what it could do.
+    computes_all = strategy_option(definition) == FULL
+
+    def led_to(strategy: Strategy) -> str:
+        return f"{Way.RECOMPUTE} ('{AUTO}' has {strategy})" if computes_all else str(strategy)
+
+    return {
+        each.source: (f"appended rows: {led_to(each.appends)}", f"changed rows:  {led_to(each.rows)}")
+        for each in outlook_of(query, definition)
+    }
+
+
 def shaped_query(engine: RefreshEngine, definition: TableDefinition) -> ShapedQuery | str:
     """Return the shape of a table's query, or why no refresh on schedule applies a change."""
-    if definition.refresh_mode is RefreshMode.FULL and definition.date_formatters:
+    if definition.date_formatters:
         return "each schedule time refreshes the partitions of its date-formatters, all rows of them"
     return engine.read_shape(query_of(definition))
 
 
 def refuse_unmaintainable(engine: RefreshEngine, identifier: TableIdentifier, definition: TableDefinition) -> None:
     """Raise DefinitionInvalid for a table that is to apply changes at any cost, and could apply none."""
-    if definition.options.get(STRATEGY) != INCREMENTAL:
+    if strategy_option(definition) != INCREMENTAL:
         return
     query = shaped_query(engine, definition)
     if isinstance(query, str):
         reason = query
     else:
-        outlooks = outlook_of(query)
+        outlooks = outlook_of(query, definition)
         if not outlooks or any(each.is_maintained for each in outlooks):
             return
         reason = "; ".join(dict.fromkeys(each.appends.reason for each in outlooks))

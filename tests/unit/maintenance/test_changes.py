@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from mt_core.maintenance.changes import ChangeKind, Commit, SourceChange, change_between
 
 
@@ -83,3 +85,18 @@ def test_rows_changed_since_an_expired_version_are_not_known() -> None:
 
 def test_a_new_version_that_has_expired_is_not_known() -> None:
     assert change_between(log(FIRST), "1", "2").reason == "snapshot 2 has expired"
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (SourceChange(kind=ChangeKind.NOTHING), "nothing changed"),
+        (SourceChange(kind=ChangeKind.COMPACTION), "compacted, no row changed"),
+        (SourceChange(kind=ChangeKind.APPENDS, rows=1, size=1000), "1 row appended, 1,000 bytes"),
+        (SourceChange(kind=ChangeKind.ROWS, rows=1000, size=1), "1,000 rows changed, 1 byte"),
+        (SourceChange(kind=ChangeKind.ROWS, rows=None, size=None), "rows changed"),
+        (SourceChange(kind=ChangeKind.UNKNOWN, rows=None, size=None, reason="gone"), "not known: gone"),
+    ],
+)
+def test_a_change_is_told_in_words(change: SourceChange, text: str) -> None:
+    assert str(change) == text

@@ -142,10 +142,19 @@ STATEMENTS: dict[str, Callable[[ManagerWorld], object]] = {
     "DESCRIBE EXTENDED": sql("DESCRIBE EXTENDED daily"),
     "SHOW REFRESHES": sql("SHOW REFRESHES FOR daily"),
     "EXPLAIN REFRESH": sql("EXPLAIN REFRESH daily"),
+    "EXPLAIN CREATE": sql(f"EXPLAIN {DAILY}"),
     "periodic": periodic,
     "manual": manual,
 }
-READING = {"SHOW TABLES", "SHOW CREATE", "DESCRIBE", "DESCRIBE EXTENDED", "SHOW REFRESHES", "EXPLAIN REFRESH"}
+READING = {
+    "SHOW TABLES",
+    "SHOW CREATE",
+    "DESCRIBE",
+    "DESCRIBE EXTENDED",
+    "SHOW REFRESHES",
+    "EXPLAIN REFRESH",
+    "EXPLAIN CREATE",
+}
 
 Outcome = type[MtError] | None
 WORDS: dict[str, Outcome] = {
@@ -178,6 +187,7 @@ DESCRIBE          | ok      ok      ok      ok      ok      ok      ok      ok  
 DESCRIBE EXTENDED | ok      ok      ok      ok      ok      ok      ok      ok      ok      ok      ok      ok      ok      ok
 SHOW REFRESHES    | gone    ok      ok      ok      ok      ok      ok      ok      ok      ok      ok      ok      other   ok
 EXPLAIN REFRESH   | gone    start   ok      ok      ok      ok      ok      ok      ok      ok      ok      lost    other   ok
+EXPLAIN CREATE    | ok      taken   taken   taken   taken   taken   taken   taken   taken   taken   taken   taken   taken   taken
 periodic          | gone    start   ok      ok      ok      ok      start   ok      ok      ok      ok      ok      gone    ok
 manual            | gone    start   ok      ok      ok      ok      ok      ok      ok      ok      ok      ok      gone    ok
 """

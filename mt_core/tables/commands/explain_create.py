@@ -1,0 +1,70 @@
+"""EXPLAIN CREATE MATERIALIZED TABLE: what the table would be, and how refreshes would keep it, without creating it."""
+
+from __future__ import annotations
+
+from mt_core.errors import TableExists
+from mt_core.model.formatter import show_schedule_time
+from mt_core.model.freshness import grid_of
+from mt_core.model.table import RefreshMode, TableDefinition, TableIdentifier
+from mt_core.sql.statements import CreateMaterializedTable
+from mt_core.tables.commands.create import declared
+from mt_core.tables.definition.options import AUTO, FULL, INCREMENTAL, check_table_options
+from mt_core.tables.definition.show_create import type_text
+from mt_core.tables.refresh.circles import refuse_circle
+from mt_core.tables.refresh.explain import source_lines
+from mt_core.tables.refresh.outlook import outlook_lines, refuse_unmaintainable, strategy_option
+from mt_core.tables.registry import in_transaction
+from mt_core.tables.services import TableServices, query_of
+from mt_core.tables.settings import THRESHOLD_KEY
+from mt_core.tables.table_commands import CommandContext
+
+_STRATEGIES = {
+    AUTO: "applies what changed where that is exact and costs less than to compute all rows",
+    INCREMENTAL: "applies what changed wherever that is exact",
+    FULL: "computes all rows when a source changed",
+}
+
+
+def explain_create(
+    services: TableServices, statement: CreateMaterializedTable, identifier: TableIdentifier, context: CommandContext
+) -> tuple[str, tuple[str, ...]]:
+    """Return the text and the warnings; raises what CREATE would raise before its first effect."""
+    warnings = check_table_options(statement.options, str(identifier))
+    exists = in_transaction(services.registry, lambda tx: tx.tables.named(identifier)) is not None
+    if not (exists and statement.or_alter) and (exists or services.engine.relation_exists(identifier)):
+        raise TableExists(
+            f"{identifier} exists already; choose another name, or EXPLAIN REFRESH a materialized table.",
+            table=str(identifier),
+        )
+    definition = declared(services, statement, identifier, context)
+    vector = services.engine.read_vector(query_of(definition))
+    refuse_circle(services.registry, services.engine, identifier, vector)
+    refuse_unmaintainable(services.engine, identifier, definition)
+    strategy = strategy_option(definition)
+    columns = (f"{column.name} {type_text(column.type)}" for column in definition.columns)
+    lines = [
+        f"{'Change' if exists else 'Creation'} of {identifier}",
+        f"  columns:  {', '.join(columns)}",
+        *([f"  parts:    {', '.join(definition.partition_keys)}"] if definition.partition_keys else []),
+        f"  mode:     {definition.refresh_mode} ({_why_mode(services, definition, context)})",
+        f"  schedule: {_schedule(services, definition)}",
+        f"  strategy: {strategy}: {_STRATEGIES[strategy]}",
+        *source_lines(vector, outlook_lines(services.engine, definition, vector.sources)),
+    ]
+    return "\n".join(lines), warnings
+
+
+def _why_mode(services: TableServices, definition: TableDefinition, context: CommandContext) -> str:
+    if definition.logical_refresh_mode in set(RefreshMode):
+        return "declared"
+    threshold = services.settings.in_session(context.properties).freshness_threshold_s
+    than = "at least" if definition.refresh_mode is RefreshMode.FULL else "under"
+    return f"derived: FRESHNESS = {definition.freshness} is {than} {THRESHOLD_KEY}, {threshold} s"
+
+
+def _schedule(services: TableServices, definition: TableDefinition) -> str:
+    if definition.refresh_mode is not RefreshMode.FULL:
+        return f"within {definition.freshness.words} of a change"
+    grid = grid_of(definition.freshness, definition.zone)
+    first = grid.after(in_transaction(services.registry, lambda tx: tx.now()))
+    return f"every {definition.freshness.words} in {definition.zone}, first at {show_schedule_time(first, definition.zone)}"

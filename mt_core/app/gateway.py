@@ -115,6 +115,8 @@ class Gateway:
         # Before the first request: a table of a scheduler that is not in use could be neither changed nor dropped.
         for line in take_over_tables(self._tables):
             log.info("%s", line, extra={"action": "scheduler_changed"})
+        # Clients look there for the address whose token they may send; the driver adds its JVM.
+        self._home.note(url=self.url, jvm_pid=None)
         self._driver.start()
         self._server.start()
         token = self._tokens[-1].secret.reveal() if self._tokens else ""

@@ -17,6 +17,7 @@ import httpx
 import psutil
 import pytest
 
+from mt_core.client.home import token_in
 from tests.support.gateway.own_process import (
     FAST,
     ROOT,
@@ -84,9 +85,23 @@ def test_info_is_answered_while_spark_still_starts(tmp_path: Path) -> None:
     assert OPEN in second
 
 
-def _answers(url: str) -> bool:
+def test_a_client_of_the_same_user_finds_the_token_while_spark_still_starts(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    options = _options(*FAST, f"sql-gateway.endpoint.rest.port={port}", "sql-gateway.security.tokens=generate")
+    with launch(_command("--home", str(tmp_path), *options), tmp_path / "stderr.txt") as process:
+        wait_until(lambda: _answers(url, 401), "no answer from /v3/info", START_S)
+        token = token_in(tmp_path, url)
+        process.terminate()
+
+    assert token == (tmp_path / "token").read_text(encoding="ascii").strip()
+
+
+def _answers(url: str, status: int = 200) -> bool:
     try:
-        return httpx.get(f"{url}/v3/info", timeout=1.0).status_code == 200
+        return httpx.get(f"{url}/v3/info", timeout=1.0).status_code == status
     except httpx.TransportError:
         return False
 

@@ -101,6 +101,15 @@ class SetFreshness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlterOptions:
+    """ALTER MATERIALIZED TABLE name SET ('key' = 'value', …) | RESET ('key', …)."""
+
+    name: Name
+    options: Mapping[str, str] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlterQuery:
     """ALTER MATERIALIZED TABLE name AS query; positions as in CreateMaterializedTable."""
 
@@ -205,6 +214,7 @@ Statement = (
     | RefreshTable
     | SetFreshness
     | SetRefreshMode
+    | AlterOptions
     | AlterQuery
     | DropTable
     | ShowMaterializedTables

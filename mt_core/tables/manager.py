@@ -9,7 +9,7 @@ from mt_core.identifiers import display_name
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.rowset import Column, RowSet
 from mt_core.sql import statements as sql
-from mt_core.tables.commands.alter import alter_query, create_or_alter, set_freshness, set_refresh_mode
+from mt_core.tables.commands.alter import alter_options, alter_query, create_or_alter, set_freshness, set_refresh_mode
 from mt_core.tables.commands.create import create
 from mt_core.tables.commands.drop import drop_with_readers
 from mt_core.tables.commands.explain_create import explain_create
@@ -31,6 +31,7 @@ _Named = (
     | sql.RefreshTable
     | sql.SetFreshness
     | sql.SetRefreshMode
+    | sql.AlterOptions
     | sql.AlterQuery
     | sql.ShowCreateTable
     | sql.DescribeTable
@@ -46,6 +47,7 @@ _CHANGES = (
     sql.RefreshTable,
     sql.SetFreshness,
     sql.SetRefreshMode,
+    sql.AlterOptions,
     sql.AlterQuery,
 )
 
@@ -126,6 +128,8 @@ class TableManager:
                 return set_freshness(services, identifier, freshness, context)
             case sql.SetRefreshMode(mode=mode):
                 return set_refresh_mode(services, identifier, mode)
+            case sql.AlterOptions(options=options, removed=removed):
+                return alter_options(services, identifier, options=options, removed=removed)
             case sql.AlterQuery(query=query):
                 return alter_query(services, identifier, query, context)
             case _:

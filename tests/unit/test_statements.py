@@ -9,6 +9,7 @@ from mt_core.model.freshness import Freshness
 from mt_core.model.table import RefreshMode, TableIdentifier
 from mt_core.sql.parser import parse, parse_name
 from mt_core.sql.statements import (
+    AlterOptions,
     AlterQuery,
     ColumnSpec,
     CreateMaterializedTable,
@@ -51,6 +52,8 @@ ALTER = "ALTER MATERIALIZED TABLE t"
             RefreshTable(name=("t",), partitions={"ds": "2026-01-01", "h h": "7"}),
         ),
         (f"{ALTER} SET REFRESH_MODE = FULL", SetRefreshMode(name=("t",), mode=RefreshMode.FULL)),
+        (f"{ALTER} SET ('a' = 'b', 'c' = 'd')", AlterOptions(name=("t",), options={"a": "b", "c": "d"})),
+        (f"{ALTER} RESET ('a', 'c')", AlterOptions(name=("t",), removed=("a", "c"))),
         (f"{ALTER} SET FRESHNESS = INTERVAL '2' DAYS", SetFreshness(name=("t",), freshness=Freshness(2, "DAY"))),
         (f"{ALTER} AS SELECT 1", AlterQuery(name=("t",), query="SELECT 1", query_line=1, query_column=31)),
         ("DROP MATERIALIZED TABLE t", DropTable(name=("t",))),
@@ -175,6 +178,8 @@ def test_any_text_is_read_or_refused(sql: str) -> None:
         (f"{ALTER} REFRESH PARTITION ()", "expected a partition column", 1, 47),
         (f"{ALTER} REFRESH PARTITION (ds = x)", "expected the value of partition column ds in quotes", 1, 52),
         (f"{ALTER} REFRESH PARTITION (ds='x', ds='y')", "partition column ds is given twice", 1, 55),
+        (f"{ALTER} SET ()", 'Encountered "<EOF>"; SET names at least one option', 1, 34),
+        (f"{ALTER} RESET ()", "expected an option key in quotes", 1, 35),
         (f"{ALTER} SET", 'Encountered "<EOF>"; expected FRESHNESS', 1, 31),
         (f"{ALTER} SET FRESHNESS INTERVAL '1' DAY", 'Encountered "INTERVAL"; expected =', 1, 42),
         (f"{ALTER} AS", 'Encountered "<EOF>"; expected a query after AS', 1, 30),
@@ -206,9 +211,11 @@ def test_a_mistake_is_named_with_its_place(sql: str, reason: str, line: int, col
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        (f"{ALTER} SET ('a' = 'b')", "t: SET of options is not supported; use CREATE OR ALTER MATERIALIZED TABLE"),
-        (f"{ALTER} SET TBLPROPERTIES ('a' = 'b')", "use CREATE OR ALTER MATERIALIZED TABLE"),
-        (f"{ALTER} RESET ('a')", "RESET of options is not supported"),
+        (
+            f"{ALTER} SET TBLPROPERTIES ('a' = 'b')",
+            "t: SET TBLPROPERTIES is not supported; use SET ",
+        ),
+        (f"{ALTER} UNSET ('a')", "UNSET of options is not supported; use RESET "),
         (f"{ALTER} RENAME TO x", "RENAME is not supported; CREATE it under the new name"),
         (f"{ALTER} ADD (a INT)", "ADD is not supported; its columns come from its query"),
         (f"{ALTER} MODIFY (a INT)", "MODIFY is not supported"),

@@ -12,6 +12,7 @@ from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.readers.catalog_statements import read_explain
 from mt_core.sql.readers.create import create_named, is_view, read_interval, read_mode
 from mt_core.sql.statements import (
+    AlterOptions,
     AlterQuery,
     DescribeTable,
     DropBehavior,
@@ -32,7 +33,6 @@ from mt_core.tokens import TokenKind
 
 MOST_REFRESHES = 10_000
 _COLUMNS_COME_FROM_THE_QUERY = "its columns come from its query: use ALTER MATERIALIZED TABLE … AS query"
-_USE_CREATE_OR_ALTER = "use CREATE OR ALTER MATERIALIZED TABLE"
 
 
 # --------------------------------------------------------------------------------------------------------- ALTER, DROP
@@ -58,7 +58,7 @@ def alter(cursor: TokenCursor, text: str) -> Statement | None:
             raise _no_action(name, *refused)
         raise cursor.error(
             "SUSPEND, RESUME [WITH (…)], REFRESH [PARTITION (…)], SET FRESHNESS = INTERVAL 'n' unit, "
-            "SET REFRESH_MODE = FULL | CONTINUOUS, or AS query"
+            "SET REFRESH_MODE = FULL | CONTINUOUS, SET ('key' = 'value', …), RESET ('key', …), or AS query"
         )
     cursor.take()
     statement = action(cursor, name)
@@ -86,9 +86,14 @@ def _set(cursor: TokenCursor, name: tuple[str, ...]) -> Statement:
     if cursor.accept("REFRESH_MODE"):
         cursor.expect("=")
         return SetRefreshMode(name=name, mode=read_mode(cursor))
-    if cursor.word() == "(" or cursor.word() == "TBLPROPERTIES":
-        raise _no_action(name, "SET of options", _USE_CREATE_OR_ALTER)
-    raise cursor.error("FRESHNESS = INTERVAL 'n' unit, or REFRESH_MODE = FULL | CONTINUOUS")
+    if cursor.word() == "TBLPROPERTIES":
+        raise _no_action(name, "SET TBLPROPERTIES", "use SET ('key' = 'value', …)")
+    if cursor.word() != "(":
+        raise cursor.error("FRESHNESS = INTERVAL 'n' unit, REFRESH_MODE = FULL | CONTINUOUS, or ('key' = 'value', …)")
+    options = cursor.properties()
+    if not options:
+        raise cursor.refusal("SET names at least one option")
+    return AlterOptions(name=name, options=options)
 
 
 def _as(cursor: TokenCursor, name: tuple[str, ...]) -> Statement:
@@ -101,11 +106,11 @@ _ACTIONS: Mapping[str, Callable[[TokenCursor, tuple[str, ...]], Statement]] = {
     "RESUME": lambda cursor, name: ResumeTable(name=name, options=cursor.properties() if cursor.accept("WITH") else {}),
     "REFRESH": _refresh,
     "SET": _set,
+    "RESET": lambda cursor, name: AlterOptions(name=name, removed=cursor.property_keys()),
     "AS": _as,
 }
 _REFUSED_ACTIONS = {
-    "RESET": ("RESET of options", _USE_CREATE_OR_ALTER),
-    "UNSET": ("UNSET of options", _USE_CREATE_OR_ALTER),
+    "UNSET": ("UNSET of options", "use RESET ('key', …)"),
     "RENAME": ("RENAME", "CREATE it under the new name and DROP this one"),
     "ADD": ("ADD", _COLUMNS_COME_FROM_THE_QUERY),
     "MODIFY": ("MODIFY", _COLUMNS_COME_FROM_THE_QUERY),

@@ -1,8 +1,8 @@
-"""ALTER … AS, CREATE OR ALTER and ALTER … SET FRESHNESS: the definition changes under an intent, and the rebuild becomes due."""
+"""ALTER … AS, CREATE OR ALTER, ALTER … SET and RESET: the definition changes under an intent, and a rebuild becomes due."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -14,7 +14,7 @@ from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.commands.create import declared
 from mt_core.tables.commands.sources import refuse_temporary
 from mt_core.tables.definition.fingerprint import fingerprint_of
-from mt_core.tables.definition.options import check_table_options
+from mt_core.tables.definition.options import STRATEGY, check_known, check_table_options, is_formatter
 from mt_core.tables.definition.table_definition import (
     check_appended,
     derive,
@@ -28,6 +28,7 @@ from mt_core.tables.refresh.fencing import claim_exclusively
 from mt_core.tables.refresh.outlook import refuse_unmaintainable
 from mt_core.tables.registry import Transaction
 from mt_core.tables.services import TableServices, query_of, storage_spec
+from mt_core.tables.settings import refresh_timeout_of
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
 
 
@@ -139,6 +140,37 @@ def _change_storage(
     if appended:
         services.engine.add_columns(table.identifier, appended)
     services.engine.set_properties(after, forgotten=before.properties.keys() - after.properties.keys())
+
+
+def alter_options(
+    services: TableServices, identifier: TableIdentifier, *, options: Mapping[str, str], removed: Sequence[str]
+) -> CommandOutcome:
+    """Set and remove options that say how rows are computed and stored; no rebuild is due, since they change none.
+
+    To repeat it is harmless.
+    """
+    seen, where = services.intents.current(identifier), f"{'SET' if options else 'RESET'} of {identifier}"
+    for key in (*options, *removed):
+        if is_formatter(key):
+            raise DefinitionInvalid(
+                f"{where}: {key} decides which rows a schedule time refreshes; change it with CREATE OR ALTER MATERIALIZED "
+                "TABLE, which refreshes the whole table again.",
+                table=str(identifier),
+                key=key,
+            )
+    warnings = check_table_options(options, str(identifier), "SET")
+    # An option that an earlier release knew can be removed.
+    check_known([key for key in removed if key not in seen.definition.options], where)
+    merged = {key: value for key, value in seen.definition.options.items() if key not in removed} | dict(options)
+    refresh_timeout_of(merged, services.settings)
+    new = replace(seen.definition, options=merged)
+    if STRATEGY in options:
+        refuse_unmaintainable(services.engine, identifier, new)
+    check, detail = partial(_refuse_changed, seen=seen), {"set": dict(options), "reset": list(removed)}
+    with services.intents.command(identifier, "ALTER", check=check, detail=detail) as command:
+        _change_storage(services, command.table, new, ())
+        command.finish(lambda _tx, now: replace(now, definition=new))
+    return CommandOutcome(warnings=warnings)
 
 
 def set_freshness(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from mt_core.errors import RequestInvalid
 from mt_core.model.table import FORMATTER_PREFIX, FORMATTER_SUFFIX
@@ -90,22 +90,28 @@ FLINK_EXECUTION = frozenset({
 BATCH = ("execution.runtime-mode", "batch")
 
 
-def check_table_options(options: Mapping[str, str], table: str) -> tuple[str, ...]:
-    """Return a warning for options of a CREATE without effect; raises RequestInvalid for one that is not known."""
+def check_table_options(options: Mapping[str, str], table: str, clause: str = "WITH") -> tuple[str, ...]:
+    """Return a warning for options of a CREATE or SET without effect; raises RequestInvalid for one that is not known."""
     if options.get(STRATEGY, FULL) not in (AUTO, FULL, INCREMENTAL):
         raise RequestInvalid(
-            f"WITH of {table}: '{STRATEGY}' = '{options[STRATEGY]}' is none of '{AUTO}' (apply what changed where that is exact "
-            f"and cheaper), '{INCREMENTAL}' (wherever it is exact) and '{FULL}' (compute all rows)."
+            f"{clause} of {table}: '{STRATEGY}' = '{options[STRATEGY]}' is none of '{AUTO}' (apply what changed where that is "
+            f"exact and cheaper), '{INCREMENTAL}' (wherever it is exact) and '{FULL}' (compute all rows)."
         )
-    without = []
-    for key in options:
-        is_formatter = key.startswith(FORMATTER_PREFIX) and key.endswith(FORMATTER_SUFFIX)
-        if key in FLINK:
-            without.append(key)
-        elif not (is_property(key) or key in (TIMEOUT_KEY, STRATEGY) or is_formatter):
+    check_known(options, f"{clause} of {table}")
+    return _without_effect(FLINK & options.keys(), table)
+
+
+def check_known(keys: Iterable[str], where: str) -> None:
+    """Raise RequestInvalid for an option that no table has."""
+    for key in keys:
+        if not (is_property(key) or key in FLINK or key in (TIMEOUT_KEY, STRATEGY) or is_formatter(key)):
             others = {*NAMES, *FLINK, TIMEOUT_KEY, STRATEGY, f"{FORMATTER_PREFIX}<column>{FORMATTER_SUFFIX}"}
-            raise _unknown(key, f"WITH of {table}", others)
-    return _without_effect(without, table)
+            raise _unknown(key, where, others)
+
+
+def is_formatter(key: str) -> bool:
+    """Return whether an option is the date-formatter of a column."""
+    return key.startswith(FORMATTER_PREFIX) and key.endswith(FORMATTER_SUFFIX)
 
 
 def check_dynamic_options(options: Mapping[str, str], where: str, *others: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from functools import partial
 from mt_core.background import attempt
 from mt_core.errors import MtError
 from mt_core.model.table import MaterializedTable, RefreshStatus
+from mt_core.tables.commands.alter import alter_options
 from mt_core.tables.commands.create import undo_create
 from mt_core.tables.commands.drop import sweep
 from mt_core.tables.commands.lifecycle import resume, suspend
@@ -112,6 +113,8 @@ def _settle(services: TableServices, table: MaterializedTable) -> None:
     if detail.get("reschedules"):
         services.keeper.reschedule(table)
     services.intents.clear(table)
+    if command == "ALTER" and "set" in detail:
+        alter_options(services, table.identifier, options=detail["set"], removed=detail["reset"])
     if command == "SUSPEND" and table.status is RefreshStatus.ACTIVATED:
         suspend(services, table.identifier, by="SQL, finished after a restart")
     elif command == "RESUME" and (table.status is RefreshStatus.SUSPENDED or options.keys() - {CATCH_UP}):

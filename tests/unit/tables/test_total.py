@@ -133,6 +133,8 @@ STATEMENTS: dict[str, Callable[[ManagerWorld], object]] = {
     "REFRESH": sql("ALTER MATERIALIZED TABLE daily REFRESH"),
     "REFRESH PARTITION": sql("ALTER MATERIALIZED TABLE daily REFRESH PARTITION (ds = '2026-03-01')"),
     "SET FRESHNESS": sql("ALTER MATERIALIZED TABLE daily SET FRESHNESS = INTERVAL '2' DAY"),
+    "SET options": sql("ALTER MATERIALIZED TABLE daily SET ('refresh.strategy' = 'auto')"),
+    "RESET options": sql("ALTER MATERIALIZED TABLE daily RESET ('refresh.strategy')"),
     "ALTER AS": sql(f"ALTER MATERIALIZED TABLE daily AS {ALTERED}"),
     "DROP": sql("DROP MATERIALIZED TABLE daily"),
     "DROP IF EXISTS": sql("DROP MATERIALIZED TABLE IF EXISTS daily"),
@@ -178,6 +180,8 @@ RESUME WITH       | gone    busy    ok      ok      busy    busy    busy    busy
 REFRESH           | gone    start   ok      ok      ok      ok      ok      ok      ok      ok      ok      ok      other   ok
 REFRESH PARTITION | gone    start   ok      ok      ok      ok      ok      ok      ok      ok      ok      ok      other   ok
 SET FRESHNESS     | gone    busy    ok      ok      busy    busy    busy    busy    busy    busy    ok      ok      other   ok
+SET options       | gone    busy    ok      ok      busy    busy    busy    busy    busy    busy    ok      ok      other   ok
+RESET options     | gone    busy    ok      ok      busy    busy    busy    busy    busy    busy    ok      ok      other   ok
 ALTER AS          | gone    busy    ok      ok      busy    busy    busy    busy    busy    busy    ok      ok      other   ok
 DROP              | gone    ok      ok      ok      ok      ok      ok      ok      ok      ok      ok      ok      other   ok
 DROP IF EXISTS    | ok      ok      ok      ok      ok      ok      ok      ok      ok      ok      ok      ok      other   ok

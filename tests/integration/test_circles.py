@@ -6,6 +6,7 @@ import pytest
 
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.run import RunStatus
+from mt_core.tables.refresh.attempt import CAUSE_LENGTH
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 
@@ -65,3 +66,16 @@ def test_a_refresh_fails_naming_the_circle_that_a_replaced_view_has_closed(layer
     ) in (failed.error or "")
     assert before == [(2, "a")]
     assert (again.status, layers.rows("below")) == (RunStatus.SUCCEEDED, [(6, "a")])
+
+
+def test_a_refresh_says_that_a_view_may_read_itself(layers: RefreshWorld) -> None:
+    # Iceberg compares the name as it is written, and so does not see that this one is the view's own.
+    layers.spark("CREATE OR REPLACE VIEW shown AS SELECT * FROM shown")
+
+    run = layers.tick("below")
+
+    assert (run.status, run.error) == (
+        RunStatus.FAILED, "The query is nested too deeply for Spark, or one of its views reads itself.",
+    )  # fmt: skip
+    assert len(run.cause or "") <= CAUSE_LENGTH
+    assert layers.rows("below") == [(2, "a")]

@@ -43,6 +43,13 @@ def test_positions_count_from_one_and_point_into_the_statement_only(
     assert position_in(text) == position
 
 
+def test_a_view_that_reads_itself_is_named_as_a_reason_for_a_stack_that_overflows() -> None:
+    error = error_of([thrown("", java_class="java.lang.StackOverflowError")])
+
+    assert isinstance(error, QueryFailed)
+    assert str(error) == "The query is nested too deeply for Spark, or one of its views reads itself."
+
+
 def test_the_innermost_condition_is_the_reason() -> None:
     error = error_of(
         [

@@ -40,6 +40,7 @@ _WAYS_OUT = {
         " Write the expression in a view, which all sessions and materialized tables can read." + _CALL_A_METHOD
     ),
 }
+_STACK_OVERFLOW = "java.lang.StackOverflowError"
 _QUERY_CLASSES = (
     "org.apache.spark.",
     "java.lang.IllegalArgumentException",
@@ -90,6 +91,8 @@ def error_of(chain: Sequence[Thrown]) -> MtError:
         return Canceled("The statement was cancelled.")
     if any(_STOPPED.search(thrown.message) for thrown in chain):
         return EngineUnavailable(LOST)
+    if any(thrown.java_class == _STACK_OVERFLOW for thrown in chain):
+        return QueryFailed("The query is nested too deeply for Spark, or one of its views reads itself.")
     # The innermost condition is the reason; the exceptions around it say which part of Spark met it.
     index = max((index for index, thrown in enumerate(chain) if thrown.condition), default=0)
     reason = chain[index]

@@ -50,6 +50,8 @@ from mt_core.tables.settings import TIMEOUT_KEY
 
 MAX_RESTARTS = 3
 MAX_CONFLICTS = 100
+# Spark's trace of a stack that overflowed has some hundred thousand characters.
+CAUSE_LENGTH = 20_000
 Steps = Generator[str, None, None]
 
 
@@ -391,7 +393,7 @@ def _failed(error: MtError, table: TableIdentifier) -> RunEnded:
         status=RunStatus.FAILED,
         changes={
             "error": with_way_out(error, table),
-            "cause": str(error.__cause__) if error.__cause__ else None,
+            "cause": str(error.__cause__)[:CAUSE_LENGTH] if error.__cause__ else None,
             "broken": isinstance(error, DefinitionInvalid)
             or (isinstance(error, QueryFailed) and error.error_class == COLUMNS_CHANGED),
         },

@@ -1,0 +1,172 @@
+"""Tables of refresh mode CONTINUOUS over real Spark: what they show after each batch, through chains, kills and other writers."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mt_core.errors import GatewayError
+from mt_core.model.run import RunKind, RunStatus
+from mt_core.tables.continuous.lookout import LookOut
+from mt_core.tables.registry import in_transaction
+from tests.depth import DEPTH
+from tests.integration.refresh_world import RefreshWorld
+from tests.integration.refresh_world import world as world
+from tests.support.gateway.own_process import GatewayUnderTest, wait_until
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+BY_CITY = "SELECT city, count(*) AS n, sum(amount) AS amount FROM orders GROUP BY city"
+
+
+class Follower:
+    """A world whose look-out works in the calling thread; `step` lets ten seconds pass."""
+
+    def __init__(self, world: RefreshWorld) -> None:
+        self.world = world
+        self.lookout = LookOut(world.services, submit=lambda work: work())
+        world.spark("CREATE TABLE orders (city STRING, amount INT) USING iceberg")
+        world.spark("INSERT INTO orders VALUES ('Rome', 1), ('Rome', 2), ('Oslo', 3), (NULL, 4)")
+
+    def follow(self, name: str, query: str) -> None:
+        """Create a continuous table, filled."""
+        clauses = "WITH ('refresh.strategy' = 'incremental') FRESHNESS = INTERVAL '10' SECOND"
+        self.world.sql(f"CREATE MATERIALIZED TABLE {name} {clauses} AS {query}")
+        self.world.work()
+
+    def step(self, *statements: str) -> None:
+        self.world.spark(*statements)
+        for _ in range(4):
+            self.world.clock.advance(timedelta(seconds=5))
+            self.lookout.look()
+
+    def strategies(self, name: str) -> list[str]:
+        """Return how the batches of a table were published, oldest first."""
+        table_id = self.world.table(name).table_id
+        runs = in_transaction(self.world.registry, lambda tx: list(tx.runs.newest(table_id=table_id)))
+        stretches = [run for run in reversed(runs) if run.kind is RunKind.CONTINUOUS]
+        assert {run.status for run in stretches} <= {RunStatus.SUCCEEDED, RunStatus.RUNNING, RunStatus.SKIPPED}, runs
+        return [batch.strategy for run in stretches for batch in run.recent]
+
+
+@pytest.fixture
+def follower(world: RefreshWorld) -> Follower:
+    return Follower(world)
+
+
+def test_appended_rows_are_added_or_merged_and_a_table_over_tables_follows(follower: Follower) -> None:
+    follower.follow("dear", "SELECT city, amount FROM orders WHERE amount > 1")
+    follower.follow("totals", BY_CITY)
+    follower.follow("top", "SELECT t.city, t.amount, d.amount AS one FROM totals t JOIN dear d ON t.city = d.city")
+
+    for amount in (5, 6, 7):
+        follower.step(f"INSERT INTO orders VALUES ('Rome', {amount}), ('Bern', {amount})")
+
+        for name, query in (("dear", "SELECT * FROM orders WHERE amount > 1"), ("totals", BY_CITY)):
+            assert follower.world.rows(name) == follower.world.plain(query)
+        joined = "SELECT t.city, t.amount, d.amount FROM totals t JOIN dear d ON t.city = d.city"
+        assert follower.world.rows("top") == follower.world.plain(joined)
+    assert (follower.strategies("dear"), follower.strategies("totals")) == (["append"] * 3, ["merge"] * 3)
+
+
+def test_a_view_that_is_replaced_is_followed(follower: Follower) -> None:
+    namespace = follower.world.namespace
+    follower.world.spark(f"CREATE VIEW {namespace}_v AS SELECT city, amount FROM lake.{namespace}.orders")
+    follower.follow("seen", f"SELECT * FROM spark_catalog.default.{namespace}_v")
+
+    follower.step(
+        f"CREATE OR REPLACE VIEW spark_catalog.default.{namespace}_v AS SELECT city, amount + 1 AS amount FROM lake.{namespace}.orders"
+    )
+
+    assert follower.world.rows("seen") == follower.world.plain("SELECT city, amount + 1 FROM orders")
+
+
+def test_a_source_that_is_dropped_fails_and_one_that_comes_back_is_followed(follower: Follower) -> None:
+    follower.follow("totals", BY_CITY)
+    follower.step("DROP TABLE orders")
+    (row,) = [
+        dict(zip([column.name for column in rows.columns], row, strict=True))
+        for rows in [follower.world.sql("SHOW MATERIALIZED TABLES").rows]
+        if rows is not None
+        for row in rows.page(0, 10)
+    ]
+    assert (row["health"], "orders" in str(row["last error"])) == ("FAILING", True)
+
+    follower.step(
+        "CREATE TABLE orders (city STRING, amount INT) USING iceberg", "INSERT INTO orders VALUES ('Oslo', 9)"
+    )
+    follower.step()
+
+    assert follower.world.rows("totals") == [("Oslo", 1, 9)]
+
+
+@contextmanager
+def a_writer_that_never_stops(gateway: GatewayUnderTest) -> Iterator[None]:
+    """Insert rows through the gateway whenever it answers, until the end of the block."""
+    ended = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not ended.is_set():
+            number += 1
+            with suppress(GatewayError, OSError):
+                gateway.sql(f"INSERT INTO orders VALUES ('Rome', {number}), (NULL, {number % 7})")
+            time.sleep(0.1)
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(120)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900 * DEPTH)
+def test_kills_suspends_and_changes_of_mode_at_random_lose_and_double_nothing(tmp_path: Path) -> None:
+    gateway, dice = GatewayUnderTest(tmp_path / "home"), random.Random(20260301)
+    with gateway:
+        gateway.start()
+        gateway.sql("CREATE TABLE orders (city STRING, amount INT)")
+        gateway.sql("INSERT INTO orders VALUES ('Rome', 1)")
+        gateway.sql(
+            "CREATE MATERIALIZED TABLE dear FRESHNESS = INTERVAL '1' SECOND AS SELECT * FROM orders WHERE amount > 1"
+        )
+        gateway.sql(f"CREATE MATERIALIZED TABLE totals FRESHNESS = INTERVAL '1' SECOND AS {BY_CITY}")
+        chain = "SELECT count(*) AS n, sum(amount) AS amount FROM dear"
+        gateway.sql(f"CREATE MATERIALIZED TABLE whole FRESHNESS = INTERVAL '1' SECOND AS {chain}")
+        with a_writer_that_never_stops(gateway):
+            for _ in range(3 * DEPTH):
+                time.sleep(dice.uniform(2, 6))
+                match dice.randrange(3):
+                    case 0:
+                        gateway.sql("ALTER MATERIALIZED TABLE totals SUSPEND")
+                        gateway.sql("ALTER MATERIALIZED TABLE totals RESUME")
+                    case 1:
+                        gateway.sql("ALTER MATERIALIZED TABLE dear SET REFRESH_MODE = FULL")
+                        gateway.sql("ALTER MATERIALIZED TABLE dear SET REFRESH_MODE = CONTINUOUS")
+                    case _:
+                        gateway.sql("ALTER MATERIALIZED TABLE dear REFRESH")
+                time.sleep(dice.uniform(0, 2))
+                gateway.kill()
+                gateway.start()
+
+        queries = {"totals": BY_CITY, "dear": "SELECT * FROM orders WHERE amount > 1", "whole": chain}
+
+        def all_right() -> bool:
+            return all(
+                sorted(map(str, gateway.sql(f"SELECT * FROM {name}"))) == sorted(map(str, gateway.sql(query)))
+                for name, query in queries.items()
+            )
+
+        wait_until(all_right, "a table does not show what its query gives")
+        stretches = [run for name in queries for run in gateway.runs(name) if run["kind"] == "CONTINUOUS"]
+        assert {run["status"] for run in stretches} <= {"SUCCEEDED", "SKIPPED", "CANCELED", "RUNNING"}, stretches

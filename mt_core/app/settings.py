@@ -38,6 +38,7 @@ def manager_settings(config: Config) -> ManagerSettings:
         initial_refresh=InitialRefresh(config.text("materialized-table.initial-refresh")),
         max_partitions=config.integer("materialized-table.catch-up.max-partitions"),
         history=config.duration("materialized-table.history"),
+        continuous_history=config.duration("materialized-table.continuous.history"),
         refresh_history=config.duration("materialized-table.refresh.history"),
         refresh_timeout=config.duration("materialized-table.refresh.timeout"),
     )

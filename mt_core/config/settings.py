@@ -217,6 +217,12 @@ SETTINGS: tuple[Setting, ...] = (
         help="How long old snapshots of a table are kept.",
     ),
     Setting(
+        key="materialized-table.continuous.history",
+        kind=Kind.DURATION,
+        default="1 h",
+        help="How long old snapshots of a table of refresh mode CONTINUOUS are kept while it is refreshed.",
+    ),
+    Setting(
         key="table.local-time-zone",
         kind=Kind.ZONE,
         shown="the machine's, or UTC",

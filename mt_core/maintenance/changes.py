@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import IntEnum
 
 INCOMPARABLE = re.compile("map<|variant|geometry|geography")
@@ -27,12 +28,13 @@ class ChangeKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One snapshot of a source's log. `operation` and `summary` are those of the Iceberg specification."""
+    """One snapshot of a source's log, made at `at` (UTC). `operation` and `summary` are those of the Iceberg specification."""
 
     snapshot_id: str
     parent_id: str | None
     operation: str
     summary: Mapping[str, str]
+    at: datetime | None = None
 
     def count(self, key: str) -> int:
         """Return a number of the summary, 0 where the writer recorded none."""
@@ -43,7 +45,8 @@ class Commit:
 class SourceChange:
     """What happened to a source: rows added and deleted, bytes added; None where the log does not tell them.
 
-    `reason` says in words why nothing certain is known, None otherwise. `base_live`: whether the old version can be read.
+    `reason` says in words why nothing certain is known, None otherwise. `base_live`: whether the old version can be read; `since`:
+    when the oldest of the commits was made that changed rows, None where that is not known.
     """
 
     kind: ChangeKind
@@ -51,6 +54,7 @@ class SourceChange:
     size: int | None = 0
     base_live: bool = True
     reason: str | None = None
+    since: datetime | None = None
 
     def __str__(self) -> str:
         """What happened, in words."""
@@ -95,6 +99,7 @@ def change_between(log: Mapping[str, Commit], old: str, new: str) -> SourceChang
         rows=sum(commit.count("added-records") + commit.count("deleted-records") for commit in changing),
         size=sum(commit.count("added-files-size") for commit in changing),
         base_live=old in log,
+        since=min((commit.at for commit in changing if commit.at is not None), default=None),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -133,6 +133,13 @@ class RefreshRun:
     cause: str | None = None
     # Whether it failed because Spark can no longer resolve the query, or the query no longer fits the table.
     broken: bool = False
+
+    @property
+    def published_at(self) -> datetime | None:
+        """When the run ended, or the last of its batches while it goes on."""
+        if self.finished_at is None and self.recent:
+            return self.recent[-1].began_at + timedelta(seconds=self.recent[-1].seconds)
+        return self.finished_at
 
     def advance(self, target: RunStatus, **changes: Any) -> RefreshRun:
         """Return the run in status *target* with *changes*; raises IllegalStatus for a move `TRANSITIONS` does not have."""

@@ -166,9 +166,10 @@ class DescribeTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowRefreshes:
-    """SHOW REFRESHES [FOR name] [WHERE status = 'STATUS'] [LIMIT n]."""
+    """SHOW REFRESHES [FOR name [BATCHES]] [WHERE status = 'STATUS'] [LIMIT n]."""
 
     name: Name | None = None
+    batches: bool = False
     status: RunStatus | None = None
     limit: int | None = None
 

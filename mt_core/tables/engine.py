@@ -109,6 +109,11 @@ class SourceChanges(ShapedQuery):
         sizes = [change.size for change in self.changes.values()]
         return None if None in sizes else sum(size or 0 for size in sizes)
 
+    @property
+    def since(self) -> datetime | None:
+        """When the oldest commit of what changed was made, as far as that is known."""
+        return min((change.since for change in self.changes.values() if change.since is not None), default=None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSpec:

@@ -48,6 +48,7 @@ class ManagerSettings:
     drop_wait_s: float = 10.0
     observe_wait_s: float = 1.0
     history: timedelta = timedelta(days=7)
+    continuous_history: timedelta = timedelta(hours=1)
     refresh_history: timedelta = timedelta(days=30)
     refresh_timeout: timedelta = timedelta(0)
 

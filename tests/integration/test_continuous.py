@@ -77,13 +77,10 @@ def test_appended_rows_are_added_or_merged_and_a_table_over_tables_follows(follo
 
 
 def test_a_view_that_is_replaced_is_followed(follower: Follower) -> None:
-    namespace = follower.world.namespace
-    follower.world.spark(f"CREATE VIEW {namespace}_v AS SELECT city, amount FROM lake.{namespace}.orders")
-    follower.follow("seen", f"SELECT * FROM spark_catalog.default.{namespace}_v")
+    follower.world.spark("CREATE VIEW v AS SELECT city, amount FROM orders")
+    follower.follow("seen", "SELECT * FROM v")
 
-    follower.step(
-        f"CREATE OR REPLACE VIEW spark_catalog.default.{namespace}_v AS SELECT city, amount + 1 AS amount FROM lake.{namespace}.orders"
-    )
+    follower.step("CREATE OR REPLACE VIEW v AS SELECT city, amount + 1 AS amount FROM orders")
 
     assert follower.world.rows("seen") == follower.world.plain("SELECT city, amount + 1 FROM orders")
 

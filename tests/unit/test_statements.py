@@ -192,7 +192,7 @@ def test_any_text_is_read_or_refused(sql: str) -> None:
         ("SHOW MATERIALIZED TABLES NOT 'a'", "expected LIKE", 1, 30),
         ("SHOW MATERIALIZED TABLES LIKE a", "expected a pattern in quotes", 1, 31),
         ("SHOW MATERIALIZED TABLES WHERE a", "expected FROM namespace", 1, 26),
-        ("SHOW REFRESHES t", "expected FOR name, WHERE status", 1, 16),
+        ("SHOW REFRESHES t", r"expected FOR name \[BATCHES\], WHERE status", 1, 16),
         ("SHOW REFRESHES LIMIT 1.5", "expected a whole number of rows", 1, 22),
         ("SHOW REFRESHES LIMIT x", "expected a whole number of rows", 1, 22),
         ("SHOW CREATE OR ALTER TABLE t", "expected MATERIALIZED", 1, 22),

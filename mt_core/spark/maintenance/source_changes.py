@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -168,6 +169,7 @@ def _commit(snapshot: Mapping[str, Any]) -> Commit:
         parent_id=None if parent is None else str(parent),
         operation=str(summary.pop("operation", "")),
         summary=summary,
+        at=datetime.fromtimestamp(snapshot["timestamp-ms"] / 1000, UTC) if "timestamp-ms" in snapshot else None,
     )
 
 

@@ -151,15 +151,16 @@ def show_create(cursor: TokenCursor, text: str, *, or_alter: bool = False) -> St
 
 def show_refreshes(cursor: TokenCursor, text: str) -> Statement | None:
     name, status = cursor.name() if cursor.accept("FOR") else None, None
-    if cursor.accept("WHERE"):
+    batches = name is not None and cursor.accept("BATCHES")
+    if not batches and cursor.accept("WHERE"):
         cursor.expect("STATUS")
         cursor.expect("=")
         if (token := cursor.peek()) and token.value.upper() not in RunStatus.__members__:
             raise cursor.error("a status in quotes: " + ", ".join(f"'{each}'" for each in RunStatus))
         status = RunStatus(cursor.string("a status in quotes").upper())
     limit = _read_limit(cursor) if cursor.accept("LIMIT") else None
-    cursor.expect_end("FOR name, WHERE status = '…', LIMIT n, or the end of the statement")
-    return ShowRefreshes(name=name, status=status, limit=limit)
+    cursor.expect_end("FOR name [BATCHES], WHERE status = '…', LIMIT n, or the end of the statement")
+    return ShowRefreshes(name=name, batches=batches, status=status, limit=limit)
 
 
 def _read_limit(cursor: TokenCursor) -> int:

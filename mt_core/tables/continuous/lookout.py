@@ -166,9 +166,7 @@ class LookOut:
         claimed = services.ledger.begin_stretch(kept.table.table_id)
         if claimed is None:
             return None
-        stretch = Stretch(
-            claimed, ledger=services.ledger, engine=services.engine, on_end=services.signal.set, clock=services.clock
-        )
+        stretch = Stretch(claimed, services)
         kept.steps = stretch.steps()
         return stretch
 

@@ -7,18 +7,23 @@ else is to be done with the table. Its end loses nothing: what the table shows o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
-from mt_core.clock import Clock
+from mt_core.errors import EngineUnavailable, MtError
 from mt_core.maintenance.strategy import Way
 from mt_core.model.run import DONE, Batch, RunStatus
-from mt_core.tables.engine import RefreshEngine, StorageMetadata
+from mt_core.tables.engine import StorageMetadata
 from mt_core.tables.refresh.attempt import Attempt, GivenUp, RunEnded, Steps
-from mt_core.tables.runs.ledger import Claimed, Ledger
+from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.services import TableServices
 
 IDLE = "idle"
 MOST_RECENT = 50
+EXPIRE_EVERY = timedelta(minutes=1)
+log = logging.getLogger(__name__)
 # What the ledger has of all batches together.
 _SUMS = ("rows", "rows_inserted", "rows_updated", "rows_deleted", "bytes_read")
 
@@ -30,14 +35,12 @@ class Stretch(Attempt):
     on: another thread may set it while the stretch is idle.
     """
 
-    def __init__(
-        self, claimed: Claimed, *, ledger: Ledger, engine: RefreshEngine, on_end: Callable[[], None], clock: Clock
-    ) -> None:
-        super().__init__(claimed, ledger=ledger, engine=engine, on_end=on_end)
+    def __init__(self, claimed: Claimed, services: TableServices) -> None:
+        super().__init__(claimed, ledger=services.ledger, engine=services.engine, on_end=services.signal.set)
         self.way: Way | None = None
         self.ending = ""
-        self._clock = clock
-        self._began_at = clock.now()
+        self._clock, self._history = services.clock, services.settings.continuous_history
+        self._began_at = self._expired_at = self._clock.now()
         self._batch = 1
         self._published: str | None = None
         self._written: dict[str, int | None] = {}
@@ -55,10 +58,24 @@ class Stretch(Attempt):
                     raise
                 self._end_batch(end)
             self._on_end()
+            self._expire()
             if not self.ending:
                 yield IDLE
         status = RunStatus.SUCCEEDED if self._recent else RunStatus.SKIPPED
         raise RunEnded(status=status, changes={"reason": f"{self._noted.get('reason', 'idle')}; ended: {self.ending}"})
+
+    def _expire(self) -> None:
+        """Delete the snapshots that are older than the history, once a minute: each commit writes a list of all that are kept."""
+        now = self._clock.now()
+        if self._published is None or now - self._expired_at < EXPIRE_EVERY:
+            return
+        self._expired_at = now
+        try:
+            self._engine.expire(self._identifier, now - self._history)
+        except EngineUnavailable:
+            raise
+        except MtError as error:
+            log.warning("expiry of %s failed: %s", self._identifier, error, extra={"action": "maintenance_failed"})
 
     def _open(self) -> Steps:
         """Go on with the branch if it ends where main does: no metadata has to be committed for that."""
@@ -90,11 +107,13 @@ class Stretch(Attempt):
     def _count(self, way: Way) -> None:
         assert self._batch is not None
         self._published = self._noted.get("snapshot_id")
+        now = self._clock.now()
+        since = None if self._maintenance is None else self._maintenance.changes.since
         batch = Batch(
             number=self._batch,
             began_at=self._began_at,
-            seconds=round((self._clock.now() - self._began_at).total_seconds(), 3),
-            lag=None,
+            seconds=_seconds(now - self._began_at),
+            lag=None if since is None else _seconds(now - since),
             strategy=way,
             rows=self._noted.get("rows", 0),
             snapshot_id=self._published or "",
@@ -107,3 +126,7 @@ class Stretch(Attempt):
 
 def _added(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else one + other
+
+
+def _seconds(time: timedelta) -> float:
+    return round(time.total_seconds(), 3)

@@ -15,8 +15,8 @@ from mt_core.tables.pages import on_each_page
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext
-from mt_core.tables.views.run_rows import run_rows
-from mt_core.tables.views.run_view import newest_runs
+from mt_core.tables.views.run_rows import batch_rows, run_rows
+from mt_core.tables.views.run_view import newest_runs, newest_stretches
 from mt_core.tables.views.table_rows import column_rows, table_rows
 from mt_core.tables.views.table_view import TableDetails, TableView
 from mt_core.tables.workflows.observer import WorkflowObserver
@@ -64,7 +64,10 @@ class Reports:
     def show_refreshes(self, statement: ShowRefreshes, table_id: str | None = None) -> RowSet:
         """SHOW REFRESHES: the runs of a table, or (*table_id* None) of all tables."""
         limit = LEDGER_LIMIT if statement.limit is None else statement.limit
-        return run_rows(newest_runs(self._services.registry, table_id=table_id, status=statement.status, limit=limit))
+        registry = self._services.registry
+        if statement.batches:
+            return batch_rows(newest_stretches(registry, table_id=table_id, limit=limit), limit)
+        return run_rows(newest_runs(registry, table_id=table_id, status=statement.status, limit=limit))
 
     def describe(self, identifier: TableIdentifier, *, extended: bool) -> RowSet:
         """DESCRIBE [EXTENDED]."""

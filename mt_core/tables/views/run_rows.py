@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from mt_core.model.formatter import show_schedule_time
-from mt_core.rowset import BIGINT, INT, Column, RowSet
+from mt_core.rowset import BIGINT, DOUBLE, INT, Column, RowSet
 from mt_core.tables.views.run_view import RunView
 
 _COLUMNS = (
@@ -34,9 +34,40 @@ _COLUMNS = (
 )
 
 
+_BATCH_COLUMNS = (
+    Column(name="refresh"),
+    Column(name="batch", type=INT),
+    Column(name="began at"),
+    Column(name="seconds", type=DOUBLE),
+    Column(name="lag seconds", type=DOUBLE),
+    Column(name="strategy"),
+    Column(name="rows", type=BIGINT),
+    Column(name="snapshot"),
+)
+
+
 def run_rows(views: Iterable[RunView]) -> RowSet:
     """Return the rows of SHOW REFRESHES."""
     return RowSet(columns=_COLUMNS, rows=[_row(view) for view in views])
+
+
+def batch_rows(stretches: Iterable[RunView], limit: int) -> RowSet:
+    """Return the rows of SHOW REFRESHES … BATCHES, newest first: the last batches of each of *stretches*."""
+    rows = [
+        [
+            view.run.run_id,
+            batch.number,
+            show_schedule_time(batch.began_at, view.zone),
+            batch.seconds,
+            batch.lag,
+            batch.strategy,
+            batch.rows,
+            batch.snapshot_id,
+        ]
+        for view in stretches
+        for batch in reversed(view.run.recent)
+    ]
+    return RowSet(columns=_BATCH_COLUMNS, rows=rows[:limit])
 
 
 def _row(view: RunView) -> list[object]:
@@ -53,7 +84,7 @@ def _row(view: RunView) -> list[object]:
         str(run.scope),
         run.status.value,
         run.decision,
-        f"covered by {run.covered_by}" if run.covered_by else run.reason,
+        f"covered by {run.covered_by}" if run.covered_by else view.reason,
         run.attempt,
         shown(run.requested_at),
         shown(run.started_at),

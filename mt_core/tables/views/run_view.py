@@ -30,6 +30,16 @@ class RunView:
         return cls(run=run, table=table.identifier, zone=table.definition.zone)
 
     @property
+    def reason(self) -> str | None:
+        """Why the run did what it did; of a stretch also how many batches it published, and the lag of the last of them."""
+        run = self.run
+        if not run.batches:
+            return run.reason
+        lags = sorted(batch.lag for batch in run.recent if batch.lag is not None)
+        behind = f", lag p50 {_at(lags, 0.5)} s, p99 {_at(lags, 0.99)} s" if lags else ""
+        return f"{run.batches} batch{'es' if run.batches > 1 else ''}{behind}; {run.reason}"
+
+    @property
     def sources(self) -> tuple[SourceView, ...]:
         """The sources that the run has read, as far as the ledger has them."""
         return tuple(SourceView.of(source) for source in self.run.vector or ())
@@ -57,6 +67,16 @@ class SourceView:
         return f"{self.name} ({self.kind}, {version})"
 
 
+def newest_stretches(registry: Registry, *, table_id: str | None, limit: int) -> list[RunView]:
+    """Return the newest CONTINUOUS runs of a table that have published, as many as have *limit* batches together, if there are."""
+    runs = newest_runs(registry, table_id=table_id, status=None, limit=PAGE)
+    found: list[RunView] = []
+    for view in runs:
+        if view.run.recent and sum(len(each.run.recent) for each in found) < limit:
+            found.append(view)
+    return found
+
+
 def newest_runs(registry: Registry, *, table_id: str | None, status: RunStatus | None, limit: int) -> list[RunView]:
     """Return at most *limit* runs, newest first; *table_id* None: of all tables, *status* None: in any status."""
     views: list[RunView] = []
@@ -80,3 +100,8 @@ def _page(
     # Not all tables: thousands would keep other transactions waiting.
     tables = {each: tx.tables.get(each) for each in {run.table_id for run in runs}}
     return [RunView.of(run, tables[run.table_id]) for run in runs]
+
+
+def _at(lags: Sequence[float], share: float) -> float:
+    """Return the lag that *share* of *lags*, which are in order, do not exceed."""
+    return lags[min(len(lags) - 1, int(share * len(lags)))]

@@ -59,7 +59,7 @@ def _table_row(view: TableView) -> list[object]:
         table.definition.refresh_mode.value,
         str(table.definition.freshness),
         table.status.value,
-        show_schedule_time(done.finished_at, zone) if done and done.finished_at else None,
+        show_schedule_time(done.published_at, zone) if done and done.published_at else None,
         _staleness(view),
         view.health.value if view.health else None,
         ended.status.value if ended else None,

@@ -20,6 +20,8 @@ from mt_core.tables.views.run_view import RunView, SourceView
 from mt_core.tables.workflows.observer import ObservedWorkflow
 
 ENDED = DONE | {RunStatus.FAILED}
+# A stretch publishes while it is RUNNING.
+_PUBLISHED = DONE | {RunStatus.RUNNING}
 _PAGE = 10
 _RECENT = 50
 
@@ -36,8 +38,8 @@ class Health(StrEnum):
 class TableView:
     """A table at an instant.
 
-    `done` is its newest run that succeeded or was skipped, `ended` the newest that succeeded, was skipped or failed;
-    `stale_for` is the age of the sources that `done` read, None without one; `health` is None for a table that is not kept
+    `done` is its newest run that succeeded, was skipped, or publishes batch after batch, `ended` the newest of these or that
+    failed; `stale_for` is the age of what it shows, None before the first of them; `health` is None for a table that is not kept
     fresh, `workflow` None for one that was not observed.
     """
 
@@ -51,7 +53,7 @@ class TableView:
     @classmethod
     def read(cls, tx: Transaction, table: MaterializedTable, workflow: ObservedWorkflow | None) -> TableView:
         """Return the view of *table* with its runs as the ledger has them."""
-        done, ended, now = _last_run(tx, table, DONE), _last_run(tx, table, ENDED), tx.now()
+        done, ended, now = _last_run(tx, table, _PUBLISHED), _last_run(tx, table, ENDED | _PUBLISHED), tx.now()
         fresh_at = _fresh_at(done, workflow)
         return cls(
             table=table,
@@ -105,7 +107,7 @@ def _last_run(tx: Transaction, table: MaterializedTable, statuses: Iterable[RunS
     wanted, before = frozenset(statuses), None
     while runs := tx.runs.newest(table_id=table.table_id, statuses=wanted, before=before, limit=_PAGE):
         for run in runs:
-            if run.decision not in (SUSPENDED, CONTINUOUS):
+            if run.decision not in (SUSPENDED, CONTINUOUS) and (run.status is not RunStatus.RUNNING or run.recent):
                 return run
         before = runs[-1].run_id
     return None
@@ -132,4 +134,6 @@ def _fresh_at(done: RefreshRun | None, workflow: ObservedWorkflow | None) -> dat
     """Return the latest instant of which the table is known to show its sources: when *done* read them, or as its keeper knows."""
     kept = workflow.report.fresh_at if workflow is not None and workflow.report is not None else None
     read = (done.started_at or done.requested_at) if done is not None else None
+    if done is not None and done.recent:
+        read = done.recent[-1].began_at
     return max(filter(None, (kept, read)), default=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -178,6 +178,46 @@ def test_a_table_behind_its_freshness_is_late() -> None:
     (row,) = world.show("SHOW MATERIALIZED TABLES")
 
     assert (row["stale for"], row["health"]) == ("5 min", "LATE")
+
+
+def test_show_refreshes_says_what_a_stretch_published_and_its_batches() -> None:
+    world = LiveTable()
+    for amount in (10, 11):
+        world.append(amount)
+        world.look(after=5)
+
+    run = world.show("SHOW REFRESHES FOR live")[0]
+    batches = world.show("SHOW REFRESHES FOR live BATCHES")
+
+    assert (run["kind"], run["status"], run["rows"], run["rows inserted"]) == ("CONTINUOUS", "RUNNING", 2, 2)
+    assert str(run["reason"]).startswith("2 batches; lake.default.orders changed")
+    assert [(batch["batch"], batch["strategy"], batch["rows"]) for batch in batches] == [
+        (2, "append", 1),
+        (1, "append", 1),
+    ]
+    assert world.show("SHOW REFRESHES FOR live BATCHES LIMIT 1") == batches[:1]
+
+
+def test_show_materialized_tables_says_when_the_last_batch_was_published() -> None:
+    world = LiveTable()
+    world.append(10)
+    world.look(after=3600)
+
+    (row,) = world.show("SHOW MATERIALIZED TABLES")
+
+    assert (row["last refresh"], row["last result"]) == ("2026-03-01 13:00:00", "RUNNING")
+
+
+def test_old_snapshots_are_deleted_between_batches_once_a_minute() -> None:
+    world = LiveTable()
+    expired: list[datetime] = []
+    world.engine.expire = lambda _identifier, older_than: expired.append(older_than)  # type: ignore[method-assign]
+    for amount in range(10, 30):
+        world.append(amount)
+        world.look(after=10)
+
+    assert len(expired) == 3
+    assert {world.clock.now() - instant < timedelta(hours=1, minutes=4) for instant in expired} == {True}
 
 
 # ------------------------------------------------------------------------------------------------------------ gives way

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mt_core.maintenance.strategy import Strategy, Way
@@ -13,6 +14,12 @@ MOST_REWRITTEN = 0.75
 MOST_KEYS = 0.2
 """Share of the table's rows up to which keys are replaced."""
 MOST_CHANGED_FOR_KEYS = 0.3
+
+
+CLEARLY_SMALLER = 0.5
+"""Share of the bytes of a change that took too long up to which another change is tried."""
+RETRIED_AFTER = 5
+"""Recomputations after which a change is tried again whatever its size: what made the last one slow may have gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,3 +51,30 @@ def dearer_than_recomputing(strategy: Strategy, sizes: Sizes) -> str | None:
             return f"up to {sizes.changed_rows} of {sizes.table_rows} keys changed"
         case _:
             return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a run of the table took: seconds, and bytes of the sources that it read, None if that is not known."""
+
+    way: Way
+    seconds: float
+    bytes_read: int | None
+
+
+def slower_than_recomputing(way: Way, changed_bytes: int, runs: Sequence[Measured]) -> str | None:
+    """Return why *way* would take longer than a recomputation, by the last *runs* of the table, newest first; None if not."""
+    applied = next((number for number, run in enumerate(runs) if run.way is way), None)
+    recomputed = next((run for run in runs if run.way is Way.RECOMPUTE), None)
+    if applied is None or recomputed is None or way is Way.NOTHING:
+        return None
+    last = runs[applied]
+    smaller = last.bytes_read is not None and changed_bytes <= CLEARLY_SMALLER * last.bytes_read
+    since = sum(run.way is Way.RECOMPUTE for run in runs[:applied])
+    if last.seconds <= recomputed.seconds or smaller or since >= RETRIED_AFTER:
+        return None
+    return f"the last change by {way} took {_seconds(last)}, a recomputation {_seconds(recomputed)}"
+
+
+def _seconds(run: Measured) -> str:
+    return f"{run.seconds:.{0 if run.seconds >= 10 else 1}f} s"

@@ -63,6 +63,7 @@ class SqlRuns:
         *,
         table_id: str | None = None,
         statuses: Iterable[RunStatus] | None = None,
+        strategy: str | None = None,
         before: str | None = None,
         limit: int | None = None,
     ) -> Sequence[RefreshRun]:
@@ -71,6 +72,8 @@ class SqlRuns:
             statement = statement.where(RUNS.c.seq < _place_of(before))
         if table_id is not None:
             statement = statement.where(RUNS.c.table_id == table_id)
+        if strategy is not None:
+            statement = statement.where(RUNS.c.strategy == strategy)
         if statuses is not None:
             statement = statement.where(RUNS.c.status.in_(sorted(status.value for status in statuses)))
         return self.statements.facts(RefreshRun, statement)

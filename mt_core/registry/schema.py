@@ -21,7 +21,7 @@ from mt_core.model.run import RunKind, RunStatus
 METADATA = MetaData()
 
 # The newest migration: a registry that has it opens without the others being read.
-NEWEST = "0008"
+NEWEST = "0009"
 
 # Compared byte by byte on both databases, so that instants and names sort alike.
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
@@ -136,6 +136,7 @@ for _name, _columns, _condition, _unique in (
     ("runs_by_last_point", ("table_id", "last_point"), "last_point IS NOT NULL", False),
     ("runs_queued", ("solo", "seq"), "status = 'QUEUED'", False),
     ("runs_covered", ("covered_by",), "covered_by IS NOT NULL", False),
+    ("runs_of_table_by_strategy", ("table_id", "strategy", "seq"), "strategy IS NOT NULL", False),
 ):
     Index(
         _name,

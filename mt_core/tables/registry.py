@@ -85,6 +85,7 @@ class StoredRuns(Protocol):
         *,
         table_id: str | None = None,
         statuses: Iterable[RunStatus] | None = None,
+        strategy: str | None = None,
         before: str | None = None,
         limit: int | None = None,
     ) -> Sequence[RefreshRun]:

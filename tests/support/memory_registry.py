@@ -193,11 +193,14 @@ class MemoryRuns:
         *,
         table_id: str | None = None,
         statuses: Iterable[RunStatus] | None = None,
+        strategy: str | None = None,
         before: str | None = None,
         limit: int | None = None,
     ) -> Sequence[RefreshRun]:
         wanted = frozenset(RunStatus if statuses is None else statuses)
         found = self._where(lambda run: table_id in (None, run.table_id) and run.status in wanted)
+        if strategy is not None:
+            found = [run for run in found if run.strategy == strategy]
         if before is not None:
             places = list(self._tx.state.runs)
             behind = set(places[places.index(before) :]) if before in places else set(places)

@@ -77,6 +77,21 @@ class LedgerContract:
             assert transaction.runs.newest(statuses=iter([RunStatus.FAILED]), table_id="a") == []
             assert transaction.runs.newest(statuses=[]) == []
 
+    def test_the_runs_of_a_table_by_one_strategy_can_be_chosen(self, registry: Registry) -> None:
+        done = RunStatus.SUCCEEDED
+        first, second, third, fourth = (
+            a_run("a", status=done, strategy="append"),
+            a_run("a", status=done, strategy="recompute"),
+            a_run("a", status=done, strategy="append"),
+            a_run("b", status=done, strategy="append"),
+        )
+        insert_runs(registry, first, second, third, fourth, a_run("a"))
+
+        with registry.transaction() as transaction:
+            assert transaction.runs.newest(table_id="a", strategy="append") == [third, first]
+            assert transaction.runs.newest(table_id="a", strategy="append", statuses=[done], limit=1) == [third]
+            assert transaction.runs.newest(table_id="a", strategy="keys") == []
+
     def test_queued_runs_of_a_table_come_oldest_first(self, registry: Registry) -> None:
         first, second = a_run("a"), a_run("a", requested_at=NOON - HOUR)
         insert_runs(registry, first, a_run("b"), a_run("a", status=RunStatus.CANCELED), second)

@@ -153,7 +153,7 @@ class Attempt:
             history=self._engine.ancestors(metadata),
         )
         self._maintenance, how = plan_change(
-            self._engine, self._table.definition, base=decision.base, main=metadata.main, vector=self._vector
+            self._ledger.registry, self._engine, self._table, metadata, base=decision.base, vector=self._vector
         )
         self._reason = decision.reason if how is None else f"{decision.reason}; {how}"
         self._note({"vector": self._vector.to_json(), "decision": decision.name, "reason": self._reason})

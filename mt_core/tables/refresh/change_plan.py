@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import json
 
-from mt_core.maintenance.cost import Sizes, dearer_than_recomputing
+from mt_core.maintenance.cost import Sizes, dearer_than_recomputing, slower_than_recomputing
 from mt_core.maintenance.strategy import Way
 from mt_core.model.storage import Snapshot
-from mt_core.model.table import TableDefinition
+from mt_core.model.table import MaterializedTable
 from mt_core.tables.definition.options import FULL, INCREMENTAL
-from mt_core.tables.engine import Maintenance, RefreshEngine, SourceChanges, SourceVector
+from mt_core.tables.engine import Maintenance, RefreshEngine, SourceChanges, SourceVector, StorageMetadata
 from mt_core.tables.refresh.outlook import strategy_for, strategy_option
+from mt_core.tables.registry import Registry
+from mt_core.tables.runs.measured import measured_runs
 from mt_core.tables.services import query_of
 
 RECOMPUTED = "recomputed"
 
 
 def plan_change(
-    engine: RefreshEngine, definition: TableDefinition, *, base: Snapshot | None, main: str | None, vector: SourceVector
+    registry: Registry,
+    engine: RefreshEngine,
+    table: MaterializedTable,
+    metadata: StorageMetadata,
+    *,
+    base: Snapshot | None,
+    vector: SourceVector,
 ) -> tuple[Maintenance | None, str | None]:
-    """Return how a run applies what changed since *base*, whose rows *main* has; None with the reason for a recomputation.
+    """Return how a run applies what changed since *base*, whose rows main has; None with the reason for a recomputation.
 
     The reason is in words for users, None if the definition asks for a recomputation, or there is no *base*.
     """
-    strategy = strategy_option(definition)
-    if strategy == FULL or base is None or main is None:
+    definition, strategy = table.definition, strategy_option(table.definition)
+    if strategy == FULL or base is None or metadata.main is None:
         return None, None
     since = SourceVector.from_json(json.loads(base.sources or "[]"))
     changes = engine.changes_since(query_of(definition), since, vector)
@@ -33,10 +41,15 @@ def plan_change(
     choice = strategy_for(changes, changes.changes, definition)
     if choice.way is Way.RECOMPUTE:
         return None, f"{RECOMPUTED}: {choice.reason}"
-    dear = dearer_than_recomputing(choice, _sizes(changes, base))
-    if dear is not None and strategy != INCREMENTAL:
-        return None, f"{RECOMPUTED}: {dear}"
-    return Maintenance(strategy=choice, changes=changes, since=since, base=main), choice.reason
+    if strategy != INCREMENTAL:
+        sizes = _sizes(changes, base)
+        dear = dearer_than_recomputing(choice, sizes)
+        dear = dear or slower_than_recomputing(
+            choice.way, sizes.changed_bytes, measured_runs(registry, table, choice.way)
+        )
+        if dear is not None:
+            return None, f"{RECOMPUTED}: {dear}"
+    return Maintenance(strategy=choice, changes=changes, since=since, base=metadata.main), choice.reason
 
 
 def _sizes(changes: SourceChanges, base: Snapshot) -> Sizes:

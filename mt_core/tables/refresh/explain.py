@@ -89,7 +89,7 @@ def plan_refresh(
         scope=scope,
         why=why,
         decision=decision,
-        how=_how(services.engine, table.definition, decision, metadata, vector),
+        how=_how(services, table, decision, metadata, vector),
         vector=vector,
         details={
             source.name: (*changed.get(source.name, ()), *ahead.get(source.name, ())) for source in vector.sources
@@ -111,22 +111,24 @@ def _changed(
 
 
 def _how(
-    engine: RefreshEngine,
-    definition: TableDefinition,
+    services: TableServices,
+    table: MaterializedTable,
     decision: Decision,
     metadata: StorageMetadata,
     vector: SourceVector,
 ) -> str | None:
     if decision.scope is None:
         return None
-    maintenance, reason = plan_change(engine, definition, base=decision.base, main=metadata.main, vector=vector)
+    maintenance, reason = plan_change(
+        services.registry, services.engine, table, metadata, base=decision.base, vector=vector
+    )
     if maintenance is not None:
         changes = maintenance.changes
         read = "some" if changes.changed_bytes is None else f"{changes.changed_bytes:,}"
         return f"{maintenance.strategy}; reads {read} of {changes.source_bytes:,} bytes"
     if not decision.scope.whole:
         return None
-    size = engine.source_bytes(query_of(definition), vector)
+    size = services.engine.source_bytes(query_of(table.definition), vector)
     reads = "" if size is None else f"; reads all {size:,} bytes"
     return f"{Way.RECOMPUTE}{'' if reason is None else reason.removeprefix(RECOMPUTED)}{reads}"
 

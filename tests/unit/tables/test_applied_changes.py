@@ -250,3 +250,76 @@ def test_another_strategy_is_refused_naming_those_there_are() -> None:
             "CREATE MATERIALIZED TABLE totals WITH ('refresh.strategy' = 'clever') FRESHNESS = INTERVAL '1' HOUR "
             "REFRESH_MODE = FULL AS SELECT * FROM orders"
         )
+
+
+# ------------------------------------------------------------------------------------------------------------- learning
+
+
+class Timed(Totals):
+    """A world in which each append takes *append* seconds, and each recomputation *recompute*."""
+
+    def __init__(self, strategy: str, *, append: int, recompute: int) -> None:
+        self.seconds = {"append": append, "recompute": recompute}
+        super().__init__(strategy)
+        self.sql("ALTER MATERIALIZED TABLE totals REFRESH")
+        self.work()
+
+    def _note(self, write: Write) -> None:
+        super()._note(write)
+        self.clock.advance(timedelta(seconds=self.seconds[self.ways[-1]]))
+
+    def append(self, rows: int) -> RefreshRun:
+        """Refresh after *rows* rows more."""
+        source = self.engine.sources[ORDERS]
+        self.engine.commit(ORDERS, [*source.versions[source.current], *[ELEVEN[-1]] * rows])
+        return self.refresh()
+
+
+def test_a_change_that_took_longer_than_a_recomputation_is_recomputed_the_next_time_and_the_reason_says_so() -> None:
+    world = Timed("auto", append=12, recompute=4)
+
+    runs = [world.append(2), world.append(2)]
+
+    assert [run.strategy for run in runs] == ["append", "recompute"]
+    assert runs[1].reason == (
+        "lake.default.orders changed; recomputed: the last change by append took 12 s, a recomputation 4.0 s"
+    )
+
+
+def test_a_change_that_is_clearly_smaller_is_tried_again() -> None:
+    world = Timed("auto", append=12, recompute=4)
+
+    runs = [world.append(2), world.append(2), world.append(1)]
+
+    assert [run.strategy for run in runs] == ["append", "recompute", "append"]
+
+
+def test_a_change_of_any_size_is_tried_again_after_five_recomputations() -> None:
+    world = Timed("auto", append=12, recompute=4)
+
+    runs = [world.append(2) for _ in range(7)]
+
+    assert [run.strategy for run in runs] == ["append", *["recompute"] * 5, "append"]
+
+
+@pytest.mark.parametrize(("strategy", "append"), [("auto", 3), ("incremental", 12)])
+def test_a_quick_change_and_the_strategy_incremental_are_applied_again(strategy: str, append: int) -> None:
+    world = Timed(strategy, append=append, recompute=4)
+
+    runs = [world.append(2), world.append(2)]
+
+    assert [run.strategy for run in runs] == ["append", "append"]
+
+
+def test_what_runs_of_another_query_took_does_not_count() -> None:
+    world = Timed("auto", append=12, recompute=4)
+    world.append(2)
+    world.engine.create_source("lake.default.others", ELEVEN)
+    world.sql("ALTER MATERIALIZED TABLE totals AS SELECT * FROM others")
+    world.work()
+    world.engine.commit("lake.default.others", [*ELEVEN, *ELEVEN[:2]])
+    run = world.request()
+
+    world.work()
+
+    assert world.run(run.run_id).strategy == "append"

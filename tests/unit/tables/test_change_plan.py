@@ -6,18 +6,21 @@ from dataclasses import replace
 
 import pytest
 
+from mt_core.clock import SystemClock
 from mt_core.maintenance.changes import ChangeKind, SourceChange
 from mt_core.maintenance.merging import Merge
 from mt_core.maintenance.shape import Occurrence, QueryShape, Reach
 from mt_core.maintenance.strategy import Way
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column
-from mt_core.tables.engine import Query, SourceChanges, SourceVector
+from mt_core.tables.engine import Query, SourceChanges, SourceVector, StorageMetadata
 from mt_core.tables.refresh.change_plan import plan_change
 from tests.support.fake_engine import FakeEngine
+from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_facts import a_table
 
 VECTOR = SourceVector(sources=())
+STORAGE = StorageMetadata(table_id="t", location="", epoch=1, last_run=None, main="1", branches={})
 BASE = Snapshot(snapshot_id="1", sources="[]")
 DOUBLES = (Column(name="k", type="double"), Column(name="n", type="bigint"))
 
@@ -43,8 +46,10 @@ SIGNED = ChangedEngine(ChangeKind.ROWS, Reach.LINEAR)
 def plan(engine: ChangedEngine, k: str, n: str = "bigint") -> Way | str | None:
     """Return the way, or the reason for a recomputation, with these types of the table's columns."""
     columns = (Column(name="n", type=n), Column(name="K", type=k))
-    stored = replace(a_table().definition, columns=columns, options={"refresh.strategy": "incremental"})
-    maintenance, reason = plan_change(engine, stored, base=BASE, main="1", vector=VECTOR)
+    table = a_table()
+    definition = replace(table.definition, columns=columns, options={"refresh.strategy": "incremental"})
+    stored = replace(table, definition=definition)
+    maintenance, reason = plan_change(MemoryRegistry(SystemClock()), engine, stored, STORAGE, base=BASE, vector=VECTOR)
     return reason if maintenance is None else maintenance.strategy.way
 
 

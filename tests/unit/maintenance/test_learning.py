@@ -1,0 +1,42 @@
+"""What the last runs of a table took decides whether the next change is applied."""
+
+from __future__ import annotations
+
+import pytest
+
+from mt_core.maintenance.cost import RETRIED_AFTER, Measured, slower_than_recomputing
+from mt_core.maintenance.strategy import Way
+
+ALL = Measured(way=Way.RECOMPUTE, seconds=4.0, bytes_read=1000)
+SLOW = Measured(way=Way.KEYS, seconds=12.0, bytes_read=100)
+QUICK = Measured(way=Way.KEYS, seconds=0.5, bytes_read=100)
+SLOWER = "the last change by keys took 12 s, a recomputation 4.0 s"
+
+
+@pytest.mark.parametrize(
+    ("runs", "changed_bytes", "reason"),
+    [
+        ([SLOW, ALL], 100, SLOWER),
+        ([ALL, SLOW, QUICK], 51, SLOWER),
+        ([QUICK, SLOW, ALL], 100, None),
+        ([SLOW, ALL], 50, None),
+        ([Measured(way=Way.KEYS, seconds=12.0, bytes_read=None), ALL], 1, SLOWER),
+        ([Measured(way=Way.KEYS, seconds=4.0, bytes_read=100), ALL], 100, None),
+        ([SLOW], 100, None),
+        ([ALL], 100, None),
+        ([Measured(way=Way.MERGE, seconds=12.0, bytes_read=100), ALL], 100, None),
+        ([], 100, None),
+        ([ALL] * (RETRIED_AFTER - 1) + [SLOW], 100, SLOWER),
+        ([ALL] * RETRIED_AFTER + [SLOW], 100, None),
+    ],
+)
+def test_a_change_that_took_longer_than_a_recomputation_is_not_repeated_until_it_is_smaller_or_long_ago(
+    runs: list[Measured], changed_bytes: int, reason: str | None
+) -> None:
+    assert slower_than_recomputing(Way.KEYS, changed_bytes, runs) == reason
+
+
+def test_a_commit_without_rows_is_never_dearer() -> None:
+    nothing = Measured(way=Way.NOTHING, seconds=12.0, bytes_read=0)
+
+    assert slower_than_recomputing(Way.NOTHING, 0, [nothing, ALL]) is None

@@ -102,6 +102,12 @@ def texts(session: SparkSession, collection: Any) -> list[str]:
     return found
 
 
+def text_map(session: SparkSession, java: Any) -> dict[str, str]:
+    """Return a Java map of texts, which all come with one answer."""
+    found: dict[str, str] = json.loads(_mapper(session).writeValueAsString(java))
+    return found
+
+
 def texts_of_each(session: SparkSession, array: Any, path: str) -> list[str]:
     """Return what the method at *path* gives for each object of a Java array; all texts come with one answer."""
     sequence = static_member(session, "scala.runtime.ScalaRunTime.genericWrapArray")(array)

@@ -14,7 +14,7 @@ from mt_core.model.storage import EPOCH, FENCE, LAST_RUN, TABLE_ID, Snapshot, ru
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.lookup import COMMIT_FAILED, Catalogs
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
-from mt_core.spark.driver.jvm_objects import java_items, java_map, static_member
+from mt_core.spark.driver.jvm_objects import java_map, static_member, text_map, texts
 from mt_core.spark.engine_role import EngineRole
 from mt_core.tables.engine import MetadataChange, StorageMetadata
 
@@ -61,10 +61,10 @@ def read_metadata(catalogs: Catalogs, identifier: TableIdentifier) -> StorageMet
     """Read the metadata; raises StorageMissing, and errors of Spark as they are."""
     # Each read has a table object of its own: the refresh of another reader must not move the base of this one.
     operations = catalogs.load_table(identifier).operations()
-    base = operations.current()
-    properties, refs, main = base.properties(), base.refs(), base.currentSnapshot()
-    branches = run_branches(str(name) for name in java_items(refs.keySet()))
-    schema = static_member(catalogs.session, "org.apache.iceberg.SchemaParser.toJson")(base.schema())
+    session, base = catalogs.session, operations.current()
+    properties, refs, main = text_map(session, base.properties()), base.refs(), base.currentSnapshot()
+    branches = run_branches(texts(session, refs.keySet()))
+    schema = static_member(session, "org.apache.iceberg.SchemaParser.toJson")(base.schema())
     return StorageMetadata(
         table_id=properties.get(TABLE_ID),
         location=base.location(),

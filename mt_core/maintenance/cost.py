@@ -14,7 +14,10 @@ MOST_REWRITTEN = 0.75
 MOST_KEYS = 0.2
 """Share of the table's rows up to which keys are replaced."""
 MOST_CHANGED_FOR_KEYS = 0.3
-
+LARGE_TABLE = 1_000_000
+"""Rows of a table up to which it is rewritten sooner than changed in place."""
+MOST_IN_PLACE = 0.1
+"""Share of the sources' bytes up to which a large table is changed in place."""
 
 CLEARLY_SMALLER = 0.5
 """Share of the bytes of a change that took too long up to which another change is tried."""
@@ -32,6 +35,16 @@ class Sizes:
     table_bytes: int
     table_rows: int
 
+    @property
+    def share(self) -> float:
+        """How much of the sources changed."""
+        return self.changed_bytes / max(1, self.source_bytes)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether files of the table stay: it is large, and little changed."""
+        return self.table_rows >= LARGE_TABLE and self.share <= MOST_IN_PLACE
+
 
 def dearer_than_recomputing(strategy: Strategy, sizes: Sizes) -> str | None:
     """Return why a recomputation is cheaper than *strategy*, None if the strategy is cheaper.
@@ -39,10 +52,12 @@ def dearer_than_recomputing(strategy: Strategy, sizes: Sizes) -> str | None:
     The limits lie between measured points: how many keys change counts more than how many rows, since each key that changed
     costs its part of a recomputation.
     """
-    share = sizes.changed_bytes / max(1, sizes.source_bytes)
+    share = sizes.share
     match strategy.way:
         case Way.APPEND if share > MOST_CHANGED:
             return f"{share:.0%} of the sources changed"
+        case Way.MERGE | Way.SIGNED if sizes.in_place:
+            return None
         case Way.MERGE | Way.SIGNED if sizes.changed_bytes + sizes.table_bytes > MOST_REWRITTEN * sizes.source_bytes:
             return "the table is not much smaller than its sources"
         case Way.KEYS if share > MOST_CHANGED_FOR_KEYS:

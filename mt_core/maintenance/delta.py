@@ -82,8 +82,11 @@ class DeltaTexts:
         numbers = [number for number in sorted(self.changed) if places[number].source in self.images]
         return self._sum(numbers, lambda images: images.removed)
 
-    def merged(self, table: str, columns: Sequence[str], merge: Merge) -> str:
-        """Return the rows of *table*, whose columns are *columns*, with the aggregates of the appended rows added."""
+    def merged(self, table: str, columns: Sequence[str], merge: Merge, delta: str | None = None) -> str:
+        """Return the rows of *table*, whose columns are *columns*, with the aggregates of the appended rows added.
+
+        *delta* is a relation with those aggregates, if they are computed already.
+        """
         names = [quote(column) for column in columns]
         given = ", ".join(names)
         items = [
@@ -93,7 +96,7 @@ class DeltaTexts:
         keys = [name for name, function in zip(names, merge, strict=True) if function is None]
         text = (
             f"SELECT {', '.join(items)} FROM (SELECT {given} FROM {table} UNION ALL "
-            f"SELECT * FROM ({self.added()}) AS `_delta`({given}))"
+            f"SELECT * FROM {delta or f'({self.added()})'} AS `_delta`({given}))"
         )
         return f"{text} GROUP BY {', '.join(keys)}" if keys else text
 
@@ -113,25 +116,10 @@ class DeltaTexts:
                 parts.append(f"SELECT {pairs} FROM {self._change(readings(self.pieces)[number], _both)}")
         return f"SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)})"
 
-    def replaced(self, table: str, columns: Sequence[str], keys: Sequence[int], key_table: str) -> str:
-        """Return the rows of *table* with those of the keys in *key_table* as the query gives them now."""
-        names = [quote(columns[position]) for position in keys]
-        same = " AND ".join(f"q.{name} <=> k.{name}" for name in names)
-        given = ", ".join(map(quote, columns))
-        return (
-            f"SELECT {given} FROM {table} AS q LEFT ANTI JOIN {key_table} AS k ON {same} UNION ALL "
-            f"SELECT q.* FROM ({self.full()}\n) AS q({given}) LEFT SEMI JOIN {key_table} AS k ON {same}"
-        )
-
-    def corrected(self, table: str, columns: Sequence[str], images: Images) -> str:
-        """Return the rows of *table* with those of *images* taken out and put in; only values that are taken out are counted."""
-        given = ", ".join(map(quote, columns))
-        same = " AND ".join(f"q.{quote(column)} <=> k.{quote(column)}" for column in columns)
-        return (
-            f"SELECT {given} FROM {table} AS q LEFT ANTI JOIN {images.removed} AS k ON {same} UNION ALL "
-            f"((SELECT {given} FROM {table} AS q LEFT SEMI JOIN {images.removed} AS k ON {same} "
-            f"UNION ALL SELECT {given} FROM {images.added}) EXCEPT ALL SELECT {given} FROM {images.removed})"
-        )
+    def renewed(self, columns: Sequence[str], keys: Sequence[int], key_table: str) -> str:
+        """Return the rows that the query gives now for the keys in *key_table*."""
+        given, names = ", ".join(map(quote, columns)), [columns[position] for position in keys]
+        return f"SELECT q.* FROM ({self.full()}\n) AS q({given}) LEFT SEMI JOIN {key_table} AS k ON {same('q', names)}"
 
     def _sum(self, numbers: Iterable[int], image: Callable[[Images], str]) -> str:
         return "\nUNION ALL\n".join(f"({self._over(number, image)}\n)" for number in numbers)
@@ -166,6 +154,26 @@ class DeltaTexts:
 
 def _both(images: Images) -> str:
     return images.both
+
+
+def same(alias: str, columns: Iterable[str]) -> str:
+    """Return the condition that a row of the relation *alias* has the values of one of `k` in *columns*."""
+    return " AND ".join(f"{alias}.{quote(column)} <=> k.{quote(column)}" for column in columns)
+
+
+def touched(table: str, columns: Sequence[str], keys: Sequence[str], key_table: str, bounds: str = "true") -> str:
+    """Return the rows of *table* with keys in *key_table*. `q` meets *bounds* in all of them, which may spare files."""
+    given = ", ".join(map(quote, columns))
+    return f"SELECT {given} FROM {table} AS q LEFT SEMI JOIN {key_table} AS k ON {same('q', keys)} WHERE {bounds}"
+
+
+def counted_again(table: str, columns: Sequence[str], images: Images, bounds: str = "true") -> str:
+    """Return the rows of *table* that `images.removed` has values of, with those of the images taken out and put in."""
+    given = ", ".join(map(quote, columns))
+    return (
+        f"({touched(table, columns, columns, images.removed, bounds)} "
+        f"UNION ALL SELECT {given} FROM {images.added}) EXCEPT ALL SELECT {given} FROM {images.removed}"
+    )
 
 
 def _rendered(pieces: Iterable[Piece], text: Callable[[int, Reading], str]) -> str:

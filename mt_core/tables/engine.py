@@ -159,12 +159,16 @@ class MetadataChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
-    """How a run applies what changed since *since*, the vector whose rows the table's snapshot `base` has."""
+    """How a run applies what changed since *since*, the vector whose rows the table's snapshot `base` has.
+
+    `in_place`: the files of the table that have no row of the change stay, which pays for a large table and a small change.
+    """
 
     strategy: Strategy
     changes: SourceChanges
     since: SourceVector
     base: str
+    in_place: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

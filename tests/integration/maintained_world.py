@@ -30,8 +30,10 @@ class Maintained:
     def create(self, queries: Sequence[MaintainedQuery]) -> None:
         for name, columns in SOURCES.items():
             self.world.spark(f"CREATE TABLE {name} ({columns}) USING iceberg TBLPROPERTIES ({self.properties})")
-        self.append("o", 30)
-        self.append("c", 8)
+        # In two commits, so that a rollback takes rows away.
+        for rows in (20, 10):
+            self.append("o", rows)
+            self.append("c", rows // 2)
         for number, query in enumerate(queries):
             is_maintained = {*query.appends.values(), *query.rows.values()} != {"recompute"}
             run = self.world.create(f"mt_{number}", query.sql, clauses=INCREMENTAL if is_maintained else AUTO)

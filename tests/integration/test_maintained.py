@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
 import pytest
 
+from mt_core.maintenance import cost
 from mt_core.maintenance.delta import numbered
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.maintenance.query_shapes import plan_of
@@ -14,7 +14,7 @@ from mt_core.spark.maintenance.source_changes import pieces_of
 from mt_core.spark.queries.lineage import LineageReader
 from mt_core.tables.engine import Query
 from tests.depth import DEPTH
-from tests.integration.maintained_world import FORMATS, INCREMENTAL, KINDS, Maintained
+from tests.integration.maintained_world import AUTO, FORMATS, INCREMENTAL, KINDS, Maintained
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 from tests.support.maintained_queries import QUERIES, SOURCES
@@ -25,6 +25,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 SMALL = ("self join", "union all", "join and aggregate", "average", "limit")
 SMALL_FOR_ROWS = ("left join", "join and aggregate", "window")
 PARTS = 4
+
+
+def take_tables_for_large(monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
+    """Change tables of a few rows in place, as large ones are."""
+    if large:
+        monkeypatch.setattr(cost, "LARGE_TABLE", 0)
+        monkeypatch.setattr(cost, "MOST_IN_PLACE", 100)
 
 
 def check_appends(maintained: Maintained, rounds: int) -> None:
@@ -52,50 +59,61 @@ def test_appended_rows_are_applied_in_the_way_that_the_query_allows(world: Refre
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
-def test_every_query_is_kept_in_its_way_while_rows_are_appended(world: RefreshWorld, part: int) -> None:
+def test_every_query_is_kept_in_its_way_while_rows_are_appended(
+    world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, part: int
+) -> None:
+    take_tables_for_large(monkeypatch, part % 2 == 1)
     maintained = Maintained(world, random.Random(part))
     maintained.create(QUERIES[part::PARTS])
 
     check_appends(maintained, DEPTH)
 
 
-def check_rows(maintained: Maintained, changes: Sequence[tuple[str, str]]) -> None:
-    """Change rows of one source after another; then rows of one and append to the other."""
-    for source, kind in changes:
-        maintained.change(source, kind)
+def check_rows(maintained: Maintained, kind: str, other_kind: str) -> None:
+    """Change rows of one source; then rows of the other, while the first is appended to."""
+    source, other = maintained.random.sample(tuple(SOURCES), 2)
+    maintained.change(source, kind)
 
-        ways = maintained.refresh()
+    ways = maintained.refresh()
 
-        expected = {query.name: query.rows[source] for query in maintained.tables.values() if source in query.rows}
-        assert {name: way for name, way in ways.items() if name in expected} == expected, (source, kind)
-    maintained.change("o", "update")
-    maintained.append("c", 3)
+    expected = {query.name: query.rows[source] for query in maintained.tables.values() if source in query.rows}
+    assert {name: way for name, way in ways.items() if name in expected} == expected, (source, kind)
+    maintained.append(source, 3)
+    maintained.change(other, other_kind)
     maintained.refresh()
 
 
-def test_changed_rows_are_applied_in_the_way_that_the_query_allows(world: RefreshWorld) -> None:
-    maintained = Maintained(world, random.Random(2), FORMATS[-1])
+@pytest.mark.parametrize("in_place", [False, True], ids=["rewritten", "in place"])
+def test_changed_rows_are_applied_in_the_way_that_the_query_allows(
+    world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, in_place: bool
+) -> None:
+    take_tables_for_large(monkeypatch, in_place)
+    maintained = Maintained(world, random.Random(4), FORMATS[1 + in_place])
     maintained.create([query for query in QUERIES if query.name in SMALL_FOR_ROWS])
 
-    check_rows(maintained, [("o", "update"), ("c", "merge")])
+    check_rows(maintained, "update", "merge")
+
+    maintained.append("o", 3)
+    assert maintained.refresh()["join and aggregate"] == "merge"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
-def test_every_query_is_kept_in_its_way_while_rows_change(world: RefreshWorld, part: int) -> None:
+def test_every_query_is_kept_in_its_way_while_rows_change(
+    world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, part: int
+) -> None:
+    take_tables_for_large(monkeypatch, part % 2 == 1)
     pick = random.Random(part)
     maintained = Maintained(world, pick, FORMATS[part % len(FORMATS)])
     maintained.create(QUERIES[part::PARTS])
 
     for _ in range(DEPTH):
-        check_rows(maintained, [(source, pick.choice(KINDS)) for source in SOURCES])
+        check_rows(maintained, pick.choice(KINDS), pick.choice(KINDS))
 
 
 def test_a_table_that_rounds_the_keys_of_its_query_is_recomputed(world: RefreshWorld) -> None:
     world.spark("CREATE TABLE o (k DOUBLE, n INT) USING iceberg", "INSERT INTO o VALUES (0.1, 1), (0.2, 1)")
-    world.create(
-        "mt", "SELECT k, count(DISTINCT n) AS n FROM o GROUP BY k", clauses=f"(k FLOAT, n BIGINT) {INCREMENTAL}"
-    )
+    world.create("mt", "SELECT k, count(DISTINCT n) AS n FROM o GROUP BY k", clauses=f"(k FLOAT, n BIGINT) {AUTO}")
     world.spark("INSERT INTO o VALUES (0.1, 2)")
 
     run = world.tick("mt")

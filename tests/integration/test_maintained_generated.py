@@ -14,16 +14,15 @@ from mt_core.errors import DefinitionInvalid
 from mt_core.model.run import RunStatus
 from mt_core.spark.driver.spark_driver import SparkDriver
 from tests.depth import DEPTH
+from tests.integration.maintained_world import AUTO, FORMATS, INCREMENTAL
 from tests.integration.refresh_world import RefreshWorld, Row
 from tests.integration.test_right_generated import COLUMNS, COMMON, TABLES, data_commits, insert, queries, rows
 
 pytestmark = pytest.mark.spark
 
-INCREMENTAL, AUTO = (f"WITH ('refresh.strategy' = '{strategy}')" for strategy in ("incremental", "auto"))
 CREATED = "(ds STRING, hh STRING, k INT, v STRING) USING iceberg"
 appends = st.builds(insert, st.sampled_from(TABLES), rows)
-# Rows that are updated or deleted are recomputed so far: most commits append.
-commits = st.lists(st.one_of(appends, appends, appends, data_commits), min_size=1, max_size=3).map(
+commits = st.lists(st.one_of(appends, data_commits), min_size=1, max_size=3).map(
     lambda found: list(chain.from_iterable(found))
 )
 
@@ -32,6 +31,7 @@ commits = st.lists(st.one_of(appends, appends, appends, data_commits), min_size=
 class History:
     """Tables over the same sources, and what is committed to the sources before each refresh of all of them."""
 
+    properties: str
     sources: tuple[list[Row], ...]
     queries: list[str]
     rounds: list[list[str]]
@@ -39,6 +39,7 @@ class History:
 
 histories = st.builds(
     History,
+    properties=st.sampled_from(FORMATS),
     sources=st.tuples(*[rows] * len(TABLES)),
     queries=st.lists(queries, min_size=4, max_size=4),
     rounds=st.lists(commits, min_size=2, max_size=3),
@@ -48,7 +49,7 @@ histories = st.builds(
 def wrong(world: RefreshWorld, history: History) -> list[object]:
     """Play a history; return each query and reason after which a table had other rows than its query."""
     for table, values in zip(TABLES, history.sources, strict=True):
-        world.spark(f"CREATE TABLE {table} {CREATED}", *insert(table, values))
+        world.spark(f"CREATE TABLE {table} {CREATED} TBLPROPERTIES ({history.properties})", *insert(table, values))
     world.spark(
         f"CREATE VIEW v1 AS SELECT {COLUMNS} FROM t1 WHERE v IS NOT NULL",
         f"CREATE VIEW v2 AS SELECT * FROM v1 UNION ALL SELECT {COLUMNS} FROM t2 -- all",

@@ -307,6 +307,22 @@ class EngineContract:
         assert changed is not None
         assert [sizes[0], (sizes[0] or 0) + changed, sizes[0]] == sizes
 
+    @pytest.mark.parametrize("in_place", [False, True], ids=["rewritten", "in place"])
+    def test_a_run_that_takes_rows_out_gives_the_rows_of_the_query(self, steps: EngineSteps, in_place: bool) -> None:
+        steps.refresh("r1")
+        before = steps.rows()
+        steps.source.append(steps.source_name, [row("c", 3, 30), row("a", 1, 10), row("a", 1, 10)])
+        since = steps.engine.read_vector(steps.query)
+        steps.refresh("r2")
+        steps.source.rollback(steps.source_name)
+
+        staged = steps.apply("r3", since, in_place=in_place)
+
+        assert steps.changes(since).changes[steps.source_name].kind is ChangeKind.ROWS
+        assert steps.rows() == before
+        assert [snapshot.run_id for snapshot in steps.snapshots()] == ["r3", "r2", "r1", None]
+        assert steps.snapshots()[0] == staged.snapshot
+
     def test_a_run_that_applies_appended_rows_gives_the_rows_of_the_query(self, steps: EngineSteps) -> None:
         first = steps.engine.read_vector(steps.query)
         steps.refresh("r1")

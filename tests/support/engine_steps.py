@@ -115,7 +115,7 @@ class EngineSteps:
         assert not isinstance(changes, str), changes
         return changes
 
-    def apply(self, run: str, since: SourceVector) -> Staged:
+    def apply(self, run: str, since: SourceVector, *, in_place: bool = False) -> Staged:
         """Refresh by what changed since a vector, whose rows main has."""
         changes, main = self.changes(since), self.load().main
         assert main is not None
@@ -123,7 +123,7 @@ class EngineSteps:
         by_number = {number: changes.changes[source] for number, source in enumerate(changes.readings)}
         strategy = choose(changes.shape, by_number, columns=columns, relations=changes.readings)
         self.swap(MetadataChange(epoch=self.load().epoch + 1, branch=f"run_{run}"))
-        maintenance = Maintenance(strategy=strategy, changes=changes, since=since, base=main)
+        maintenance = Maintenance(strategy=strategy, changes=changes, since=since, base=main, in_place=in_place)
         staged = self.engine.write(replace(self.write(run), maintenance=maintenance))
         self.publish(run, staged)
         return staged

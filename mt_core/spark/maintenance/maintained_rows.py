@@ -11,9 +11,10 @@ from pyspark.sql.functions import col
 from mt_core.errors import EngineError, SourcesChanged
 from mt_core.identifiers import quote
 from mt_core.maintenance.changes import ChangeKind
-from mt_core.maintenance.delta import DeltaTexts
+from mt_core.maintenance.delta import DeltaTexts, counted_again, touched
 from mt_core.maintenance.strategy import Way
-from mt_core.spark.maintenance.row_images import images_between, source_images, temporary_view
+from mt_core.spark.maintenance.replacement import Replacement, bounds_of
+from mt_core.spark.maintenance.row_images import computed, images_between, source_images, temporary_view
 from mt_core.spark.maintenance.source_changes import pieces_of, pins
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.source_versions import agrees
@@ -24,8 +25,8 @@ from mt_core.tables.engine import Maintenance, Write
 @contextmanager
 def maintained_rows(
     session: SparkSession, lineage: Lineage, write: Write, maintenance: Maintenance
-) -> Iterator[DataFrame]:
-    """Give the rows to write, in the table's columns: those to add for APPEND and NOTHING, for the others all rows of the table."""
+) -> Iterator[DataFrame | Replacement]:
+    """Give what to write, in the table's columns: rows to add for APPEND and NOTHING, for the others all rows or a replacement."""
     if not agrees(lineage, {each.name: each.version or {} for each in write.vector.sources}):
         raise SourcesChanged("A view or table of the query changed while the refresh was starting; run it again.")
     changes, strategy = maintenance.changes, maintenance.strategy
@@ -39,21 +40,38 @@ def maintained_rows(
                 yield _stored(session.sql(texts.full()).limit(0), names, write)
             case Way.APPEND:
                 yield _stored(session.sql(texts.added()), names, write)
-            case Way.MERGE:
+            case Way.MERGE if not (maintenance.in_place and None in strategy.merge):
                 yield _stored(session.sql(texts.merged(table, names, strategy.merge)), names, write)
-            case Way.KEYS:
-                keys = session.sql(texts.keys(names, strategy.key_columns, strategy.keys))
-                # Read once: the keys stand in two places of the text.
-                found = session.createDataFrame(keys.toArrow(), schema=keys.schema)
-                view = stack.enter_context(temporary_view(found))
-                yield _stored(session.sql(texts.replaced(table, names, strategy.keys, view)), names, write)
-            case Way.SIGNED:
-                # In the table's own types: a value that they do not hold exactly is found again only as it was stored.
-                plus, minus = (_stored(session.sql(text), names, write) for text in (texts.added(), texts.removed()))
-                images = stack.enter_context(images_between(minus, plus))
-                yield session.sql(texts.corrected(table, [column.name for column in write.columns], images))
+            case Way.MERGE | Way.KEYS | Way.SIGNED:
+                yield _replacement(session, texts, write, maintenance, stack)
             case _:
                 raise EngineError(f"A refresh of {write.table} cannot be applied by {strategy.way}.")
+
+
+def _replacement(
+    session: SparkSession, texts: DeltaTexts, write: Write, maintenance: Maintenance, stack: ExitStack
+) -> Replacement:
+    """Return what a change takes out of the table and puts in; its views stay until *stack* closes."""
+    strategy, names = maintenance.strategy, [column.name for column in maintenance.changes.columns]
+    table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
+    if strategy.way is Way.KEYS:
+        keys = computed(session.sql(texts.keys(names, strategy.key_columns, strategy.keys)))
+        gone = stack.enter_context(temporary_view(keys))
+        rows = session.sql(texts.renewed(names, strategy.keys, gone))
+        return Replacement(keys=tuple(keys.columns), gone=gone, rows=_stored(rows, names, write))
+    if strategy.way is Way.MERGE:
+        gone = stack.enter_context(temporary_view(computed(session.sql(texts.added()).toDF(*names))))
+        grouping = tuple(name for name, function in zip(names, strategy.merge, strict=True) if function is None)
+        old = touched(table, names, grouping, gone, bounds_of(session, gone, grouping))
+        rows = session.sql(texts.merged(f"({old})", names, strategy.merge, gone))
+        return Replacement(keys=grouping, gone=gone, rows=_stored(rows, names, write))
+    # In the table's own types: a value that they do not hold exactly is found again only as it was stored.
+    plus, minus = (_stored(session.sql(text), names, write) for text in (texts.added(), texts.removed()))
+    images = stack.enter_context(images_between(minus, plus))
+    stored = tuple(column.name for column in write.columns)
+    bounds = bounds_of(session, images.removed, stored) if maintenance.in_place else "true"
+    rows = session.sql(counted_again(table, stored, images, bounds))
+    return Replacement(keys=stored, gone=images.removed, rows=rows)
 
 
 def _texts(

@@ -18,6 +18,8 @@ from mt_core.spark.driver.jvm_objects import static_member
 from mt_core.spark.maintenance.file_difference import files_between
 from mt_core.spark.queries.lineage import Lineage, Source, shape_of
 
+MOST_LOCAL = 200_000
+"""Rows of a change up to which the driver holds them."""
 _TABLES = "org.apache.iceberg.spark.SparkTableCache.get"
 _TASKS = "org.apache.iceberg.spark.ScanTaskSetManager.get"
 
@@ -49,7 +51,7 @@ def images_between(before: DataFrame, after: DataFrame) -> Iterator[Images]:
     number = f"_number_{uuid4().hex}"
     columns = [quote(name) for name in before.columns]
     signed = before.withColumn(number, lit(-1)).unionAll(after.withColumn(number, lit(1)))
-    net = signed.groupBy(*columns).agg(total(number).alias(number)).where(col(number) != 0).localCheckpoint()
+    net = computed(signed.groupBy(*columns).agg(total(number).alias(number)).where(col(number) != 0))
     with ExitStack() as stack:
         removed, added = (
             net.withColumn(number, explode(array_repeat(lit(0), (sign * col(number)).cast("int")))).select(*columns)
@@ -60,6 +62,14 @@ def images_between(before: DataFrame, after: DataFrame) -> Iterator[Images]:
             added=stack.enter_context(temporary_view(added)),
             both=stack.enter_context(temporary_view(net.select(*columns))),
         )
+
+
+def computed(frame: DataFrame) -> DataFrame:
+    """Return *frame* with its rows computed; if they are few, as a relation whose size Spark knows, and so joins cheaply."""
+    few = frame.limit(MOST_LOCAL + 1).toArrow()
+    if few.num_rows > MOST_LOCAL:
+        return frame.localCheckpoint()
+    return frame.sparkSession.createDataFrame(few, schema=frame.schema)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -68,7 +69,7 @@ class SourceLogs(EngineRole):
                         log = self._log(source.table, old[source.name], new[source.name])
                         change = change_between(log, old[source.name], new[source.name])
                         if change.kind is ChangeKind.ROWS:
-                            change = self._row_change(source.table, old[source.name], new[source.name])
+                            change = self._row_change(change, source.table, old[source.name], new[source.name])
                         changes[source.name] = change
                         source_bytes += (
                             log[new[source.name]].count("total-files-size") if new[source.name] in log else 0
@@ -109,8 +110,8 @@ class SourceLogs(EngineRole):
             self._shapes[lineage] = shape
         return shape
 
-    def _row_change(self, table: Any, old: str, new: str) -> SourceChange:
-        """Return the size of a change of rows, which is read from the files that differ."""
+    def _row_change(self, change: SourceChange, table: Any, old: str, new: str) -> SourceChange:
+        """Return a change of rows with its size, which is read from the files that differ."""
         columns = columns_of(static_member(self._driver.session, _CONVERT)(table.schema()))
         reason = next(
             (f"values of column {each.name} cannot be compared" for each in columns if INCOMPARABLE.search(each.type)),
@@ -118,9 +119,9 @@ class SourceLogs(EngineRole):
         )
         difference = reason or files_between(self._driver.session, table, old, new)
         if isinstance(difference, str):
-            return SourceChange(kind=ChangeKind.UNKNOWN, rows=None, size=None, reason=difference)
+            return replace(change, kind=ChangeKind.UNKNOWN, rows=None, size=None, reason=difference)
         kind = ChangeKind.ROWS if difference.old or difference.new else ChangeKind.COMPACTION
-        return SourceChange(kind=kind, rows=difference.rows, size=difference.size)
+        return replace(change, kind=kind, rows=difference.rows, size=difference.size)
 
     def _log(self, table: Any, old: str, new: str) -> dict[str, Commit]:
         """Return the commits from *new* down to *old*, and *old* itself if it is live."""

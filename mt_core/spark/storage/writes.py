@@ -22,11 +22,12 @@ from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.engine_role import EngineRole
 from mt_core.spark.maintenance.maintained_rows import maintained_rows
+from mt_core.spark.maintenance.replacement import Replacement
 from mt_core.spark.queries.positions import positional_part
 from mt_core.spark.storage.metadata import read_metadata, snapshot_of
 from mt_core.tables.definition.options import execution_settings, write_options
 from mt_core.tables.definition.shape import positional_query, stored_order
-from mt_core.tables.engine import Staged, Write
+from mt_core.tables.engine import Maintenance, Staged, Write
 
 BRANCH_SELECTOR = "branch_"
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
@@ -71,11 +72,8 @@ class StagedWrites(EngineRole):
             )
         else:
             lineage = self._versions.lineage(write.query)
-            with maintained_rows(session, lineage, write, write.maintenance) as rows:
-                if write.maintenance.strategy.way in (Way.NOTHING, Way.APPEND):
-                    _writer(rows, write).append()
-                else:
-                    _writer(rows, write).overwrite(lit(True))
+            with maintained_rows(session, lineage, write, write.maintenance) as change:
+                _apply(change, write, write.maintenance)
         metadata = read_metadata(self._catalogs, write.table)
         snapshot_id = metadata.branches.get(write.branch)
         snapshot = None if snapshot_id is None else snapshot_of(session, metadata, snapshot_id)
@@ -85,9 +83,28 @@ class StagedWrites(EngineRole):
         return Staged(snapshot=snapshot, metadata=metadata)
 
 
+def _apply(change: DataFrame | Replacement, write: Write, maintenance: Maintenance) -> None:
+    """Write to the run's branch what applies a change."""
+    match change:
+        # A statement takes no options of the write.
+        case Replacement() if maintenance.in_place and not write_options(write.options):
+            change.merge_into(_branch(write), write.summary)
+        case Replacement():
+            whole = change.whole(f"{write.table.sql} VERSION AS OF {maintenance.base}")
+            _writer(whole, write).overwrite(lit(True))
+        case _ if maintenance.strategy.way in (Way.NOTHING, Way.APPEND):
+            _writer(change, write).append()
+        case _:
+            _writer(change, write).overwrite(lit(True))
+
+
+def _branch(write: Write) -> str:
+    return ".".join((write.table.sql, quote(f"{BRANCH_SELECTOR}{write.branch}")))
+
+
 def _writer(rows: DataFrame, write: Write) -> DataFrameWriterV2:
     """Return a writer of *rows* to the run's branch, with the options of the write and what the snapshot says of its run."""
-    writer = rows.writeTo(".".join((write.table.sql, quote(f"{BRANCH_SELECTOR}{write.branch}"))))
+    writer = rows.writeTo(_branch(write))
     summary_options = {f"snapshot-property.{key}": value for key, value in write.summary.items()}
     for key, value in {**write_options(write.options), **summary_options}.items():
         writer = writer.option(key, value)

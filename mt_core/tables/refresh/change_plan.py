@@ -41,15 +41,18 @@ def plan_change(
     choice = strategy_for(changes, changes.changes, definition)
     if choice.way is Way.RECOMPUTE:
         return None, f"{RECOMPUTED}: {choice.reason}"
+    sizes = _sizes(changes, base)
     if strategy != INCREMENTAL:
-        sizes = _sizes(changes, base)
         dear = dearer_than_recomputing(choice, sizes)
         dear = dear or slower_than_recomputing(
             choice.way, sizes.changed_bytes, measured_runs(registry, table, choice.way)
         )
         if dear is not None:
             return None, f"{RECOMPUTED}: {dear}"
-    return Maintenance(strategy=choice, changes=changes, since=since, base=metadata.main), choice.reason
+    in_place = sizes.in_place
+    return Maintenance(
+        strategy=choice, changes=changes, since=since, base=metadata.main, in_place=in_place
+    ), choice.reason
 
 
 def _sizes(changes: SourceChanges, base: Snapshot) -> Sizes:

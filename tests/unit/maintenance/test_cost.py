@@ -17,7 +17,7 @@ def verdict(
     return dearer_than_recomputing(Strategy(way=way, reason=""), sizes)
 
 
-@pytest.mark.parametrize("way", [Way.APPEND, Way.MERGE, Way.KEYS])
+@pytest.mark.parametrize("way", [Way.APPEND, Way.MERGE, Way.SIGNED, Way.KEYS])
 def test_a_small_change_of_large_sources_is_applied(way: Way) -> None:
     assert verdict(way, changed=MB, source=1000 * MB) is None
 
@@ -26,11 +26,21 @@ def test_half_of_the_sources_appended_is_recomputed() -> None:
     assert verdict(Way.APPEND, changed=60 * MB, source=100 * MB) == "60% of the sources changed"
 
 
-def test_a_table_as_large_as_its_sources_is_not_rewritten_for_a_merge() -> None:
-    assert (
-        verdict(Way.MERGE, changed=MB, source=100 * MB, table=90 * MB)
-        == "the table is not much smaller than its sources"
+@pytest.mark.parametrize("way", [Way.MERGE, Way.SIGNED])
+def test_a_table_as_large_as_its_sources_is_not_rewritten(way: Way) -> None:
+    assert verdict(way, changed=MB, source=100 * MB, table=90 * MB) == "the table is not much smaller than its sources"
+
+
+@pytest.mark.parametrize(
+    ("table_rows", "changed", "in_place"), [(1_000_000, 10, True), (999_999, 10, False), (1_000_000, 11, False)]
+)
+def test_a_large_table_is_changed_in_place_by_a_small_change(table_rows: int, changed: int, in_place: bool) -> None:
+    sizes = Sizes(
+        changed_bytes=changed * MB, changed_rows=1, source_bytes=100 * MB, table_bytes=90 * MB, table_rows=table_rows
     )
+
+    assert sizes.in_place is in_place
+    assert (dearer_than_recomputing(Strategy(way=Way.SIGNED, reason=""), sizes) is None) is in_place
 
 
 def test_many_keys_are_recomputed() -> None:

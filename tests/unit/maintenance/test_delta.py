@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mt_core.maintenance.delta import DeltaTexts, Images, Reading
+from mt_core.maintenance.delta import DeltaTexts, Images, Reading, counted_again
 from mt_core.maintenance.shape import Occurrence, QueryShape
 
 ORDERS, CUSTOMERS = Reading(name="o", source="o", alias=None), Reading(name="c", source="c", alias="c")
@@ -67,9 +67,15 @@ def test_keys_that_the_query_gives_are_those_of_its_rows_before_and_after_the_ch
     )
 
 
+def test_keys_are_computed_again_at_the_new_versions() -> None:
+    assert JOIN.renewed(["a", "b"], (1,), "keys") == (
+        "SELECT q.* FROM (SELECT * FROM o VERSION AS OF 2 AS x JOIN c VERSION AS OF 6\n) AS q(`a`, `b`) "
+        "LEFT SEMI JOIN keys AS k ON q.`b` <=> k.`b`"
+    )
+
+
 def test_only_values_that_are_taken_out_are_counted() -> None:
-    assert JOIN.corrected("t", ["a"], IMAGES) == (
-        "SELECT `a` FROM t AS q LEFT ANTI JOIN gone AS k ON q.`a` <=> k.`a` UNION ALL "
-        "((SELECT `a` FROM t AS q LEFT SEMI JOIN gone AS k ON q.`a` <=> k.`a` UNION ALL SELECT `a` FROM come) "
-        "EXCEPT ALL SELECT `a` FROM gone)"
+    assert counted_again("t", ["a", "b"], IMAGES) == (
+        "(SELECT `a`, `b` FROM t AS q LEFT SEMI JOIN gone AS k ON q.`a` <=> k.`a` AND q.`b` <=> k.`b` "
+        "WHERE true UNION ALL SELECT `a`, `b` FROM come) EXCEPT ALL SELECT `a`, `b` FROM gone"
     )

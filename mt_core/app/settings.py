@@ -41,6 +41,7 @@ def manager_settings(config: Config) -> ManagerSettings:
         continuous_history=config.duration("materialized-table.continuous.history"),
         refresh_history=config.duration("materialized-table.refresh.history"),
         refresh_timeout=config.duration("materialized-table.refresh.timeout"),
+        suspend_after=config.integer("materialized-table.failures.suspend-after"),
     )
 
 

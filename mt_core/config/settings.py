@@ -217,6 +217,14 @@ SETTINGS: tuple[Setting, ...] = (
         help="How long old snapshots of a table are kept.",
     ),
     Setting(
+        key="materialized-table.failures.suspend-after",
+        kind=Kind.INTEGER,
+        default="5",
+        minimum=0,
+        help="After how many batches in a row that failed by their query or its data a table of refresh mode CONTINUOUS is "
+        "suspended; 0: never.",
+    ),
+    Setting(
         key="materialized-table.continuous.history",
         kind=Kind.DURATION,
         default="1 h",

@@ -13,6 +13,7 @@ from mt_core.rowset import Column, PageForm
 from mt_core.sql.statements import Statement
 from mt_core.tables.engine import Progress
 from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshRequest
+from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.tables.views.run_view import RunView
 
 
@@ -161,7 +162,13 @@ class Runs(Protocol):
     def progress(self, run_id: str) -> Progress | None: ...
 
     def running_jobs(self) -> Sequence[RunView]:
-        """Return the jobs of the runs that are RUNNING, in the order in which they were requested."""
+        """Return the jobs of the runs that are RUNNING, but for CONTINUOUS ones, in the order in which they were requested."""
+
+    def continuous_jobs(self) -> Sequence[ContinuousJob]:
+        """Return the jobs of the tables that are refreshed continuously."""
+
+    def stop_continuous(self, job: ContinuousJob) -> None:
+        """Suspend the table of *job*; raises IllegalStatus, TableBusy, TableNotFound."""
 
     def job(self, job_id: str) -> RunView | None:
         """Return the job of a run that is open or among the last thousand, None for any other id."""

@@ -57,7 +57,7 @@ class TableManager:
 
     def __init__(self, services: TableServices) -> None:
         self._services = services
-        self.requests = RefreshRequests(services)
+        self.requests = RefreshRequests(services, suspend=lambda identifier, by: suspend(services, identifier, by=by))
         self._reports = Reports(services)
 
     def execute(self, statement: sql.Statement, context: CommandContext) -> CommandOutcome:

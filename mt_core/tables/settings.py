@@ -51,6 +51,7 @@ class ManagerSettings:
     continuous_history: timedelta = timedelta(hours=1)
     refresh_history: timedelta = timedelta(days=30)
     refresh_timeout: timedelta = timedelta(0)
+    suspend_after: int = 5
 
     def in_session(self, properties: Mapping[str, str]) -> ManagerSettings:
         """Return the settings as a session sees them, whose own values count; raises ConfigError."""

@@ -16,6 +16,7 @@ from mt_core.model.table import TableIdentifier
 from mt_core.sql.statements import Statement
 from mt_core.tables.engine import Progress
 from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshRequest
+from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.tables.views.run_view import RunView
 
 # A request with the key of such a run begins a new one.
@@ -46,6 +47,7 @@ class FakeRuns:
         self._runs: dict[str, RefreshRun] = {}
         self.requests: list[RefreshRequest] = []
         self.canceled: list[str] = []
+        self.continuous: list[ContinuousJob] = []
         self.refusal: Exception | None = None
         self.tasks: Progress | None = None
 
@@ -102,6 +104,12 @@ class FakeRuns:
 
     def running_jobs(self) -> Sequence[RunView]:
         return [_job(run) for run in self._runs.values() if run.status is RunStatus.RUNNING and run.job_id]
+
+    def continuous_jobs(self) -> Sequence[ContinuousJob]:
+        return list(self.continuous)
+
+    def stop_continuous(self, job: ContinuousJob) -> None:
+        self.continuous.remove(job)
 
     def job(self, job_id: str) -> RunView | None:
         return next((_job(run) for run in self._runs.values() if run.job_id == job_id), None)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mt_core.errors import Canceled, DefinitionInvalid, EngineError, IllegalStatus, OperationNotFound, QueryFailed
+from mt_core.model.table import TableIdentifier
 from mt_core.rowset import INT, Column, LogicalType, RowSet
 from mt_core.sessions.operations.jobs import Jobs, JobStatus, job_name
 from mt_core.sessions.operations.operation import Operation, OperationResult, OperationStatus, ResultKind
@@ -18,6 +19,7 @@ from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
 from mt_core.tables.created_catalogs import CreatedCatalogs
+from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_commands import FakeRuns
 from tests.support.fake_statements import FakeStatementEngine
@@ -414,6 +416,18 @@ def test_a_stopped_job_is_cancelled_and_ends_so(world: World) -> None:
     assert world.answer("SHOW JOBS")[1][0][1:3] == ["collect", "CANCELED"]
     with pytest.raises(IllegalStatus, match="Job 1 is CANCELED"):
         world.run("STOP JOB '1'")
+
+
+def test_a_table_that_is_refreshed_continuously_is_a_job_that_can_be_stopped() -> None:
+    world = World()
+    table = TableIdentifier("lake", ("shop",), "live")
+    world.runs.continuous.append(ContinuousJob(job_id="c0ffee", table=table, started_at=NOW))
+    listed = ["c0ffee", "refresh-lake.shop.live", "RUNNING", "2026-07-02T12:04:05.120Z"]
+
+    assert world.answer("SHOW JOBS")[1] == [listed]
+    assert world.answer("DESCRIBE JOB 'c0ffee'")[1] == [[*listed, None]]
+    world.run("STOP JOB 'c0ffee'")
+    assert world.answer("SHOW JOBS")[1] == []
 
 
 def test_a_job_whose_operation_was_closed_can_still_be_stopped(world: World) -> None:

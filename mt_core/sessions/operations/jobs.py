@@ -20,6 +20,7 @@ from mt_core.sessions.ports import Runs, StatementResult
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statement_types import CREATE_TABLE_AS, REPLACE_TABLE_AS, SELECT
+from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.tables.views.run_view import RunView
 from mt_core.tokens import TokenKind, significant
 
@@ -76,16 +77,25 @@ class Jobs:
         with self._lock:
             statements = list(self._statements.values())
         refreshes = [_job_of(refresh) for refresh in self._runs.running_jobs()]
+        refreshes += [_job_of_table(job) for job in self._runs.continuous_jobs()]
         return sorted([*statements, *refreshes], key=lambda job: job.started_at)
 
     def job(self, job_id: str) -> Job:
         """Return a job; raises OperationNotFound."""
         with self._lock:
             statement = self._statements.get(job_id)
+        if statement is None and (continuous := self._continuous(job_id)) is not None:
+            return _job_of_table(continuous)
         return statement or _job_of(self._refresh(job_id))
 
     def stop(self, job_id: str) -> None:
-        """Cancel a job; raises OperationNotFound, or IllegalStatus for one that has ended."""
+        """Cancel a job, of a continuous refresh by suspending its table.
+
+        Raises OperationNotFound, or IllegalStatus for one that has ended.
+        """
+        if (continuous := self._continuous(job_id)) is not None:
+            self._runs.stop_continuous(continuous)
+            return
         with self._lock:
             job, stop = self._statements.get(job_id), self._stops.get(job_id)
         if job is None:
@@ -152,6 +162,9 @@ class Jobs:
             if job := self._statements.get(job_id):
                 self._statements[job_id] = replace(job, status=status, affected_rows=affected_rows)
 
+    def _continuous(self, job_id: str) -> ContinuousJob | None:
+        return next((job for job in self._runs.continuous_jobs() if job.job_id == job_id), None)
+
     def _refresh(self, job_id: str) -> RunView:
         refresh = self._runs.job(job_id)
         if refresh is None:
@@ -168,6 +181,10 @@ def _job_of(refresh: RunView) -> Job:
         started_at=run.started_at or run.requested_at,
         affected_rows=run.rows,
     )
+
+
+def _job_of_table(job: ContinuousJob) -> Job:
+    return Job(job_id=job.job_id, name=f"refresh-{job.table}", status=JobStatus.RUNNING, started_at=job.started_at)
 
 
 def job_name(statement: ReadStatement) -> str:

@@ -9,7 +9,7 @@ from mt_core.model.freshness import Freshness
 
 LOOKS = 10
 SHORTEST_LOOK, LONGEST_LOOK = timedelta(milliseconds=50), timedelta(seconds=5)
-LONGEST_PAUSE = timedelta(minutes=5)
+SHORTEST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)
 
 
 def look_every(freshness: Freshness) -> timedelta:
@@ -31,9 +31,9 @@ def apart(freshness: Freshness, way: Way | None) -> timedelta:
 
 
 def pause_after(freshness: Freshness, failures: int) -> timedelta:
-    """Return how long nothing is tried after so many failures in a row: the freshness, twice as long each time, up to 5
-    minutes or a longer freshness."""
-    whole = timedelta(seconds=freshness.seconds)
+    """Return how long nothing is tried after so many failures in a row: the freshness, but 5 seconds at least, twice as long
+    each time, up to 5 minutes or a longer freshness."""
+    whole = max(timedelta(seconds=freshness.seconds), SHORTEST_PAUSE)
     # The exponent is bounded because no pause is longer anyway.
     doubled: timedelta = whole * 2 ** min(failures - 1, 10)
     return min(doubled, max(LONGEST_PAUSE, whole))

@@ -16,7 +16,8 @@ from mt_core.errors import EngineUnavailable, MtError
 from mt_core.maintenance.strategy import Way
 from mt_core.model.run import DONE, Batch, RunStatus
 from mt_core.tables.engine import StorageMetadata
-from mt_core.tables.refresh.attempt import Attempt, GivenUp, RunEnded, Steps
+from mt_core.tables.refresh.attempt import Attempt, Steps
+from mt_core.tables.refresh.outcome import GivenUp, RunEnded
 from mt_core.tables.runs.ledger import Claimed
 from mt_core.tables.services import TableServices
 

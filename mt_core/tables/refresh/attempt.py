@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from mt_core.errors import (
@@ -17,7 +16,6 @@ from mt_core.errors import (
     ClusterLost,
     CommitConflict,
     CommitUnknown,
-    DefinitionInvalid,
     EngineError,
     EngineUnavailable,
     MtError,
@@ -29,8 +27,6 @@ from mt_core.maintenance.strategy import Way
 from mt_core.model.partition import Scope
 from mt_core.model.run import RunStatus
 from mt_core.model.storage import BYTES_READ, batch_summary, publish_name, run_branch, run_branches, run_summary
-from mt_core.model.table import TableIdentifier
-from mt_core.tables.definition.shape import COLUMNS_CHANGED, with_way_out
 from mt_core.tables.engine import (
     Maintenance,
     MetadataChange,
@@ -42,6 +38,7 @@ from mt_core.tables.engine import (
 )
 from mt_core.tables.refresh.change_plan import plan_change
 from mt_core.tables.refresh.circles import refuse_closed_circle
+from mt_core.tables.refresh.outcome import GivenUp, RunEnded, failed
 from mt_core.tables.refresh.written_rows import written_rows
 from mt_core.tables.runs.decide import comparable, decide
 from mt_core.tables.runs.ledger import MAX_ATTEMPTS, Claimed, Ledger
@@ -50,25 +47,11 @@ from mt_core.tables.settings import TIMEOUT_KEY
 
 MAX_RESTARTS = 3
 MAX_CONFLICTS = 100
-# Spark's trace of a stack that overflowed has some hundred thousand characters.
-CAUSE_LENGTH = 20_000
 Steps = Generator[str, None, None]
-
-
-class GivenUp(Exception):
-    """The attempt does not hold its run any more: write nothing anywhere."""
 
 
 class _Restart(Exception):
     """The sources or main changed: start again from open."""
-
-
-@dataclass(eq=False, kw_only=True)
-class RunEnded(Exception):
-    """How the run of the attempt ends: its status, and what the ledger records with it."""
-
-    status: RunStatus
-    changes: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Attempt:
@@ -92,6 +75,8 @@ class Attempt:
         self._maintenance: Maintenance | None = None
         self._reason = ""
         self._restarts = 0
+        # With which the run failed.
+        self.failure: MtError | None = None
         # What is published next of a run that publishes several times; None for one that does so once.
         self._batch: int | None = None
         # As it was at the claim.
@@ -119,7 +104,7 @@ class Attempt:
         except EngineUnavailable:
             raise
         except MtError as error:
-            yield from self._finish(_failed(error, self._identifier))
+            yield from self._finish(failed(error, self._identifier))
 
     def _work(self) -> Steps:
         if self._run.attempt - (self._run.excused or 0) > MAX_ATTEMPTS:
@@ -178,10 +163,10 @@ class Attempt:
             refuse_closed_circle(self._ledger.registry, self._engine, self._identifier, vector)
             return vector
         except QueryFailed as error:
-            end = _failed(error, self._identifier)
+            end = failed(error, self._identifier)
             # An error without a condition of Spark's, or with FAILED_JDBC and the like, may be that of a source that is away.
             broken = error.error_class is not None and not error.error_class.startswith("FAILED_")
-            raise RunEnded(status=end.status, changes={**end.changes, "broken": broken}) from error
+            raise RunEnded(status=end.status, changes={**end.changes, "broken": broken}, error=error) from error
 
     # --------------------------------------------------------------------------------------------------------------- open
 
@@ -323,6 +308,7 @@ class Attempt:
     # --------------------------------------------------------------------------------------------------------- close, end
 
     def _finish(self, end: RunEnded) -> Steps:
+        self.failure = end.error
         # A publish drops the branch, but for that of batches.
         if self._must_close and (end.status is not RunStatus.SUCCEEDED or self._batch is not None):
             try:
@@ -386,15 +372,3 @@ class Attempt:
             raise RunEnded(status=RunStatus.SUCCEEDED, changes=facts)
         if metadata.last_run == self._publish_name:
             raise RunEnded(status=RunStatus.SUCCEEDED, changes={"decision": "refresh"})
-
-
-def _failed(error: MtError, table: TableIdentifier) -> RunEnded:
-    return RunEnded(
-        status=RunStatus.FAILED,
-        changes={
-            "error": with_way_out(error, table),
-            "cause": str(error.__cause__)[:CAUSE_LENGTH] if error.__cause__ else None,
-            "broken": isinstance(error, DefinitionInvalid)
-            or (isinstance(error, QueryFailed) and error.error_class == COLUMNS_CHANGED),
-        },
-    )

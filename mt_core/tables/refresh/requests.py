@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -31,6 +31,7 @@ from mt_core.tables.registry import Transaction, in_transaction, transactional
 from mt_core.tables.runs.due import scope_of
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import RefreshRequest
+from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.tables.views.run_view import RunView
 
 # How far a scheduler's clock may be ahead: the run of a later grid point covers nothing, since the point has not passed.
@@ -40,10 +41,10 @@ REMEMBERED_JOBS = 1000
 
 
 class RefreshRequests:
-    """Implements `Runs`. Thread-safe."""
+    """Implements `Runs`. Thread-safe. *suspend* suspends a table, with whom to name as the one who did so."""
 
-    def __init__(self, services: TableServices) -> None:
-        self._services, self.registry = services, services.registry
+    def __init__(self, services: TableServices, *, suspend: Callable[[TableIdentifier, str], object]) -> None:
+        self._services, self.registry, self._suspend = services, services.registry, suspend
 
     def request_refresh(self, request: RefreshRequest) -> RefreshRun:
         """Accept a call of the refresh endpoint (FLIP-448)."""
@@ -152,7 +153,15 @@ class RefreshRequests:
     @transactional
     def running_jobs(self, tx: Transaction) -> Sequence[RunView]:
         running = reversed(tx.runs.newest(statuses=(RunStatus.RUNNING,)))
-        return [RunView.of(run, tx.tables.get(run.table_id)) for run in running if run.job_id is not None]
+        jobs = (run for run in running if run.job_id is not None and run.kind is not RunKind.CONTINUOUS)
+        return [RunView.of(run, tx.tables.get(run.table_id)) for run in jobs]
+
+    @transactional
+    def continuous_jobs(self, tx: Transaction) -> Sequence[ContinuousJob]:
+        return [job for table in tx.tables.continuous() if (job := ContinuousJob.of(table)) is not None]
+
+    def stop_continuous(self, job: ContinuousJob) -> None:
+        self._suspend(job.table, "STOP JOB")
 
     @transactional
     def job(self, tx: Transaction, job_id: str) -> RunView | None:

@@ -14,6 +14,7 @@ from mt_core.rowset import BOOLEAN, Column, RowSet
 from mt_core.secrets import masked
 from mt_core.sql.flink.spark_types import in_flink
 from mt_core.tables.engine import StorageMetadata
+from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.tables.views.run_view import RunView
 from mt_core.tables.views.table_view import TableDetails, TableView
 from mt_core.tables.workflows.observer import ObservedWorkflow
@@ -130,6 +131,7 @@ def _facts(details: TableDetails) -> dict[str, str]:
         "schedule": _schedule_text(definition),
         "next run": show_schedule_time(report.next_run, zone) if report and report.next_run else "none",
         "workflow": _workflow_text(details.workflow, table) + (details.objection and f": {details.objection}"),
+        **({} if (job := ContinuousJob.of(table)) is None else {"job": job.job_id}),
         "last run": _run_text(last) if last else "none",
         "decision": f"{last.run.decision}: {last.run.reason}" if last and last.run.decision else "none",
         "sources": "none read yet" if details.sources is None else "; ".join(map(str, details.sources)),

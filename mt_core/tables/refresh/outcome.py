@@ -1,0 +1,42 @@
+"""How an attempt ends: with an outcome for the ledger, or without a word because another worker holds its run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mt_core.errors import DefinitionInvalid, MtError, QueryFailed
+from mt_core.model.run import RunStatus
+from mt_core.model.table import TableIdentifier
+from mt_core.tables.definition.shape import COLUMNS_CHANGED, with_way_out
+
+# Spark's trace of a stack that overflowed has some hundred thousand characters.
+CAUSE_LENGTH = 20_000
+
+
+class GivenUp(Exception):
+    """The attempt does not hold its run any more: write nothing anywhere."""
+
+
+@dataclass(eq=False, kw_only=True)
+class RunEnded(Exception):
+    """The run ends: its status, what the ledger records with it, and the error with which it failed."""
+
+    status: RunStatus
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    error: MtError | None = None
+
+
+def failed(error: MtError, table: TableIdentifier) -> RunEnded:
+    """Return the outcome of a run of *table* that failed with *error*."""
+    return RunEnded(
+        status=RunStatus.FAILED,
+        error=error,
+        changes={
+            "error": with_way_out(error, table),
+            "cause": str(error.__cause__)[:CAUSE_LENGTH] if error.__cause__ else None,
+            "broken": isinstance(error, DefinitionInvalid)
+            or (isinstance(error, QueryFailed) and error.error_class == COLUMNS_CHANGED),
+        },
+    )

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from benchmarks import (
     airflow,
+    continuous,
     fixed_cost,
     full_refresh,
     gateway_calls,
@@ -28,6 +29,7 @@ RESULTS = Path(__file__).parent / "results.md"
 BENCHMARKS: Mapping[str, Callable[[], Iterator[Finding]]] = {
     "full_refresh": full_refresh.measure,
     "fixed_cost": fixed_cost.measure,
+    "continuous": continuous.measure,
     "unchanged": unchanged.measure,
     "statement_overhead": statement_overhead.measure,
     "long_statement": long_statement.measure,

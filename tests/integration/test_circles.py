@@ -6,7 +6,7 @@ import pytest
 
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.run import RunStatus
-from mt_core.tables.refresh.attempt import CAUSE_LENGTH
+from mt_core.tables.refresh.outcome import CAUSE_LENGTH
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 

@@ -83,7 +83,9 @@ def check_rows(maintained: Maintained, kind: str, other_kind: str) -> None:
     maintained.refresh()
 
 
-@pytest.mark.parametrize("in_place", [False, True], ids=["rewritten", "in place"])
+@pytest.mark.parametrize(
+    "in_place", [pytest.param(False, id="rewritten", marks=pytest.mark.slow), pytest.param(True, id="in place")]
+)
 def test_changed_rows_are_applied_in_the_way_that_the_query_allows(
     world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, in_place: bool
 ) -> None:

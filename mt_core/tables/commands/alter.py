@@ -224,5 +224,10 @@ def _rescheduled(
     if new.refresh_mode is table.definition.refresh_mode:
         return changed
     # The rows were those of the sources until *at*, so that no earlier point of a new grid is due.
-    changed = replace(changed, handler=None, covered_until=max(table.covered_until, at))
+    changed = replace(
+        changed,
+        handler=None,
+        scheduler=services.settings.scheduler_type,
+        covered_until=max(table.covered_until, at),
+    )
     return replace(changed, handler=services.keeper.handle_of(changed))

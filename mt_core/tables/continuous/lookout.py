@@ -17,7 +17,7 @@ from mt_core.errors import IllegalStatus, QueryFailed, TableBusy, TableNotFound
 from mt_core.model.run import DONE, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.commands.lifecycle import suspend
-from mt_core.tables.continuous.pace import apart, look_every, pause_after
+from mt_core.tables.continuous.pace import SHORTEST_PAUSE, apart, look_every, pause_after
 from mt_core.tables.continuous.stretch import IDLE, Stretch
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.runs.ledger import Claimed
@@ -63,9 +63,18 @@ class LookOut:
         self._published: set[str] = set()
         self._read_at: tuple[int, datetime] | None = None
 
-    def held(self) -> list[Claimed]:
-        """Return the stretches that go on."""
-        return [kept.stretch.claimed for kept in list(self._kept.values()) if kept.stretch is not None]
+    def look_after(self) -> None:
+        """Renew the leases of the stretches that go on, and cancel batches that take longer than they may."""
+        ledger = self._services.ledger
+        for kept in list(self._kept.values()):
+            if (stretch := kept.stretch) is not None:
+                ledger.renew_lease(stretch.claimed)
+                if kept.busy and ledger.is_overdue(stretch.claimed):
+                    self._services.engine.cancel(stretch.claimed.run.job_id or "")
+
+    def is_busy(self) -> bool:
+        """Whether a thread works on a table."""
+        return any(kept.busy for kept in list(self._kept.values()))
 
     def look(self) -> datetime:
         """Look at the sources that are to be looked at, begin the batches that are due, and return when to look again."""
@@ -140,6 +149,8 @@ class LookOut:
 
     def _work(self, kept: _Kept) -> None:
         """Carry out one batch, or the end of the stretch."""
+        # Unless it comes to an end that says otherwise: an error of any kind must not be tried again without a pause.
+        kept.batch_at = self._services.clock.now() + SHORTEST_PAUSE
         try:
             self._drive(kept)
         finally:

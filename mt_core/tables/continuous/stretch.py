@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +21,7 @@ from mt_core.tables.refresh.attempt import Attempt, Steps
 from mt_core.tables.refresh.outcome import GivenUp, RunEnded
 from mt_core.tables.runs.ledger import Claimed
 from mt_core.tables.services import TableServices
+from mt_core.tables.settings import refresh_timeout_of
 
 IDLE = "idle"
 MOST_RECENT = 50
@@ -42,6 +44,7 @@ class Stretch(Attempt):
         self.ending = ""
         self._clock, self._history = services.clock, services.settings.continuous_history
         self._began_at = self._expired_at = self._clock.now()
+        self._timeout = refresh_timeout_of(claimed.table.definition.options, services.settings)
         self._batch = 1
         self._published: str | None = None
         self._written: dict[str, int | None] = {}
@@ -52,6 +55,7 @@ class Stretch(Attempt):
         while not self.ending:
             self._opened, self._restarts = False, 0
             self._noted, self._began_at = {}, self._clock.now()
+            self._set_deadline()
             try:
                 yield from super()._work()
             except RunEnded as end:
@@ -64,6 +68,12 @@ class Stretch(Attempt):
                 yield IDLE
         status = RunStatus.SUCCEEDED if self._recent else RunStatus.SKIPPED
         raise RunEnded(status=status, changes={"reason": f"{self._noted.get('reason', 'idle')}; ended: {self.ending}"})
+
+    def _set_deadline(self) -> None:
+        """Give each batch the time that a refresh may take."""
+        if self._timeout:
+            self._run = replace(self._run, started_at=self._began_at, deadline=self._began_at + self._timeout)
+            self.claimed = replace(self.claimed, run=self._run)
 
     def _expire(self) -> None:
         """Delete the snapshots that are older than the history, once a minute: each commit writes a list of all that are kept."""

@@ -15,14 +15,14 @@ class ContinuousWorkers:
     """`count` threads for batches, so that statements and full refreshes have theirs. `watch` as for `Workers`."""
 
     def __init__(self, services: TableServices, *, count: int, watch: Watch = lambda _claimed, _step: None) -> None:
-        self._ledger, self._signal, self._clock = services.ledger, services.signal, services.clock
+        self._signal, self._clock = services.signal, services.clock
         self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="continuous")
         self._lookout = LookOut(services, submit=self._submit, watch=watch)
         self._loops = (
             BackgroundLoop("look-out", self._look, clock=services.clock),
             BackgroundLoop(
                 "continuous-leases",
-                self._renew,
+                self._lookout.look_after,
                 clock=services.clock,
                 every=services.settings.lease / RENEWALS_PER_LEASE,
             ),
@@ -38,7 +38,8 @@ class ContinuousWorkers:
         looking.end()
         self._signal.set()
         looking.join(timeout_s)
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool.shutdown(wait=False)
+        self._signal.wait(lambda: not self._lookout.is_busy(), timeout_s)
         self._lookout.end("the gateway stops")
         renewing.end()
         renewing.join(timeout_s)
@@ -50,7 +51,3 @@ class ContinuousWorkers:
         generation = self._signal.generation
         again = self._lookout.look()
         self._signal.wait_change(generation, max(0.0, (again - self._clock.now()).total_seconds()))
-
-    def _renew(self) -> None:
-        for claimed in self._lookout.held():
-            self._ledger.renew_lease(claimed)

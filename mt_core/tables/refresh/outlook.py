@@ -11,7 +11,7 @@ from mt_core.maintenance.strategy import Strategy, Way, choose
 from mt_core.model.table import RefreshMode, TableDefinition, TableIdentifier
 from mt_core.tables.definition.options import AUTO, FULL, INCREMENTAL, STRATEGY
 from mt_core.tables.definition.shape import is_exact
-from mt_core.tables.engine import RefreshEngine, ShapedQuery, SourceVersion
+from mt_core.tables.engine import RefreshEngine, ShapedQuery, SourceVector, SourceVersion
 from mt_core.tables.services import query_of
 
 
@@ -102,6 +102,32 @@ def shaped_query(engine: RefreshEngine, definition: TableDefinition) -> ShapedQu
     if definition.date_formatters:
         return "each schedule time refreshes the partitions of its date-formatters, all rows of them"
     return engine.read_shape(query_of(definition))
+
+
+def recomputed_warnings(
+    engine: RefreshEngine, identifier: TableIdentifier, definition: TableDefinition, vector: SourceVector
+) -> tuple[str, ...]:
+    """Warn when a continuous refresh computes all rows again and again, with the reason."""
+    if definition.refresh_mode is not RefreshMode.CONTINUOUS:
+        return ()
+    within = definition.freshness.words
+    if vector.unstable or vector.unversioned:
+        why = (
+            vector.unstable
+            or f"source {vector.unversioned[0]} has no versions, so that nobody can tell when it changes"
+        )
+        return (f"{identifier} computes all rows every {within}: {why}.",)
+    query = shaped_query(engine, definition)
+    if strategy_option(definition) != FULL and not isinstance(query, str):
+        outlooks = outlook_of(query, definition)
+        if not outlooks or any(each.is_maintained for each in outlooks):
+            return ()
+        query = "; ".join(dict.fromkeys(each.appends.reason for each in outlooks))
+    why = query if isinstance(query, str) else f"its '{STRATEGY}' is '{FULL}'"
+    return (
+        f"{identifier} computes all rows after each change of a source, at most once within {within}: {why}. Choose a "
+        "freshness of at least twice the time that this takes.",
+    )
 
 
 def refuse_unmaintainable(engine: RefreshEngine, identifier: TableIdentifier, definition: TableDefinition) -> None:

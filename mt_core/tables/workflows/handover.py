@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from mt_core.model.table import MaterializedTable
+from mt_core.model.table import MaterializedTable, RefreshMode
 from mt_core.tables.pages import every_table
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
@@ -19,9 +19,10 @@ log = logging.getLogger(__name__)
 
 
 def take_over_tables(services: TableServices) -> list[str]:
-    """Make all tables those of the scheduler in use; return what was done, in words."""
+    """Make all tables with a workflow those of the scheduler in use; return what was done, in words."""
     ours = services.settings.scheduler_type
-    return [_moved(services, table) for table in every_table(services.registry) if table.scheduler != ours]
+    others = [table for table in every_table(services.registry) if table.scheduler != ours]
+    return [_moved(services, table) for table in others if table.definition.refresh_mode is not RefreshMode.CONTINUOUS]
 
 
 def _moved(services: TableServices, table: MaterializedTable) -> str:

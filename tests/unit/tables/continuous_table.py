@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from mt_core.model.run import RefreshRun, RunKind
+from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.continuous.lookout import LookOut
 from mt_core.tables.engine import Write
+from mt_core.tables.registry import in_transaction
 from mt_core.tables.runs.ledger import Claimed
 from tests.support.manager_world import ManagerWorld
 
@@ -59,6 +60,11 @@ class LiveTable(ManagerWorld):
     def stretches(self) -> list[RefreshRun]:
         """Return the continuous runs of the ledger, oldest first."""
         return [run for run in self.runs("live") if run.kind is RunKind.CONTINUOUS]
+
+    def stretches_of_all(self) -> list[RunStatus]:
+        """Return the status of each continuous run of the ledger, also of tables that were dropped."""
+        runs = in_transaction(self.registry, lambda tx: list(tx.runs.newest()))
+        return [run.status for run in runs if run.kind is RunKind.CONTINUOUS]
 
     def when_writing(self, work: Callable[[], object]) -> None:
         """Do *work* once, while the next batch writes."""

@@ -44,6 +44,23 @@ def test_a_continuous_table_has_no_workflow_in_the_scheduler() -> None:
     assert LiveTable().scheduler.workflows == {}
 
 
+def test_create_says_when_a_table_will_be_computed_as_a_whole_and_why() -> None:
+    world = LiveTable()
+    clauses = "WITH ('refresh.strategy' = 'full') FRESHNESS = INTERVAL '10' SECOND"
+    text = f"CREATE MATERIALIZED TABLE whole {clauses} AS SELECT * FROM orders"
+
+    (warning,) = world.sql(text).warnings
+    world.engine.unstable = "current_date() changes by itself"
+    (unstable,) = world.sql("CREATE MATERIALIZED TABLE today AS SELECT * FROM orders").warnings
+
+    assert (
+        "computes all rows after each change of a source, at most once within 10 seconds: its 'refresh.strategy'"
+        in warning
+    )
+    assert unstable == "lake.default.today computes all rows every 3 minutes: current_date() changes by itself."
+    assert world.sql("ALTER MATERIALIZED TABLE live SUSPEND").warnings == ()
+
+
 def test_date_formatters_mean_nothing_to_a_continuous_table_but_are_checked_and_kept() -> None:
     world = LiveTable("PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')")
     world.append(10)
@@ -288,7 +305,7 @@ def test_drop_ends_the_stretch_and_leaves_nothing() -> None:
     world.look(after=1)
 
     assert (world.engine.storages, world.state()["tables"], world.state()["tombstones"]) == ({}, [], [])
-    assert world.lookout.held() == []
+    assert world.stretches_of_all() == [RunStatus.SUCCEEDED]
 
 
 # --------------------------------------------------------------------------------------------------------------- modes
@@ -479,6 +496,47 @@ def test_a_continuous_refresh_is_a_job_from_create_to_suspend_and_a_new_one_afte
 
     (second,) = world.manager.requests.continuous_jobs()
     assert second.job_id != first.job_id
+
+
+def test_a_batch_that_breaks_in_the_gateway_itself_is_tried_again_after_a_pause() -> None:
+    world = LiveTable()
+    world.look()
+    world.append(10)
+    world.ends_before = "decide"
+    tries = 0
+    for _ in range(30):
+        try:
+            world.look(after=1)
+        except ProcessEnded:
+            tries += 1
+    world.ends_before = None
+    world.clock.advance(timedelta(seconds=61))
+    world.ledger.recover()
+    world.look(after=10)
+
+    assert tries == 1, "the ledger still has its run, until the lease ends"
+    assert world.shows_its_source()
+
+
+def test_a_batch_that_takes_longer_than_a_refresh_may_is_ended_and_tried_again() -> None:
+    world = LiveTable("WITH ('materialized-table.refresh.timeout' = '60 s') FRESHNESS = INTERVAL '10' SECOND")
+    for amount in range(10, 40):
+        world.append(amount)
+        world.look(after=5)
+    world.append(40)
+
+    def hang() -> None:
+        world.clock.advance(timedelta(seconds=61))
+        world.lookout.look_after()
+
+    world.when_writing(hang)
+    world.look(after=5)
+
+    (stretch,) = world.stretches()
+    assert (stretch.status, stretch.batches) == (RunStatus.FAILED, 30)
+    assert "took longer than 60 s" in str(stretch.error)
+    world.look(after=10)
+    assert world.shows_its_source()
 
 
 def test_a_foreign_commit_is_replaced_at_the_next_change() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
+from mt_core.background import attempt
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.continuous.lookout import LookOut
@@ -39,7 +40,9 @@ class LiveTable(ManagerWorld):
 
     def restart(self) -> None:
         super().restart()
-        self.lookout = LookOut(self.services, submit=lambda work: work(), watch=self._watch)
+        self.lookout = LookOut(
+            self.services, submit=lambda work: attempt("a continuous refresh", work), watch=self._watch
+        )
 
     def append(self, *amounts: int) -> None:
         """Commit rows to the source."""

@@ -12,7 +12,6 @@ from mt_core.errors import (
     QueryFailed,
     TableExists,
     TableNotFound,
-    Unsupported,
 )
 from mt_core.model.run import RunStatus
 from mt_core.model.table import TableIdentifier
@@ -241,11 +240,6 @@ REFUSED: dict[str, tuple[str, type[Exception], list[str]]] = {
         creating("SELECT * FROM orders", clauses=BY_ID.replace("(id)", "(ds)")),
         DefinitionInvalid,
         ["partition.fields.id.date-formatter"],
-    ),
-    "continuous": (
-        "CREATE MATERIALIZED TABLE mt FRESHNESS = INTERVAL '10' SECOND AS SELECT * FROM orders",
-        Unsupported,
-        ["continuous refresh is not supported yet", "REFRESH_MODE = FULL"],
     ),
     "a temporary view": (creating("SELECT * FROM passing"), QueryFailed, ["`passing`", "do not see temporary views"]),
     "a column that the query does not give": (

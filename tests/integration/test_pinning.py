@@ -89,6 +89,7 @@ class Pins:
             vector=vector,
             scope=WHOLE,
             summary=summary,
+            query_types={column.name: column.type for column in columns},
         )
         self.engine.write(write)
         rows = self.session.sql(f"SELECT * FROM {identifier.sql} VERSION AS OF 'run_1'").collect()

@@ -267,8 +267,16 @@ class SparkDriver:
             return None
         log.info("spark is ready", extra={"action": "spark_ready", "pid": pid})
         # After READY: to compile it takes a new JVM a second.
-        attempt("taking our file system for local files", partial(use_local_files, incarnation.session))
+        attempt("taking our file system for local files", partial(self._take_local_files, incarnation))
         return incarnation
+
+    def _take_local_files(self, incarnation: Incarnation) -> None:
+        try:
+            use_local_files(incarnation.session)
+        except SPARK_ERRORS:
+            # A driver that is stopped ends its JVM, whatever that does.
+            if not self._stopping.is_set():
+                raise
 
     def _takes_work(self, watch: ClusterWatch, incarnation: Incarnation) -> bool:
         """Wait until the cluster takes work; end the JVM if it does not: the next attempt has another one."""

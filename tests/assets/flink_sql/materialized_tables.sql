@@ -7,8 +7,8 @@ SET 'materialized-table.refresh-mode.freshness-threshold' = '10 s';
 CREATE MATERIALIZED TABLE daily PARTITIONED BY (ds) FRESHNESS = INTERVAL '1' MINUTE AS SELECT ds, amount FROM orders;
 -- The session's threshold says what a freshness means, as at CREATE.
 ALTER MATERIALIZED TABLE daily SET FRESHNESS = INTERVAL '30' SECOND;
--- refused: would make .* refresh in CONTINUOUS mode
 ALTER MATERIALIZED TABLE daily SET FRESHNESS = INTERVAL '5' SECOND;
+ALTER MATERIALIZED TABLE daily SET FRESHNESS = INTERVAL '1' DAY;
 RESET 'materialized-table.refresh-mode.freshness-threshold';
 -- refused: use REFRESH MATERIALIZED TABLE lake.tables_of_scripts.daily
 REFRESH TABLE daily;

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
+from queue import SimpleQueue
 
 from mt_core.clock import Clock
 from mt_core.model.partition import WHOLE, Scope
@@ -39,10 +40,13 @@ class NameLocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableServices:
-    """Registry, engine, keeper and clock, wired once by the application. `signal` wakes workers when the ledger changes,
-    `reports` has the keeper's last report on each table, by table id, and the instant that it is noted for: one item is
-    read or written at a time, by any thread; so are the items of `fresh_at`, the instants of which each CONTINUOUS table is known
-    to show its sources. `names` keeps CREATE and DROP of one name apart."""
+    """Registry, engine, keeper and clock, wired once by the application.
+
+    `signal` wakes workers when the ledger changes. `reports` has the keeper's last report on each table, by table id, and the
+    instant that it is noted for; `fresh_at` the instants of which each CONTINUOUS table is known to show its sources: one item is
+    read or written at a time, by any thread. `published` has the names of tables that got new rows, for the look-out; `names`
+    keeps CREATE and DROP of one name apart.
+    """
 
     registry: Registry
     engine: RefreshEngine
@@ -55,6 +59,7 @@ class TableServices:
     signal: Signal
     reports: dict[str, tuple[datetime, KeeperReport]] = field(default_factory=dict)
     fresh_at: dict[str, datetime] = field(default_factory=dict)
+    published: SimpleQueue[str] = field(default_factory=SimpleQueue)
     names: NameLocks = field(default_factory=NameLocks)
 
     def new_run(

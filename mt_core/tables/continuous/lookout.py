@@ -60,7 +60,6 @@ class LookOut:
     def __init__(self, services: TableServices, *, submit: Submit, watch: Watch = lambda _claimed, _step: None) -> None:
         self._services, self._submit, self._watch = services, submit, watch
         self._kept: dict[str, _Kept] = {}
-        self._published: set[str] = set()
         self._read_at: tuple[int, datetime] | None = None
 
     def look_after(self) -> None:
@@ -117,20 +116,21 @@ class LookOut:
 
     def _read_tables(self, now: datetime) -> None:
         tables, waiting = in_transaction(self._services.registry, _tables_and_waiting)
+        queue = self._services.published
+        published = {queue.get() for _ in range(queue.qsize())}
         found = {table.table_id: table for table in tables}
         for table_id, table in found.items():
             kept = self._kept.get(table_id)
             if kept is None or (kept.table.definition != table.definition and kept.stretch is None and not kept.busy):
                 kept = self._kept[table_id] = _Kept(table=table, look_at=now, batch_at=now)
             kept.held = _why_held(kept, table, waiting)
-            if self._published & set(table.definition.sources):
+            if published & set(table.definition.sources):
                 kept.look_at = now
         for table_id in self._kept.keys() - found.keys():
             self._kept[table_id].held = "the table is not refreshed continuously any more"
             if self._kept[table_id].stretch is None and not self._kept[table_id].busy:
                 del self._kept[table_id]
                 self._services.fresh_at.pop(table_id, None)
-        self._published.clear()
 
     def _look_at(self, looking: list[_Kept], now: datetime) -> None:
         seen = self._services.engine.look([query_of(kept.table.definition) for kept in looking])
@@ -204,7 +204,7 @@ class LookOut:
             kept.idle_since, kept.batch_at = services.clock.now(), began + apart(freshness, stretch.way)
             services.fresh_at[table.table_id] = began
         if stretch.way is not None:
-            self._published.add(str(table.identifier))
+            services.published.put(str(table.identifier))
 
     def _suspend_broken(self, kept: _Kept) -> None:
         most = self._services.settings.suspend_after

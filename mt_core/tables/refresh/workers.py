@@ -24,6 +24,7 @@ class Workers:
         self, services: TableServices, *, count: int, watch: Callable[[Claimed, str], None] | None = None
     ) -> None:
         self._ledger, self._engine, self._signal = services.ledger, services.engine, services.signal
+        self._published = services.published
         self._watch = watch or (lambda _claimed, _step: None)
         self._active: dict[str, Claimed] = {}
         self._workers = [
@@ -85,6 +86,9 @@ class Workers:
         run = self._ledger.shown(claimed.run.run_id)
         if run is None:
             return
+        if run.status is RunStatus.SUCCEEDED:
+            self._published.put(str(claimed.table.identifier))
+            self._signal.set()
         level = logging.WARNING if run.status is RunStatus.FAILED else logging.INFO
         facts = {"action": "refresh_ended", "table": str(claimed.table.identifier), "run": run.run_id}
         outcome = run.error if run.status is RunStatus.FAILED else run.reason

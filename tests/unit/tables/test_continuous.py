@@ -12,7 +12,7 @@ from mt_core.model.partition import PartitionSpec
 from mt_core.model.run import RunKind, RunStatus
 from mt_core.model.storage import run_branches
 from mt_core.model.table import RefreshMode, RefreshStatus
-from tests.unit.tables.continuous_table import LIVE, LiveTable, ProcessEnded
+from tests.unit.tables.continuous_table import LIVE, ORDERS, LiveTable, ProcessEnded
 
 STEPS = (
     "decide",
@@ -580,3 +580,15 @@ def test_the_table_stays_activated_while_its_query_fails() -> None:
     (row,) = world.show("SHOW MATERIALIZED TABLES")
     assert world.table("live").status is RefreshStatus.ACTIVATED
     assert (row["health"], row["last error"]) == ("FAILING", "division by zero in ds=2026-03-02 (line 1, position 7)")
+
+
+def test_a_table_over_a_table_that_was_published_is_looked_at_at_once() -> None:
+    world = LiveTable("FRESHNESS = INTERVAL '1' MINUTE")
+    world.look()
+    world.append(10)
+    world.services.published.put(ORDERS)
+    world.signal.set()
+
+    world.look(after=0.1)
+
+    assert world.shows_its_source()

@@ -8,9 +8,10 @@ else is to be done with the table. Its end loses nothing: what the table shows o
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from mt_core.errors import EngineUnavailable, MtError
@@ -25,6 +26,7 @@ from mt_core.tables.settings import refresh_timeout_of
 
 IDLE = "idle"
 MOST_RECENT = 50
+MOST_SNAPSHOTS = 500
 EXPIRE_EVERY = timedelta(minutes=1)
 log = logging.getLogger(__name__)
 # What the ledger has of all batches together.
@@ -47,6 +49,7 @@ class Stretch(Attempt):
         self._timeout = refresh_timeout_of(claimed.table.definition.options, services.settings)
         self._batch = 1
         self._published: str | None = None
+        self._begins: deque[datetime] = deque(maxlen=MOST_SNAPSHOTS)
         self._written: dict[str, int | None] = {}
         self._recent: tuple[Batch, ...] = ()
         self._noted: dict[str, Any] = {}
@@ -76,13 +79,17 @@ class Stretch(Attempt):
             self.claimed = replace(self.claimed, run=self._run)
 
     def _expire(self) -> None:
-        """Delete the snapshots that are older than the history, once a minute: each commit writes a list of all that are kept."""
+        """Delete the snapshots that are older than the history, or than the last 500 batches, once a minute.
+
+        Each commit writes a list of all that are kept.
+        """
         now = self._clock.now()
         if self._published is None or now - self._expired_at < EXPIRE_EVERY:
             return
         self._expired_at = now
         try:
-            self._engine.expire(self._identifier, now - self._history)
+            many = self._begins[0] if len(self._begins) == MOST_SNAPSHOTS else now - self._history
+            self._engine.expire(self._identifier, max(many, now - self._history))
         except EngineUnavailable:
             raise
         except MtError as error:
@@ -118,6 +125,7 @@ class Stretch(Attempt):
     def _count(self, way: Way) -> None:
         assert self._batch is not None
         self._published = self._noted.get("snapshot_id")
+        self._begins.append(self._began_at)
         now = self._clock.now()
         since = None if self._maintenance is None else self._maintenance.changes.since
         batch = Batch(

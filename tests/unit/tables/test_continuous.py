@@ -237,6 +237,18 @@ def test_old_snapshots_are_deleted_between_batches_once_a_minute() -> None:
     assert {world.clock.now() - instant < timedelta(hours=1, minutes=4) for instant in expired} == {True}
 
 
+def test_no_more_snapshots_than_those_of_the_last_500_batches_are_kept() -> None:
+    world = LiveTable("FRESHNESS = INTERVAL '1' SECOND")
+    expired: list[datetime] = []
+    world.engine.expire = lambda _identifier, older_than: expired.append(older_than)  # type: ignore[method-assign]
+    for amount in range(10, 611):
+        world.append(amount)
+        world.look(after=1)
+
+    assert world.clock.now() - expired[0] > timedelta(minutes=60)
+    assert timedelta(seconds=495) < world.clock.now() - expired[-1] < timedelta(seconds=560)
+
+
 # ------------------------------------------------------------------------------------------------------------ gives way
 
 

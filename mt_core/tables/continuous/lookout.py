@@ -55,12 +55,22 @@ class _Kept:
 
 
 class LookOut:
-    """One for all tables of a gateway. `look` is called by one thread at a time, and hands batches to *submit*."""
+    """One for all tables of a gateway. `look` is called by one thread at a time, and hands batches to *submit*.
 
-    def __init__(self, services: TableServices, *, submit: Submit, watch: Watch = lambda _claimed, _step: None) -> None:
-        self._services, self._submit, self._watch = services, submit, watch
+    The tables are read again after each change of the registry, but only once within *read_every*.
+    """
+
+    def __init__(
+        self,
+        services: TableServices,
+        *,
+        submit: Submit,
+        watch: Watch = lambda _claimed, _step: None,
+        read_every: timedelta = timedelta(0),
+    ) -> None:
+        self._services, self._submit, self._watch, self._read_every = services, submit, watch, read_every
         self._kept: dict[str, _Kept] = {}
-        self._read_at: tuple[int, datetime] | None = None
+        self._read: tuple[int, datetime] | None = None
 
     def look_after(self) -> None:
         """Renew the leases of the stretches that go on, and cancel batches that take longer than they may."""
@@ -81,8 +91,9 @@ class LookOut:
         now = services.clock.now()
         if not services.engine.ready():
             return now + LONGEST_WAIT
-        if self._is_outdated(now):
+        if now >= self._reads_at():
             self._read_tables(now)
+        self._hurry(now)
         free = [kept for kept in self._kept.values() if not kept.busy]
         self._look_at([kept for kept in free if not kept.held and kept.look_at <= now], now)
         for kept in free:
@@ -92,10 +103,8 @@ class LookOut:
                 self._begin(kept)
             elif not kept.held and kept.is_due and kept.batch_at <= now:
                 self._begin(kept)
-        waits = [
-            max(kept.batch_at, now) if kept.is_due else kept.look_at for kept in self._kept.values() if not kept.busy
-        ]
-        return min(waits, default=now + LONGEST_WAIT)
+        waiting = [kept for kept in self._kept.values() if not kept.busy and not kept.held]
+        return min([self._reads_at(), *(kept.batch_at if kept.is_due else kept.look_at for kept in waiting)])
 
     def end(self, why: str) -> None:
         """End the stretches that are idle, each after the other, in this thread."""
@@ -106,31 +115,36 @@ class LookOut:
 
     # ------------------------------------------------------------------------------------------------------------- look
 
-    def _is_outdated(self, now: datetime) -> bool:
-        """Whether a table may have been created, changed or dropped, or a refresh requested, since the tables were read."""
-        generation = self._services.signal.generation
-        if self._read_at is not None and self._read_at[0] == generation and now - self._read_at[1] < LONGEST_WAIT:
-            return False
-        self._read_at = (generation, now)
-        return True
+    def _reads_at(self) -> datetime:
+        """Return when the tables are to be read: soon if one may have been created, changed or dropped, or a refresh requested."""
+        if self._read is None:
+            return self._services.clock.now()
+        generation, at = self._read
+        return at + (LONGEST_WAIT if generation == self._services.signal.generation else self._read_every)
 
     def _read_tables(self, now: datetime) -> None:
-        tables, waiting = in_transaction(self._services.registry, _tables_and_waiting)
-        queue = self._services.published
-        published = {queue.get() for _ in range(queue.qsize())}
+        self._read = (self._services.signal.generation, now)
+        held = [table_id for table_id, kept in self._kept.items() if kept.stretch is not None]
+        tables, waiting = in_transaction(self._services.registry, partial(_tables_and_waiting, held=held))
         found = {table.table_id: table for table in tables}
         for table_id, table in found.items():
             kept = self._kept.get(table_id)
             if kept is None or (kept.table.definition != table.definition and kept.stretch is None and not kept.busy):
                 kept = self._kept[table_id] = _Kept(table=table, look_at=now, batch_at=now)
             kept.held = _why_held(kept, table, waiting)
-            if published & set(table.definition.sources):
-                kept.look_at = now
         for table_id in self._kept.keys() - found.keys():
             self._kept[table_id].held = "the table is not refreshed continuously any more"
             if self._kept[table_id].stretch is None and not self._kept[table_id].busy:
                 del self._kept[table_id]
                 self._services.fresh_at.pop(table_id, None)
+
+    def _hurry(self, now: datetime) -> None:
+        """Look at once at the tables that read what was published since."""
+        queue = self._services.published
+        published = {queue.get() for _ in range(queue.qsize())}
+        for kept in self._kept.values() if published else ():
+            if published & set(kept.table.definition.sources):
+                kept.look_at = now
 
     def _look_at(self, looking: list[_Kept], now: datetime) -> None:
         seen = self._services.engine.look([query_of(kept.table.definition) for kept in looking])
@@ -214,9 +228,9 @@ class LookOut:
                 suspend(self._services, kept.table.identifier, by=f"{kept.broken} failed batches in a row")
 
 
-def _tables_and_waiting(tx: Transaction) -> tuple[Iterable[MaterializedTable], Mapping[str, str]]:
-    """Return the tables that are refreshed continuously, and those for which a refresh of another kind waits."""
-    queued = tx.runs.newest(statuses=(RunStatus.QUEUED,))
+def _tables_and_waiting(tx: Transaction, held: Iterable[str]) -> tuple[Iterable[MaterializedTable], Mapping[str, str]]:
+    """Return the tables that are refreshed continuously, and those of *held* for which a refresh of another kind waits."""
+    queued = [run for table_id in held for run in tx.runs.queued(table_id)]
     return tx.tables.continuous(), {run.table_id: f"a {run.kind} refresh is due" for run in queued}
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 from mt_core.background import BackgroundLoop, attempt
 from mt_core.tables.continuous.lookout import LookOut, Watch
 from mt_core.tables.refresh.workers import RENEWALS_PER_LEASE
 from mt_core.tables.services import TableServices
+
+READ_EVERY = timedelta(milliseconds=250)
 
 
 class ContinuousWorkers:
@@ -17,7 +20,7 @@ class ContinuousWorkers:
     def __init__(self, services: TableServices, *, count: int, watch: Watch = lambda _claimed, _step: None) -> None:
         self._signal, self._clock = services.signal, services.clock
         self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="continuous")
-        self._lookout = LookOut(services, submit=self._submit, watch=watch)
+        self._lookout = LookOut(services, submit=self._submit, watch=watch, read_every=READ_EVERY)
         self._loops = (
             BackgroundLoop("look-out", self._look, clock=services.clock),
             BackgroundLoop(

@@ -604,3 +604,26 @@ def test_a_table_over_a_table_that_was_published_is_looked_at_at_once() -> None:
     world.look(after=0.1)
 
     assert world.shows_its_source()
+
+
+@pytest.mark.parametrize("command", ["SUSPEND", "SET REFRESH_MODE = FULL", "REFRESH"])
+def test_the_look_out_rests_while_nothing_is_to_be_done(command: str) -> None:
+    world = LiveTable()
+    world.append(10)
+    world.look()
+    world.sql(f"ALTER MATERIALIZED TABLE live {command}")
+    for _ in range(3):
+        world.look(after=100)
+    world.work()
+    world.look(after=0.1)
+
+    assert world.lookout.look() > world.clock.now(), "it would look again and again without a pause"
+
+
+def test_the_look_out_rests_without_any_table() -> None:
+    world = LiveTable()
+    world.sql("DROP MATERIALIZED TABLE live")
+    world.look()
+    world.look(after=1)
+
+    assert world.lookout.look() > world.clock.now()

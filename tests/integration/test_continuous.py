@@ -75,6 +75,12 @@ def test_appended_rows_are_added_or_merged_and_a_table_over_tables_follows(follo
         assert follower.world.rows("top") == follower.world.plain(joined)
     assert (follower.strategies("dear"), follower.strategies("totals")) == (["append"] * 3, ["merge"] * 3)
 
+    compacted = f"table => '{follower.world.namespace}.dear', options => map('rewrite-all', 'true')"
+    follower.step(f"CALL lake.system.rewrite_data_files({compacted})", "INSERT INTO orders VALUES ('Bern', 8)")
+
+    assert follower.world.rows("dear") == follower.world.plain("SELECT * FROM orders WHERE amount > 1")
+    assert follower.strategies("dear") == ["append"] * 4
+
 
 def test_a_view_that_is_replaced_is_followed(follower: Follower) -> None:
     follower.world.spark("CREATE VIEW v AS SELECT city, amount FROM orders")

@@ -91,7 +91,7 @@ class LookOut:
         now = services.clock.now()
         if not services.engine.ready():
             return now + LONGEST_WAIT
-        if now >= self._reads_at():
+        if now >= self._reads_at(now):
             self._read_tables(now)
         self._hurry(now)
         free = [kept for kept in self._kept.values() if not kept.busy]
@@ -104,7 +104,7 @@ class LookOut:
             elif not kept.held and kept.is_due and kept.batch_at <= now:
                 self._begin(kept)
         waiting = [kept for kept in self._kept.values() if not kept.busy and not kept.held]
-        return min([self._reads_at(), *(kept.batch_at if kept.is_due else kept.look_at for kept in waiting)])
+        return min([self._reads_at(now), *(kept.batch_at if kept.is_due else kept.look_at for kept in waiting)])
 
     def end(self, why: str) -> None:
         """End the stretches that are idle, each after the other, in this thread."""
@@ -115,10 +115,10 @@ class LookOut:
 
     # ------------------------------------------------------------------------------------------------------------- look
 
-    def _reads_at(self) -> datetime:
+    def _reads_at(self, now: datetime) -> datetime:
         """Return when the tables are to be read: soon if one may have been created, changed or dropped, or a refresh requested."""
         if self._read is None:
-            return self._services.clock.now()
+            return now
         generation, at = self._read
         return at + (LONGEST_WAIT if generation == self._services.signal.generation else self._read_every)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 
+from mt_core.clock import SystemClock
 from mt_core.errors import EngineUnavailable
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.run import RunKind, RunStatus
 from mt_core.model.storage import run_branches
 from mt_core.model.table import RefreshMode, RefreshStatus
+from mt_core.tables.continuous.workers import ContinuousWorkers
 from tests.unit.tables.continuous_table import LIVE, ORDERS, LiveTable, ProcessEnded
 
 STEPS = (
@@ -627,3 +630,28 @@ def test_the_look_out_rests_without_any_table() -> None:
     world.look(after=1)
 
     assert world.lookout.look() > world.clock.now()
+
+
+class FineClock(SystemClock):
+    """The machine's clock, read so finely that no two readings are equal."""
+
+    def __init__(self) -> None:
+        self._readings = count()
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(microseconds=10 * next(self._readings))
+
+
+def test_threads_follow_a_source_by_the_clock_of_the_machine_until_they_are_stopped() -> None:
+    world = LiveTable("FRESHNESS = INTERVAL '1' SECOND")
+    workers = ContinuousWorkers(replace(world.services, clock=FineClock()), count=2)
+    workers.start()
+    try:
+        for amount in (10, 11):
+            world.append(amount)
+            assert world.signal.wait(world.shows_its_source, 30)
+    finally:
+        workers.stop(30)
+
+    assert world.stretches_of_all() == [RunStatus.SUCCEEDED]
+    assert run_branches(world.engine.load(LIVE).branches) == ()

@@ -23,7 +23,7 @@ from mt_core.app.settings import (
     spools,
 )
 from mt_core.app.tokens import gateway_tokens
-from mt_core.app.wiring import Parts, Watch, Wiring
+from mt_core.app.wiring import Parts, Wiring
 from mt_core.background import BackgroundLoop
 from mt_core.clock import SystemClock
 from mt_core.config import Config
@@ -38,6 +38,7 @@ from mt_core.spark.engine import SparkEngine
 from mt_core.spark.java import check_java
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.created_catalogs import CreatedCatalogs
+from mt_core.tables.refresh.workers import Watch
 from mt_core.tables.services import TableServices
 from mt_core.tables.upkeep.maintenance import maintain
 from mt_core.tables.upkeep.reconcile import reconcile

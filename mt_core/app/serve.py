@@ -12,10 +12,10 @@ from mt_core.app.gateway import Gateway
 from mt_core.app.gc_tuning import freeze_startup_objects
 from mt_core.app.home import Home
 from mt_core.app.logs import log_to
-from mt_core.app.wiring import Watch
 from mt_core.background import start_thread
 from mt_core.config import Config
 from mt_core.errors import MtError
+from mt_core.tables.refresh.workers import Watch
 
 log = logging.getLogger(__name__)
 OPEN = (

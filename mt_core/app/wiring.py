@@ -23,15 +23,13 @@ from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.engine import RefreshEngine
 from mt_core.tables.intents import Intents
 from mt_core.tables.manager import TableManager
-from mt_core.tables.refresh.workers import Workers
+from mt_core.tables.refresh.workers import Watch, Workers
 from mt_core.tables.registry import Registry
-from mt_core.tables.runs.ledger import Claimed, Ledger
+from mt_core.tables.runs.ledger import Ledger
 from mt_core.tables.services import TableServices
 from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.workflows.published import PublishedWorkflows
 from mt_core.workflow.scheduler import SchedulerContext, WorkflowScheduler
-
-Watch = Callable[[Claimed, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +58,7 @@ class Wiring:
         self.sessions, self.signal = parts.sessions, self.tables.signal
         self.manager = TableManager(self.tables)
         self.workers = Workers(self.tables, count=parts.refresh_threads, watch=watch)
-        self.continuous = ContinuousWorkers(
-            self.tables, count=parts.continuous_threads, **({} if watch is None else {"watch": watch})
-        )
+        self.continuous = ContinuousWorkers(self.tables, count=parts.continuous_threads, watch=watch)
         ports = StatementPorts(
             engine=parts.statements,
             commands=self.manager,

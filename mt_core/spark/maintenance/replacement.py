@@ -13,7 +13,7 @@ from pyspark.sql.functions import min as least
 
 from mt_core.identifiers import quote, string_literal
 from mt_core.maintenance.delta import same
-from mt_core.spark.driver.jvm_objects import java_map, static_member
+from mt_core.spark.driver.jvm_objects import java_class, java_map, static_member
 from mt_core.spark.maintenance.row_images import computed, temporary_view
 
 # Types, by the start of their texts, that a text holds exactly, whatever the time zone is.
@@ -82,15 +82,14 @@ def bounds_of(session: SparkSession, view: str, columns: Sequence[str]) -> str:
 
 def _run(session: SparkSession, text: str, summary: Mapping[str, str]) -> None:
     """Run a statement whose snapshot has *summary*: Iceberg takes it from the thread that commits, as long as a Java call lasts."""
-    class_for = static_member(session, "java.lang.Class.forName")
     signature = static_member(session, "java.lang.invoke.MethodType.methodType")(
-        class_for("org.apache.spark.sql.classic.Dataset"), class_for("java.lang.String")
+        java_class(session, "org.apache.spark.sql.classic.Dataset"), java_class(session, "java.lang.String")
     )
     lookup = static_member(session, "java.lang.invoke.MethodHandles.publicLookup")()
     method = lookup.findVirtual(session._jsparkSession.getClass(), "sql", signature).bindTo(session._jsparkSession)
     call = static_member(session, "java.lang.invoke.MethodHandleProxies.asInterfaceInstance")(
-        class_for("java.util.concurrent.Callable"), method.bindTo(text)
+        java_class(session, "java.util.concurrent.Callable"), method.bindTo(text)
     )
     static_member(session, "org.apache.iceberg.spark.CommitMetadata.withCommitProperties")(
-        java_map(session, summary), call, class_for("java.lang.Exception")
+        java_map(session, summary), call, java_class(session, "java.lang.Exception")
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.spark.driver.jvm_objects import scala_items, state_of, static_member
+from mt_core.spark.driver.jvm_objects import java_class, scala_items, state_of
 
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
 _STAR = "org.apache.spark.sql.catalyst.analysis.Star"
@@ -42,8 +42,7 @@ class _Walk:
     """Yields the positional parts of a plan. `positional`: what is around takes the columns of the plan by position."""
 
     def __init__(self, session: SparkSession, text: str) -> None:
-        class_named = static_member(session, "java.lang.Class.forName")
-        self._star, self._subquery, self._text = class_named(_STAR), class_named(_SUBQUERY), text
+        self._star, self._subquery, self._text = java_class(session, _STAR), java_class(session, _SUBQUERY), text
 
     def parts(self, plan: Any, *, positional: bool) -> Iterator[str]:
         kind = _class_name(plan)

@@ -15,18 +15,18 @@ from functools import partial
 
 from mt_core.errors import IllegalStatus, QueryFailed, TableBusy, TableNotFound
 from mt_core.model.run import DONE, RunStatus
-from mt_core.model.table import MaterializedTable, RefreshStatus
+from mt_core.model.table import MaterializedTable
 from mt_core.tables.commands.lifecycle import suspend
 from mt_core.tables.continuous.pace import SHORTEST_PAUSE, apart, look_every, pause_after
 from mt_core.tables.continuous.stretch import IDLE, Stretch
+from mt_core.tables.refresh.workers import Watch, unwatched
 from mt_core.tables.registry import Transaction, in_transaction
-from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.runs.ledger import why_no_batch
 from mt_core.tables.services import TableServices, query_of
 
 LONGEST_IDLE = timedelta(minutes=1)
 LONGEST_WAIT = timedelta(seconds=5)
 Submit = Callable[[Callable[[], None]], object]
-Watch = Callable[[Claimed, str], None]
 log = logging.getLogger(__name__)
 
 
@@ -65,10 +65,11 @@ class LookOut:
         services: TableServices,
         *,
         submit: Submit,
-        watch: Watch = lambda _claimed, _step: None,
+        watch: Watch | None = None,
         read_every: timedelta = timedelta(0),
     ) -> None:
-        self._services, self._submit, self._watch, self._read_every = services, submit, watch, read_every
+        self._services, self._submit, self._read_every = services, submit, read_every
+        self._watch = watch or unwatched
         self._kept: dict[str, _Kept] = {}
         self._read: tuple[int, datetime] | None = None
 
@@ -235,13 +236,8 @@ def _tables_and_waiting(tx: Transaction, held: Iterable[str]) -> tuple[Iterable[
 
 
 def _why_held(kept: _Kept, table: MaterializedTable, waiting: Mapping[str, str]) -> str:
-    if table.intent is not None:
-        return f"{table.intent.command} is under way"
-    if table.status is not RefreshStatus.ACTIVATED:
-        return f"the table is {table.status}"
-    if table.definition != kept.table.definition:
-        return "the definition changed"
-    return waiting.get(table.table_id, "")
+    changed = "the definition changed" if table.definition != kept.table.definition else ""
+    return why_no_batch(table) or changed or waiting.get(table.table_id, "")
 
 
 def _has_idled(kept: _Kept, now: datetime) -> bool:

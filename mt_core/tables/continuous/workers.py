@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 from mt_core.background import BackgroundLoop, attempt
-from mt_core.tables.continuous.lookout import LookOut, Watch
-from mt_core.tables.refresh.workers import RENEWALS_PER_LEASE
+from mt_core.tables.continuous.lookout import LookOut
+from mt_core.tables.refresh.workers import RENEWALS_PER_LEASE, Watch
 from mt_core.tables.services import TableServices
 
 READ_EVERY = timedelta(milliseconds=250)
@@ -17,7 +17,7 @@ READ_EVERY = timedelta(milliseconds=250)
 class ContinuousWorkers:
     """`count` threads for batches, so that statements and full refreshes have theirs. `watch` as for `Workers`."""
 
-    def __init__(self, services: TableServices, *, count: int, watch: Watch = lambda _claimed, _step: None) -> None:
+    def __init__(self, services: TableServices, *, count: int, watch: Watch | None = None) -> None:
         self._signal, self._clock = services.signal, services.clock
         self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="continuous")
         self._lookout = LookOut(services, submit=self._submit, watch=watch, read_every=READ_EVERY)

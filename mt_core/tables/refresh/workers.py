@@ -15,17 +15,20 @@ from mt_core.tables.services import TableServices
 log = logging.getLogger(__name__)
 _IDLE_S = 60.0
 RENEWALS_PER_LEASE = 3
+Watch = Callable[[Claimed, str], None]
+
+
+def unwatched(_claimed: Claimed, _step: str) -> None:
+    """Watch nothing."""
 
 
 class Workers:
     """`count` threads for runs and one for leases. `watch` is called with the name of every step before it happens."""
 
-    def __init__(
-        self, services: TableServices, *, count: int, watch: Callable[[Claimed, str], None] | None = None
-    ) -> None:
+    def __init__(self, services: TableServices, *, count: int, watch: Watch | None = None) -> None:
         self._ledger, self._engine, self._signal = services.ledger, services.engine, services.signal
         self._published = services.published
-        self._watch = watch or (lambda _claimed, _step: None)
+        self._watch = watch or unwatched
         self._active: dict[str, Claimed] = {}
         self._workers = [
             BackgroundLoop(f"refresh-{number}", self._work, clock=services.clock) for number in range(count)

@@ -142,7 +142,7 @@ class Ledger:
     def begin_stretch(self, tx: Transaction, table_id: str) -> Claimed | None:
         """Claim a CONTINUOUS table for a stretch of batches; None while anything else is open on it, or it is not kept."""
         table = tx.tables.get(table_id)
-        if table is None or _not_continuous(table) or tx.runs.newest(table_id=table_id, statuses=OPEN, limit=1):
+        if table is None or why_no_batch(table) or tx.runs.newest(table_id=table_id, statuses=OPEN, limit=1):
             return None
         run = RefreshRun(
             run_id=self._new_id(), table_id=table_id, kind=RunKind.CONTINUOUS, scope=WHOLE, requested_at=tx.now()
@@ -169,7 +169,7 @@ class Ledger:
             return "another refresh is due"
         if run.started_at is not None and tx.now() - run.started_at >= LONGEST_STRETCH:
             return "it lasted an hour"
-        return _not_continuous(table)
+        return why_no_batch(table)
 
     def _claimed(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> Claimed:
         wider = self._periodic.widened(tx, table, run) if run.claim == 0 else run
@@ -336,7 +336,7 @@ def _withdrawn(tx: Transaction, run_id: str) -> bool:
     return all(covered.cancel_requested for covered in tx.runs.covered_by(run_id))
 
 
-def _not_continuous(table: MaterializedTable) -> str:
+def why_no_batch(table: MaterializedTable) -> str:
     """Return why no batch of *table* may begin now, "" if one may."""
     if table.intent is not None:
         return f"{table.intent.command} is under way"

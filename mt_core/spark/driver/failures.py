@@ -74,6 +74,9 @@ def translate(error: BaseException) -> MtError:
             return error_of(chain)
         case Py4JNetworkError() | OSError() | EOFError():
             return EngineUnavailable(LOST)
+        case PySparkException() if isinstance(error.__context__, (Py4JError, OSError, EOFError)):
+            # PySpark words some failed calls anew, as if the statement had been wrong.
+            return translate(error.__context__)
         case PySparkException():
             return QueryFailed(
                 plain_message(str(error)), error_class=error.getCondition(), sqlstate=error.getSqlState()

@@ -63,8 +63,8 @@ class SparkSessions:
         wanted = {key: value for key, value in properties.items() if key.startswith("spark.") and key != LARGE_VALUES}
         if ZONE_KEY in properties:
             wanted[SPARK_ZONE_KEY] = properties[ZONE_KEY]
-        conf = entry.session.conf
         with self._driver.translating():
+            conf = entry.session.conf
             for key in [key for key in entry.applied if key not in wanted]:
                 earlier = entry.before.pop(key)
                 # Spark's unset would restore Spark's default, not the value that the driver was started with.

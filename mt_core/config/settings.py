@@ -221,8 +221,8 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.INTEGER,
         default="5",
         minimum=0,
-        help="After how many batches in a row that failed by their query or its data a table of refresh mode CONTINUOUS is "
-        "suspended; 0: never.",
+        help="After how many schedule times in a row that failed by the query or its data a table is suspended; of refresh mode "
+        "CONTINUOUS, after how many such batches; 0: never.",
     ),
     Setting(
         key="materialized-table.continuous.history",

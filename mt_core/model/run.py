@@ -133,6 +133,8 @@ class RefreshRun:
     cause: str | None = None
     # Whether it failed because Spark can no longer resolve the query, or the query no longer fits the table.
     broken: bool = False
+    # Whether it failed by the query or its data, not by what was lost or away: engine, catalog, store, a foreign source.
+    by_query: bool = False
 
     @property
     def published_at(self) -> datetime | None:

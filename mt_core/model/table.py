@@ -173,6 +173,10 @@ class MaterializedTable:
     # The command that set the status, and when.
     status_by: str = "CREATE"
     status_at: datetime
+    # Why it was suspended, unless a command says so.
+    status_reason: str | None = None
+    # The last schedule times in a row (of a CONTINUOUS table, requests of runs) that failed by the query or its data.
+    failed_times: tuple[datetime, ...] = ()
     location: str
     # No grid point up to `covered_until` needs a refresh, nor any within the `covered` spans after it (None: an earlier
     # release wrote the row, and the spans are in the ledger).
@@ -200,11 +204,11 @@ class MaterializedTable:
         """The order of operations on its workflow: the token of the command in progress, or the revision without one."""
         return self.intent.token if self.intent is not None else self.revision
 
-    def advance(self, target: RefreshStatus, *, by: str, at: datetime) -> MaterializedTable:
+    def advance(self, target: RefreshStatus, *, by: str, at: datetime, reason: str | None = None) -> MaterializedTable:
         """Return the table in status *target*; raises IllegalStatus for a move that `TRANSITIONS` does not have."""
         if target not in TRANSITIONS[self.status]:
             raise IllegalStatus(
                 f"Materialized table {self.identifier} is {self.status} and cannot become {target}.",
                 table=str(self.identifier),
             )
-        return replace(self, status=target, status_by=by, status_at=at)
+        return replace(self, status=target, status_by=by, status_at=at, status_reason=reason, failed_times=())

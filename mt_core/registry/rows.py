@@ -30,7 +30,7 @@ BODY_VERSION = 1
 Row = Mapping[Any, Any]
 F = TypeVar("F")
 
-_SPARSE = frozenset({"failing", "rest", "alike", "broken", "batches", "recent"})
+_SPARSE = frozenset({"failing", "failed_times", "rest", "alike", "broken", "by_query", "batches", "recent"})
 
 
 def instant_text(instant: datetime) -> str:
@@ -147,7 +147,8 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
             "status": RefreshStatus,
             "intent": lambda body: _fact(Intent, body, f"a command {body.get('command')}"),
             **dict.fromkeys(
-                ("created_at", "status_at", "covered_until", "covered", "failing", "repair_until"), instants_of
+                ("created_at", "status_at", "failed_times", "covered_until", "covered", "failing", "repair_until"),
+                instants_of,
             ),
         },
     ),

@@ -185,6 +185,14 @@ def test_a_workflow_definition_is_stored_and_read_as_version_1_has_it() -> None:
     assert (rows.definition_row(DEFINITION), rows.definition_of(golden)) == (golden, DEFINITION)
 
 
+def test_why_a_table_was_suspended_is_stored_with_what_failed() -> None:
+    table = replace(TABLE, status_reason="division by zero", failed_times=(NOON, NOON + HOUR))
+    run = replace(RUN, by_query=True)
+
+    assert rows.fact_of(MaterializedTable, rows.row_of(table)) == table
+    assert rows.fact_of(RefreshRun, rows.row_of(run)) == run
+
+
 def test_a_run_written_before_solo_was_a_column_can_still_be_read() -> None:
     row = rows.row_of(RUN)
     body = json.loads(row["body"]) | {"solo": True}

@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mt_core.errors import IllegalStatus, StorageMissing
 from mt_core.model.freshness import grid_of
+from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifier
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import CATCH_UP, check_dynamic_options
 from mt_core.tables.keeper import KeeperState
-from mt_core.tables.registry import Transaction
+from mt_core.tables.registry import Transaction, in_transaction
+from mt_core.tables.runs.failures import why_suspend
 from mt_core.tables.services import TableServices, storage_spec
 from mt_core.tables.table_commands import CommandOutcome
 
 
-def suspend(services: TableServices, identifier: TableIdentifier, *, by: str) -> CommandOutcome:
+def suspend(
+    services: TableServices, identifier: TableIdentifier, *, by: str, reason: str | None = None
+) -> CommandOutcome:
     """Stop periodic refreshes; a workflow that is missing is created, paused."""
-    with services.intents.command(identifier, "SUSPEND", check=_can_suspend) as command:
+    # A command of a user says who, not why.
+    detail = {} if reason is None else {"by": by, "reason": reason}
+    with services.intents.command(identifier, "SUSPEND", check=_can_suspend, detail=detail) as command:
         services.keeper.ensure(command.table, active=False)
-        command.finish(lambda tx, now: now.advance(RefreshStatus.SUSPENDED, by=by, at=tx.now()))
+        command.finish(lambda tx, now: now.advance(RefreshStatus.SUSPENDED, by=by, at=tx.now(), reason=reason))
     return CommandOutcome()
+
+
+def suspend_failing(services: TableServices, table_id: str) -> None:
+    """Suspend a table whose refreshes failed as often in a row as they may; raises what SUSPEND raises."""
+
+    def read(tx: Transaction) -> tuple[MaterializedTable | None, Sequence[RefreshRun]]:
+        failed = tx.runs.newest(table_id=table_id, statuses=[RunStatus.FAILED], limit=1)
+        return tx.tables.get(table_id), failed
+
+    table, failed = in_transaction(services.registry, read)
+    why = why_suspend(services.settings, table) if table is not None else None
+    if table is not None and why is not None:
+        suspend(services, table.identifier, by=why, reason=failed[0].error if failed else None)
 
 
 def _can_suspend(table: MaterializedTable) -> None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
-from mt_core.errors import IllegalStatus, QueryFailed, TableBusy, TableNotFound
+from mt_core.errors import IllegalStatus, TableBusy, TableNotFound
 from mt_core.model.run import DONE, RunStatus
 from mt_core.model.table import MaterializedTable
-from mt_core.tables.commands.lifecycle import suspend
+from mt_core.tables.commands.lifecycle import suspend_failing
 from mt_core.tables.continuous.pace import SHORTEST_PAUSE, apart, look_every, pause_after
 from mt_core.tables.continuous.stretch import IDLE, Stretch
 from mt_core.tables.refresh.workers import Watch, unwatched
@@ -35,7 +35,7 @@ class _Kept:
     """A table that is kept fresh: when its sources are looked at next, and when its next batch may begin at the earliest.
 
     `seen` is what its sources were when its last batch began, `due` what they are now if that differs; `held` is why no batch may
-    begin, "" if one may. So many `failures` there were in a row, `broken` of them by the query or its data. `busy` while a thread
+    begin, "" if one may. So many `failures` there were in a row. `busy` while a thread
     works on it: all else is then that thread's.
     """
 
@@ -47,7 +47,6 @@ class _Kept:
     is_due: bool = False
     held: str = ""
     failures: int = 0
-    broken: int = 0
     stretch: Stretch | None = None
     steps: Iterator[str] = field(default_factory=lambda: iter(()))
     idle_since: datetime | None = None
@@ -209,24 +208,18 @@ class LookOut:
             kept.failures += 1
             kept.batch_at = services.clock.now() + pause_after(freshness, kept.failures)
             log.warning("refresh of %s failed: %s", table.identifier, run.error, extra={"action": "batch_failed"})
-            kept.broken = kept.broken + 1 if isinstance(stretch.failure, QueryFailed) else 0
-            self._suspend_broken(kept)
+            # A command that is under way on the table decides; the next failure tries again.
+            with suppress(TableBusy, TableNotFound, IllegalStatus):
+                suspend_failing(services, table.table_id)
         elif run is not None and run.status not in DONE:
             # Its process, its engine or its claim was lost: the next stretch goes on.
             kept.batch_at = services.clock.now() + look_every(freshness)
         else:
-            kept.seen, kept.is_due, kept.failures, kept.broken = kept.due, False, 0, 0
+            kept.seen, kept.is_due, kept.failures = kept.due, False, 0
             kept.idle_since, kept.batch_at = services.clock.now(), began + apart(freshness, stretch.way)
             services.fresh_at[table.table_id] = began
         if stretch.way is not None:
             services.published.put(str(table.identifier))
-
-    def _suspend_broken(self, kept: _Kept) -> None:
-        most = self._services.settings.suspend_after
-        if most and kept.broken >= most:
-            # A command that is under way on the table decides; the next failure tries again.
-            with suppress(TableBusy, TableNotFound, IllegalStatus):
-                suspend(self._services, kept.table.identifier, by=f"{kept.broken} failed batches in a row")
 
 
 def _tables_and_waiting(tx: Transaction, held: Iterable[str]) -> tuple[Iterable[MaterializedTable], Mapping[str, str]]:

@@ -38,7 +38,7 @@ from mt_core.tables.engine import (
 )
 from mt_core.tables.refresh.change_plan import plan_change
 from mt_core.tables.refresh.circles import refuse_closed_circle
-from mt_core.tables.refresh.outcome import GivenUp, RunEnded, failed
+from mt_core.tables.refresh.outcome import GivenUp, RunEnded, failed, is_of_query
 from mt_core.tables.refresh.written_rows import written_rows
 from mt_core.tables.runs.decide import comparable, decide
 from mt_core.tables.runs.ledger import MAX_ATTEMPTS, Claimed, Ledger
@@ -75,8 +75,6 @@ class Attempt:
         self._maintenance: Maintenance | None = None
         self._reason = ""
         self._restarts = 0
-        # With which the run failed.
-        self.failure: MtError | None = None
         # What is published next of a run that publishes several times; None for one that does so once.
         self._batch: int | None = None
         # As it was at the claim.
@@ -164,9 +162,8 @@ class Attempt:
             return vector
         except QueryFailed as error:
             end = failed(error, self._identifier)
-            # An error without a condition of Spark's, or with FAILED_JDBC and the like, may be that of a source that is away.
-            broken = error.error_class is not None and not error.error_class.startswith("FAILED_")
-            raise RunEnded(status=end.status, changes={**end.changes, "broken": broken}, error=error) from error
+            changes = {**end.changes, "broken": is_of_query(error)}
+            raise RunEnded(status=end.status, changes=changes) from error
 
     # --------------------------------------------------------------------------------------------------------------- open
 
@@ -308,7 +305,6 @@ class Attempt:
     # --------------------------------------------------------------------------------------------------------- close, end
 
     def _finish(self, end: RunEnded) -> Steps:
-        self.failure = end.error
         # A publish drops the branch, but for that of batches.
         if self._must_close and (end.status is not RunStatus.SUCCEEDED or self._batch is not None):
             try:

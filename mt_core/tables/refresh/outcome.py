@@ -21,21 +21,32 @@ class GivenUp(Exception):
 
 @dataclass(eq=False, kw_only=True)
 class RunEnded(Exception):
-    """The run ends: its status, what the ledger records with it, and the error with which it failed."""
+    """The run ends: its status, and what the ledger records with it."""
 
     status: RunStatus
     changes: Mapping[str, Any] = field(default_factory=dict)
-    error: MtError | None = None
+
+
+def is_of_query(error: MtError) -> bool:
+    """Whether *error* is one of the query, or of the data that it reads.
+
+    An error without a condition of Spark's, or with FAILED_JDBC and the like, may be that of a source that is away.
+    """
+    match error:
+        case QueryFailed():
+            return error.error_class is not None and not error.error_class.startswith("FAILED_")
+        case _:
+            return isinstance(error, DefinitionInvalid)
 
 
 def failed(error: MtError, table: TableIdentifier) -> RunEnded:
     """Return the outcome of a run of *table* that failed with *error*."""
     return RunEnded(
         status=RunStatus.FAILED,
-        error=error,
         changes={
             "error": with_way_out(error, table),
             "cause": str(error.__cause__)[:CAUSE_LENGTH] if error.__cause__ else None,
+            "by_query": is_of_query(error),
             "broken": isinstance(error, DefinitionInvalid)
             or (isinstance(error, QueryFailed) and error.error_class == COLUMNS_CHANGED),
         },

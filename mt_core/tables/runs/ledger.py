@@ -18,6 +18,7 @@ from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.registry import Registry, Transaction, in_transaction, transactional
 from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
+from mt_core.tables.runs.failures import count_failures
 from mt_core.tables.runs.periodic import PeriodicRuns
 from mt_core.tables.settings import ManagerSettings, refresh_timeout_of
 
@@ -232,9 +233,11 @@ class Ledger:
         ended = run.advance(status, finished_at=tx.now(), lease_until=None, **changes)
         tx.runs.replace(ended, expected=run)
         table = tx.tables.get(run.table_id)
-        after = self._periodic.ended(tx, table, ended) if table is not None else None
-        if after is not None and after is not table:
-            tx.tables.replace(after)
+        if table is not None:
+            after = self._periodic.ended(tx, table, ended)
+            after = count_failures(self._settings, after, ended)
+            if after is not table:
+                tx.tables.replace(after)
         return True
 
     @transactional

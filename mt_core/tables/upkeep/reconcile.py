@@ -14,10 +14,11 @@ from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.commands.alter import alter_options
 from mt_core.tables.commands.create import undo_create
 from mt_core.tables.commands.drop import sweep
-from mt_core.tables.commands.lifecycle import resume, suspend
+from mt_core.tables.commands.lifecycle import resume, suspend, suspend_failing
 from mt_core.tables.definition.options import CATCH_UP
 from mt_core.tables.pages import every_table
 from mt_core.tables.registry import Tombstone, in_transaction
+from mt_core.tables.runs.failures import why_suspend
 from mt_core.tables.services import TableServices
 from mt_core.tables.upkeep.gateways import ended_owners
 from mt_core.tables.workflows.differences import adopt, observe, repair
@@ -51,7 +52,11 @@ def reconcile(services: TableServices) -> list[str]:
     for definition in snapshot.without_table:
         text = f"removed the workflow of {definition.identifier}, which was dropped"
         _attempt(done, text, partial(_remove, services, definition))
-    if snapshot.orphaned or snapshot.tombstones:
+    failing = [(table, why) for table in snapshot.tables if (why := why_suspend(services.settings, table)) is not None]
+    for table, why in failing:
+        text = f"suspended {table.identifier} after {why}"
+        _attempt(done, text, partial(suspend_failing, services, table.table_id))
+    if snapshot.orphaned or snapshot.tombstones or failing:
         snapshot = _read(services)
     _attempt(done, "", partial(_align, services, snapshot, done))
     return [text for text in done if text]
@@ -116,7 +121,8 @@ def _settle(services: TableServices, table: MaterializedTable) -> None:
     if command == "ALTER" and "set" in detail:
         alter_options(services, table.identifier, options=detail["set"], removed=detail["reset"])
     if command == "SUSPEND" and table.status is RefreshStatus.ACTIVATED:
-        suspend(services, table.identifier, by="SQL, finished after a restart")
+        by = detail.get("by", "SQL, finished after a restart")
+        suspend(services, table.identifier, by=by, reason=detail.get("reason"))
     elif command == "RESUME" and (table.status is RefreshStatus.SUSPENDED or options.keys() - {CATCH_UP}):
         resume(services, table.identifier, options, by="SQL, finished after a restart")
 

@@ -65,7 +65,7 @@ def _table_row(view: TableView) -> list[object]:
         view.health.value if view.health else None,
         ended.status.value if ended else None,
         ended.error if ended else None,
-        table.status_by,
+        table.status_by + (f": {table.status_reason}" if table.status_reason else ""),
         show_schedule_time(table.status_at, zone),
         show_schedule_time(workflow.as_of, zone) if workflow and workflow.as_of else None,
     ]
@@ -125,7 +125,8 @@ def _facts(details: TableDetails) -> dict[str, str]:
     facts = {
         "identifier": str(table.identifier),
         "table id": table.table_id,
-        "status": f"{table.status}, by {table.status_by} at {show_schedule_time(table.status_at, zone)}",
+        "status": f"{table.status}, by {table.status_by} at {show_schedule_time(table.status_at, zone)}"
+        + (f": {table.status_reason}" if table.status_reason else ""),
         "refresh mode": f"{definition.refresh_mode} ({definition.logical_refresh_mode})",
         "freshness": str(definition.freshness),
         "schedule": _schedule_text(definition),

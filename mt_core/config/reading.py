@@ -55,6 +55,10 @@ class Config:
             raise TypeError(f"{key} is no duration setting")
         return value
 
+    def duration_if_set(self, key: str) -> timedelta | None:
+        """Return the duration of a setting whose default is none."""
+        return self.duration(key) if self.values[key] != "" else None
+
     @property
     def tokens(self) -> tuple[Token, ...]:
         """The bearer tokens, of which each request must carry one; empty: requests need none."""

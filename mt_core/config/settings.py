@@ -198,6 +198,13 @@ SETTINGS: tuple[Setting, ...] = (
         "`WITH ('materialized-table.refresh.timeout' = '2 h')`.",
     ),
     Setting(
+        key="materialized-table.upstream-wait",
+        kind=Kind.DURATION,
+        help="How long a scheduled refresh waits at most for the scheduled refreshes of the materialized tables that it reads; 0: "
+        "not at all. A table can have its own: `WITH ('materialized-table.upstream-wait' = '10 min')`.",
+        shown="half the table's freshness",
+    ),
+    Setting(
         key="materialized-table.refresh.history",
         kind=Kind.DURATION,
         default="30 d",

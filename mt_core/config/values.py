@@ -40,7 +40,9 @@ def _parse_boolean(setting: Setting, text: str) -> bool | None:
     return {"true": True, "false": False}.get(text.lower())
 
 
-def _parse_duration(setting: Setting, text: str) -> timedelta | None:
+def _parse_duration(setting: Setting, text: str) -> timedelta | str | None:
+    if not text and setting.shown:
+        return ""
     duration = duration_of(text)
     return duration if duration is not None and duration >= timedelta(seconds=setting.minimum) else None
 

@@ -210,7 +210,7 @@ def _affected(result: OperationResult) -> dict[str, str]:
 def _run_json(run: RefreshRun) -> dict[str, Any]:
     return {
         "decision": run.decision,
-        "reason": run.reason,
+        "reason": run.why,
         "rows": run.rows,
         "scheduleTime": run.schedule_time.isoformat() if run.schedule_time is not None else None,
         "partitions": run.scope.to_json(),

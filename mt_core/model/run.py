@@ -96,6 +96,10 @@ class RefreshRun:
     # The gateway that carries it out, while its lease is renewed.
     owner: str | None = None
     lease_until: datetime | None = None
+    # Until when at most it waits, and for the runs of which tables: their ids, each with its name and schedule time in words. A
+    # claimed run did not wait for them.
+    waits_until: datetime | None = None
+    waits_for: Mapping[str, str] = field(default_factory=dict)
     # When the attempt ends at the latest (None: never).
     deadline: datetime | None = None
     cancel_requested: bool = False
@@ -142,6 +146,17 @@ class RefreshRun:
         if self.finished_at is None and self.recent:
             return self.recent[-1].began_at + timedelta(seconds=self.recent[-1].seconds)
         return self.finished_at
+
+    @property
+    def why(self) -> str | None:
+        """Why the run did what it did, and for which runs it did not wait; of one that waits, for which."""
+        names = ", ".join(self.waits_for.values())
+        if not names or (self.claim == 0 and self.status is not RunStatus.QUEUED):
+            return self.reason
+        if self.claim == 0:
+            return f"waits for {names}"
+        unawaited = f"did not wait for {names}"
+        return f"{self.reason}; {unawaited}" if self.reason else unawaited
 
     def advance(self, target: RunStatus, **changes: Any) -> RefreshRun:
         """Return the run in status *target* with *changes*; raises IllegalStatus for a move `TRANSITIONS` does not have."""

@@ -30,7 +30,9 @@ BODY_VERSION = 1
 Row = Mapping[Any, Any]
 F = TypeVar("F")
 
-_SPARSE = frozenset({"failing", "failed_times", "rest", "alike", "broken", "by_query", "batches", "recent"})
+_SPARSE = frozenset(
+    {"failing", "failed_times", "rest", "alike", "broken", "by_query", "batches", "recent", "waits_for"}
+)
 
 
 def instant_text(instant: datetime) -> str:
@@ -158,7 +160,7 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
         noun="refresh",
         columns=(
             *("run_id", "table_id", "kind", "status", "attempt", "claim", "requested_at", "request_key"),
-            *("schedule_time", "solo", "owner", "lease_until", "covered_by"),
+            *("schedule_time", "solo", "owner", "lease_until", "waits_until", "covered_by"),
             *("strategy", "rows_inserted", "rows_updated", "rows_deleted", "bytes_read"),
         ),
         readers={
@@ -167,7 +169,16 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
             "status": RunStatus,
             "vector": tuple,
             **dict.fromkeys(
-                ("requested_at", "schedule_time", "lease_until", "deadline", "started_at", "finished_at"), instants_of
+                (
+                    "requested_at",
+                    "schedule_time",
+                    "lease_until",
+                    "waits_until",
+                    "deadline",
+                    "started_at",
+                    "finished_at",
+                ),
+                instants_of,
             ),
             **dict.fromkeys(("points", "rest"), instants_of),
             "recent": lambda bodies: tuple(_fact(Batch, body, "a batch") for body in bodies),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ScalarSelect, bindparam, delete, exists, or_, select, update
+from sqlalchemy import ScalarSelect, bindparam, delete, exists, func, or_, select, update
 
 from mt_core.errors import RevisionConflict
 from mt_core.model.run import RefreshRun, RunStatus
@@ -88,7 +88,14 @@ class SqlRuns:
         return self.statements.facts(RefreshRun, _QUEUED_OF_TABLE, {"table_id": table_id})
 
     def next_claimable(self) -> RefreshRun | None:
-        return self.statements.fact(RefreshRun, _NEXT_CLAIMABLE)
+        return self.statements.fact(RefreshRun, _NEXT_CLAIMABLE, {"now": instant_text(self.statements.now())})
+
+    def waiting(self) -> Sequence[RefreshRun]:
+        return self.statements.facts(RefreshRun, _WAITING)
+
+    def last_point(self, table_id: str) -> datetime | None:
+        last: str | None = self.statements.execute(_LAST_POINT, {"table_id": table_id}).scalar_one()
+        return None if last is None else datetime.fromisoformat(last)
 
     def covering(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
         later = RUNS.c.last_point > instant_text(after)
@@ -133,9 +140,14 @@ _COVERED_BY = _COVERED.order_by(RUNS.c.seq)
 # NOT IN, because few tables are busy or held: they are collected once, not looked up at each queued run.
 _BUSY = select(_OTHER.c.table_id).where(_OTHER.c.status == RUNNING)
 _HELD = select(TABLES.c.table_id).where(TABLES.c.exclusive)
+_FREE = or_(RUNS.c.waits_until.is_(None), RUNS.c.waits_until <= bindparam("now"))
 _NEXT_CLAIMABLE = (
     select(RUNS)
-    .where(RUNS.c.status == QUEUED, RUNS.c.table_id.not_in(_BUSY), RUNS.c.table_id.not_in(_HELD))
+    .where(RUNS.c.status == QUEUED, _FREE, RUNS.c.table_id.not_in(_BUSY), RUNS.c.table_id.not_in(_HELD))
     .order_by(RUNS.c.solo, RUNS.c.seq)
     .limit(1)
+)
+_WAITING = select(RUNS).where(RUNS.c.status == QUEUED, RUNS.c.waits_until.is_not(None)).order_by(RUNS.c.seq)
+_LAST_POINT = select(func.max(RUNS.c.last_point)).where(
+    RUNS.c.table_id == bindparam("table_id"), RUNS.c.last_point.is_not(None)
 )

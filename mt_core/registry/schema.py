@@ -21,7 +21,7 @@ from mt_core.model.run import RunKind, RunStatus
 METADATA = MetaData()
 
 # The newest migration: a registry that has it opens without the others being read.
-NEWEST = "0009"
+NEWEST = "0010"
 
 # Compared byte by byte on both databases, so that instants and names sort alike.
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
@@ -73,6 +73,7 @@ RUNS = Table(
     Column("solo", Boolean, nullable=False, server_default=text("false")),
     Column("owner", TEXT),
     Column("lease_until", TEXT),
+    Column("waits_until", TEXT),
     Column("covered_by", TEXT),
     Column("strategy", TEXT),
     Column("rows_inserted", BigInteger),
@@ -135,6 +136,7 @@ for _name, _columns, _condition, _unique in (
     ("runs_by_key", ("table_id", "request_key", "seq"), "request_key IS NOT NULL", False),
     ("runs_by_last_point", ("table_id", "last_point"), "last_point IS NOT NULL", False),
     ("runs_queued", ("solo", "seq"), "status = 'QUEUED'", False),
+    ("runs_waiting", ("seq",), "waits_until IS NOT NULL AND status = 'QUEUED'", False),
     ("runs_covered", ("covered_by",), "covered_by IS NOT NULL", False),
     ("runs_of_table_by_strategy", ("table_id", "strategy", "seq"), "strategy IS NOT NULL", False),
 ):

@@ -98,8 +98,14 @@ class StoredRuns(Protocol):
         """Return the QUEUED runs of a table, oldest first."""
 
     def next_claimable(self) -> RefreshRun | None:
-        """Return the oldest QUEUED run whose table has no RUNNING run and no exclusive intent; a solo one only if there is
-        no other."""
+        """Return the oldest QUEUED run that waits for nothing, or no longer, and whose table has no RUNNING run and no
+        exclusive intent; a solo one only if there is no other."""
+
+    def waiting(self) -> Sequence[RefreshRun]:
+        """Return the QUEUED runs that have an instant until which they wait, oldest first."""
+
+    def last_point(self, table_id: str) -> datetime | None:
+        """Return the latest point of all runs of a table, None if none has one."""
 
     def covering(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
         """Return the SUCCEEDED and SKIPPED runs whose latest point is later than *after*."""

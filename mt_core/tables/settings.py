@@ -9,11 +9,13 @@ from enum import StrEnum
 
 from mt_core.config import SETTINGS, value_of
 from mt_core.model.freshness import Freshness
+from mt_core.model.table import TableDefinition
 
 ZONE_KEY = "table.local-time-zone"
 THRESHOLD_KEY = "materialized-table.refresh-mode.freshness-threshold"
 DEFAULT_FULL_KEY = "materialized-table.default-freshness.full"
 TIMEOUT_KEY = "materialized-table.refresh.timeout"
+UPSTREAM_WAIT_KEY = "materialized-table.upstream-wait"
 DEFAULT_CONTINUOUS_KEY = "materialized-table.default-freshness.continuous"
 
 
@@ -30,7 +32,7 @@ class ManagerSettings:
     """Defaults and limits of materialized tables. `owner` names this process in leases; `warehouse` is where storage is created.
 
     `observe_wait_s` is how long a statement that shows tables waits for the scheduler; `alter_wait_s` and `drop_wait_s` are how
-    long ALTER (of columns) and DROP wait for a running refresh to end.
+    long ALTER (of columns) and DROP wait for a running refresh to end. `upstream_wait` None is half the freshness of a table.
     """
 
     owner: str
@@ -51,6 +53,7 @@ class ManagerSettings:
     continuous_history: timedelta = timedelta(hours=1)
     refresh_history: timedelta = timedelta(days=30)
     refresh_timeout: timedelta = timedelta(0)
+    upstream_wait: timedelta | None = None
     suspend_after: int = 5
 
     def in_session(self, properties: Mapping[str, str]) -> ManagerSettings:
@@ -72,6 +75,22 @@ def refresh_timeout_of(options: Mapping[str, str], settings: ManagerSettings) ->
     if TIMEOUT_KEY not in options:
         return settings.refresh_timeout
     return timedelta(seconds=_duration(TIMEOUT_KEY, options) or 0)
+
+
+def upstream_wait_of(definition: TableDefinition, settings: ManagerSettings) -> timedelta:
+    """Return how long a scheduled refresh waits for those of the tables that it reads; raises ConfigError."""
+    own = _duration(UPSTREAM_WAIT_KEY, definition.options)
+    if own is not None:
+        return timedelta(seconds=own)
+    if settings.upstream_wait is not None:
+        return settings.upstream_wait
+    return timedelta(seconds=definition.freshness.seconds) / 2
+
+
+def check_durations(options: Mapping[str, str]) -> None:
+    """Raise ConfigError for an option of a table that is no duration and has to be one."""
+    for key in (TIMEOUT_KEY, UPSTREAM_WAIT_KEY):
+        _duration(key, options)
 
 
 def _duration(key: str, properties: Mapping[str, str]) -> int | None:

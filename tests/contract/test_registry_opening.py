@@ -81,7 +81,16 @@ def test_a_registry_of_the_first_release_is_migrated_with_what_it_holds(url: str
     with engine.begin() as connection:
         connection.execute(text("DROP INDEX runs_queued"))
         connection.execute(text("DROP INDEX runs_of_table_by_strategy"))
-        for column in ("solo", "strategy", "rows_inserted", "rows_updated", "rows_deleted", "bytes_read"):
+        connection.execute(text("DROP INDEX runs_waiting"))
+        for column in (
+            "solo",
+            "waits_until",
+            "strategy",
+            "rows_inserted",
+            "rows_updated",
+            "rows_deleted",
+            "bytes_read",
+        ):
             connection.execute(text(f"ALTER TABLE runs DROP COLUMN {column}"))
         connection.execute(text("CREATE INDEX runs_by_schedule_time ON runs (table_id, schedule_time)"))
         connection.execute(text('UPDATE runs SET body = replace(body, \'"version"\', \'"solo": true, "version"\')'))

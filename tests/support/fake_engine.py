@@ -236,11 +236,12 @@ class FakeEngine:
 
     def _source(self, query: Query) -> tuple[str, FakeSource]:
         full = self._path(query)[-1]
-        if full not in self.sources:
-            raise QueryFailed(
-                f"table {full} cannot be found", error_class="TABLE_OR_VIEW_NOT_FOUND", line=1, position=14
-            )
-        return full, self.sources[full]
+        stored = {str(identifier): storage for identifier, storage in self.storages.items()}
+        if full in stored:
+            return full, stored[full].as_source()
+        if full in self.sources:
+            return full, self.sources[full]
+        raise QueryFailed(f"table {full} cannot be found", error_class="TABLE_OR_VIEW_NOT_FOUND", line=1, position=14)
 
     # ---------------------------------------------------------------------------------------------------------- storage
 
@@ -345,8 +346,7 @@ class FakeEngine:
         with self._lock:
             self._refuse_poisoned(write.scope)
             storage = self._storage(write.table)
-            # A branch that was dropped meanwhile is made again, out of nothing, as Iceberg does it.
-            head = storage.branches.get(write.branch)
+            head = storage.branches.get(write.branch)  # one that was dropped is made again, empty, as Iceberg does it
             _, source = self._source(write.query)
             version = (write.vector.sources[0].version or {})["at"]
             names = stored_order(write.table, selected(write.query, source), write.columns, write.query_types)

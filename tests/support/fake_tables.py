@@ -80,6 +80,17 @@ class FakeStorage:
             base=self.generation,
         )
 
+    def as_source(self) -> FakeSource:
+        """Return what a query reads of the table: its snapshots as versions."""
+        snapshots = {int(snapshot_id): snapshot for snapshot_id, snapshot in self.snapshots.items()}
+        return FakeSource(
+            uuid=self.spec.table_id,
+            columns=tuple(self.columns),
+            versions={number: snapshot.rows for number, snapshot in snapshots.items()},
+            current=int(self.main),
+            parents={number: int(each.parent) if each.parent else None for number, each in snapshots.items()},
+        )
+
 
 def shape_of_columns(columns: Sequence[Column]) -> QueryShape:
     """Return the shape of a query that reads columns of one source, and nothing else."""

@@ -224,8 +224,17 @@ class MemoryRuns:
         held = {run.table_id for run in self._tx.state.runs.values() if run.status is RunStatus.RUNNING}
         held |= {each.table_id for each in self._tx.state.tables.values() if each.intent and each.intent.exclusive}
         queued = (run for run in self._tx.state.runs.values() if run.status is RunStatus.QUEUED)
-        free = [run for run in queued if run.table_id not in held]
+        now = self._tx.now()
+        waiting = {run.run_id for run in self.waiting() if run.waits_until is not None and run.waits_until > now}
+        free = [run for run in queued if run.table_id not in held and run.run_id not in waiting]
         return next(iter(sorted(free, key=attrgetter("solo"))), None)
+
+    def waiting(self) -> Sequence[RefreshRun]:
+        return self._where(lambda run: run.status is RunStatus.QUEUED and run.waits_until is not None)
+
+    def last_point(self, table_id: str) -> datetime | None:
+        runs = self._where(lambda run: run.table_id == table_id)
+        return max((point for run in runs for point in run.points), default=None)
 
     def covering(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
         done = self._where(lambda run: run.table_id == table_id and run.status in DONE)

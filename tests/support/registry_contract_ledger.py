@@ -43,6 +43,8 @@ class LedgerContract:
             claim=9,
             owner="g1",
             lease_until=NOON + timedelta(microseconds=1),
+            waits_until=NOON + HOUR,
+            waits_for={"t-2": "lake.sales.a at 2026-03-01 12:00:00"},
             cancel_requested=True,
             vector=({"name": "s", "kind": "table", "version": {"snapshot": "1"}}, {"name": "f", "version": None}),
             pinned=False,
@@ -176,6 +178,40 @@ class LedgerContract:
 
         replace_run(registry, later, later.advance(RunStatus.CANCELED))
         assert claimable(registry) == solo
+
+    def test_a_run_that_waits_is_claimed_when_its_wait_is_over(self, registry: Registry) -> None:
+        with registry.transaction() as transaction:
+            now = transaction.now()
+        waiting, over = a_run("a", waits_until=now + HOUR), a_run("b", waits_until=now)
+        ended = a_run("c", waits_until=now + HOUR, status=RunStatus.CANCELED)
+        insert_runs(registry, waiting, ended, over)
+
+        assert claimable(registry) == over
+        with registry.transaction() as transaction:
+            assert transaction.runs.waiting() == [waiting, over]
+
+        replace_run(registry, over, over.advance(RunStatus.RUNNING))
+        assert claimable(registry) is None
+
+        woken = replace(waiting, waits_until=None)
+        replace_run(registry, waiting, woken)
+        assert claimable(registry) == woken
+        with registry.transaction() as transaction:
+            assert transaction.runs.waiting() == []
+
+    def test_the_last_point_of_a_table_is_that_of_any_of_its_runs(self, registry: Registry) -> None:
+        insert_runs(
+            registry,
+            a_run("a", points=(NOON, NOON + HOUR), status=RunStatus.FAILED),
+            a_run("a", points=(NOON - HOUR,)),
+            a_run("b", points=(NOON + HOUR * 2,)),
+            a_run("c"),
+        )
+
+        with registry.transaction() as transaction:
+            last = {table_id: transaction.runs.last_point(table_id) for table_id in "abcd"}
+
+        assert last == {"a": NOON + HOUR, "b": NOON + HOUR * 2, "c": None, "d": None}
 
     def test_runs_are_read_in_pages_from_both_ends(self, registry: Registry) -> None:
         first, second, third = (a_run(), a_run("other"), a_run())

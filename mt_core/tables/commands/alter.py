@@ -28,7 +28,7 @@ from mt_core.tables.refresh.fencing import claim_exclusively
 from mt_core.tables.refresh.outlook import refuse_unmaintainable
 from mt_core.tables.registry import Transaction
 from mt_core.tables.services import TableServices, query_of, storage_spec
-from mt_core.tables.settings import refresh_timeout_of
+from mt_core.tables.settings import check_durations
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
 
 
@@ -162,7 +162,7 @@ def alter_options(
     # An option that an earlier release knew can be removed.
     check_known([key for key in removed if key not in seen.definition.options], where)
     merged = {key: value for key, value in seen.definition.options.items() if key not in removed} | dict(options)
-    refresh_timeout_of(merged, services.settings)
+    check_durations(merged)
     new = replace(seen.definition, options=merged)
     if STRATEGY in options:
         refuse_unmaintainable(services.engine, identifier, new)

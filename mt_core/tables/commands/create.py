@@ -18,7 +18,7 @@ from mt_core.tables.refresh.circles import refuse_circle
 from mt_core.tables.refresh.outlook import recomputed_warnings, refuse_unmaintainable
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices, query_of, storage_spec
-from mt_core.tables.settings import InitialRefresh, refresh_timeout_of
+from mt_core.tables.settings import InitialRefresh, check_durations
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
 
 
@@ -67,7 +67,7 @@ def declared(
         zone=zone_of(context, services.settings),
         settings=settings_of(context),
     )
-    refresh_timeout_of(statement.options, services.settings)
+    check_durations(statement.options)
     analysed = services.engine.analyse(query)
     refuse_temporary(identifier, analysed, context)
     definition = define(statement, analysed, identifier=identifier, context=context, settings=services.settings)

@@ -9,13 +9,14 @@ from mt_core.errors import RequestInvalid
 from mt_core.model.table import FORMATTER_PREFIX, FORMATTER_SUFFIX
 from mt_core.options import BOOLEAN, INTEGER, SPARK_DURATION, SPARK_SIZE, Form, suggestion
 from mt_core.tables.definition.iceberg_properties import NAMES, is_property
-from mt_core.tables.settings import TIMEOUT_KEY
+from mt_core.tables.settings import TIMEOUT_KEY, UPSTREAM_WAIT_KEY
 
 CATCH_UP = "catch-up"
 STRATEGY = "refresh.strategy"
 AUTO, FULL, INCREMENTAL = "auto", "full", "incremental"
 SNAPSHOT_PROPERTY = "write.snapshot-property."
 _OURS = "freshtable."
+_OURS_ALONE = (TIMEOUT_KEY, UPSTREAM_WAIT_KEY, STRATEGY)
 _WRITE = "write."
 _SPARK = "spark."
 
@@ -104,8 +105,8 @@ def check_table_options(options: Mapping[str, str], table: str, clause: str = "W
 def check_known(keys: Iterable[str], where: str) -> None:
     """Raise RequestInvalid for an option that no table has."""
     for key in keys:
-        if not (is_property(key) or key in FLINK or key in (TIMEOUT_KEY, STRATEGY) or is_formatter(key)):
-            others = {*NAMES, *FLINK, TIMEOUT_KEY, STRATEGY, f"{FORMATTER_PREFIX}<column>{FORMATTER_SUFFIX}"}
+        if not (is_property(key) or key in FLINK or key in _OURS_ALONE or is_formatter(key)):
+            others = {*NAMES, *FLINK, *_OURS_ALONE, f"{FORMATTER_PREFIX}<column>{FORMATTER_SUFFIX}"}
             raise _unknown(key, where, others)
 
 

@@ -7,10 +7,9 @@ from contextlib import suppress
 
 from mt_core.errors import DefinitionInvalid, MtError
 from mt_core.model.table import TableIdentifier
-from mt_core.sql.parser import parse_name
-from mt_core.sql.statements import qualify
 from mt_core.tables.engine import QueryAnalysis, SourceVector
 from mt_core.tables.registry import Registry, in_transaction
+from mt_core.tables.runs.upstream import materialized
 from mt_core.tables.services import query_of
 
 Path = tuple[str, ...]
@@ -51,11 +50,7 @@ def _paths_below(registry: Registry, engine: QueryAnalysis, name: str) -> Iterab
 
     There are none for any other table.
     """
-    parts = parse_name(name)
-    if len(parts) < 3:
-        return ()
-    identifier = qualify(parts, parts[0], parts[1:-1])
-    table = in_transaction(registry, lambda tx: tx.tables.named(identifier))
+    table = in_transaction(registry, lambda tx: materialized(tx, name))
     if table is None:
         return ()
     with suppress(MtError):  # the query cannot be analysed at the moment

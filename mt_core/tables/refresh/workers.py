@@ -94,5 +94,5 @@ class Workers:
             self._signal.set()
         level = logging.WARNING if run.status is RunStatus.FAILED else logging.INFO
         facts = {"action": "refresh_ended", "table": str(claimed.table.identifier), "run": run.run_id}
-        outcome = run.error if run.status is RunStatus.FAILED else run.reason
+        outcome = run.error if run.status is RunStatus.FAILED else run.why
         log.log(level, "refresh of %s %s: %s", claimed.table.identifier, run.status, outcome, extra=facts)

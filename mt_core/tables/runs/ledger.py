@@ -20,6 +20,7 @@ from mt_core.tables.registry import Registry, Transaction, in_transaction, trans
 from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
 from mt_core.tables.runs.failures import count_failures
 from mt_core.tables.runs.periodic import PeriodicRuns
+from mt_core.tables.runs.upstream import wake, wake_needless, with_wait
 from mt_core.tables.settings import ManagerSettings, refresh_timeout_of
 
 MAX_ATTEMPTS = 3
@@ -130,13 +131,16 @@ class Ledger:
 
     @transactional
     def claim(self, tx: Transaction) -> Claimed | None:
-        """Claim the oldest run that can run now; None if there is none."""
+        """Claim the oldest run that can run now; None if there is none. Those that have to wait for others are marked so."""
         while (run := tx.runs.next_claimable()) is not None:
             table = tx.tables.get(run.table_id)
-            if table is not None:
-                return self._claimed(tx, table, run)
-            ended = run.advance(RunStatus.CANCELED, finished_at=tx.now(), reason="its table was dropped")
-            tx.runs.replace(ended, expected=run)
+            if table is None:
+                after = run.advance(RunStatus.CANCELED, finished_at=tx.now(), reason="its table was dropped")
+            else:
+                after = with_wait(tx, table, run, self._settings)
+                if after.waits_until is None or after.waits_until <= tx.now():
+                    return self._claimed(tx, table, after)
+            tx.runs.replace(after, expected=run)
         return None
 
     @transactional
@@ -238,6 +242,7 @@ class Ledger:
             after = count_failures(self._settings, after, ended)
             if after is not table:
                 tx.tables.replace(after)
+        wake(tx, run.table_id)
         return True
 
     @transactional
@@ -250,7 +255,7 @@ class Ledger:
 
     @transactional
     def recover(self, tx: Transaction) -> int:
-        """Return the runs of processes that were lost to the queue; return how many.
+        """Return the runs of processes that were lost to the queue, and end waits without a cause; return how many.
 
         A gateway that could not renew its own lease for a moment is not lost: it keeps its runs for as long as their leases last.
         """
@@ -260,7 +265,7 @@ class Ledger:
         ]
         for run in lost:
             _give_back(tx, run, "its process was lost")
-        return len(lost)
+        return len(lost) + wake_needless(tx, self._settings)
 
     # ------------------------------------------------------------------------------------------------------------- cancel
 
@@ -281,6 +286,7 @@ class Ledger:
         if host.status is RunStatus.QUEUED and host.claim == 0 and _withdrawn(tx, host.run_id):
             ended = host.advance(RunStatus.CANCELED, finished_at=tx.now(), reason="cancelled by its requesters")
             tx.runs.replace(ended, expected=host)
+            wake(tx, host.table_id)
             return ended
         return host
 

@@ -34,7 +34,7 @@ class RunView:
         """Why the run did what it did; of a stretch also how many batches it published, and the lag of the last of them."""
         run = self.run
         if not run.batches:
-            return run.reason
+            return run.why
         lags = sorted(batch.lag for batch in run.recent if batch.lag is not None)
         behind = f", lag p50 {_at(lags, 0.5)} s, p99 {_at(lags, 0.99)} s" if lags else ""
         return f"{run.batches} batch{'es' if run.batches > 1 else ''}{behind}; {run.reason}"

@@ -134,7 +134,7 @@ def _facts(details: TableDetails) -> dict[str, str]:
         "workflow": _workflow_text(details.workflow, table) + (details.objection and f": {details.objection}"),
         **({} if (job := ContinuousJob.of(table)) is None else {"job": job.job_id}),
         "last run": _run_text(last) if last else "none",
-        "decision": f"{last.run.decision}: {last.run.reason}" if last and last.run.decision else "none",
+        "decision": f"{last.run.decision}: {last.reason}" if last and last.run.decision else "none",
         "sources": "none read yet" if details.sources is None else "; ".join(map(str, details.sources)),
         "storage": _storage_text(details.storage, table),
         "rebuild due": "yes" if table.rebuild_due else "no",

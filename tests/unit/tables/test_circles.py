@@ -51,12 +51,15 @@ def layers() -> ManagerWorld:
     return world
 
 
-def tick(world: ManagerWorld, name: str) -> RefreshRun:
-    """Carry out the next scheduled refresh."""
+def tick(world: ManagerWorld, *names: str) -> list[RefreshRun]:
+    """Carry out the next scheduled refreshes, one after the other."""
     world.clock.advance(timedelta(hours=1))
-    run = world.tick(world.latest_point(name), name)
-    world.work()
-    return world.run(run.run_id)
+    ended: list[RefreshRun] = []
+    for name in names:
+        run = world.tick(world.latest_point(name), name)
+        world.work()
+        ended.append(world.run(run.run_id))
+    return ended
 
 
 def test_a_circle_through_a_view_is_refused_by_alter_naming_the_view(layers: ManagerWorld) -> None:
@@ -88,7 +91,7 @@ def test_a_refresh_fails_naming_the_circle_that_a_replaced_view_has_closed(layer
     before, due = layers.rows("totals"), layers.table("totals").covered_until
     layers.engine.views[SHOWN] = "SELECT * FROM above"
 
-    failed, above = tick(layers, "totals"), tick(layers, "above")
+    failed, above = tick(layers, "totals", "above")
 
     assert (failed.status, failed.broken, layers.rows("totals")) == (RunStatus.FAILED, True, before)
     assert (
@@ -106,7 +109,7 @@ def test_a_table_is_refreshed_again_once_its_view_is_out_of_the_circle(layers: M
     layers.engine.views[SHOWN] = "SELECT * FROM orders"
     layers.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": 7}])
 
-    run = tick(layers, "totals")
+    (run,) = tick(layers, "totals")
 
     assert run.status is RunStatus.SUCCEEDED
     assert layers.rows("totals") == [{"ds": "2026-03-01", "amount": 7}]

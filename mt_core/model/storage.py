@@ -36,7 +36,7 @@ _BRANCH_PREFIX = "run_"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """One ancestor of main. `run_id` is None for a foreign commit, `batch` for a run that publishes once;
-    `replace` commits change no rows (compaction);
+    `replace` commits change no rows: ours repeat what the snapshot before them says, those of others say nothing;
     `created` marks our empty first one; `pinned`: its rows are exactly those of its query at its sources' versions.
 
     `strategy` is how its run got the rows; `added_rows` and `deleted_rows` count also rows that a run copies. `bytes_read` are
@@ -58,6 +58,11 @@ class Snapshot:
     bytes_read: int | None = None
     total_rows: int = 0
     total_bytes: int = 0
+
+    @property
+    def tells(self) -> bool:
+        """Whether it says whose the rows of the table are."""
+        return not self.replace or self.run_id is not None
 
     @classmethod
     def of(cls, snapshot_id: str, summary: Mapping[str, str], *, replace: bool = False) -> Snapshot:

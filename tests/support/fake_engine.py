@@ -7,11 +7,8 @@ or a BaseException is raised as it is, any other exception inside an EngineError
 
 from __future__ import annotations
 
-import itertools
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from mt_core.errors import (
@@ -19,11 +16,7 @@ from mt_core.errors import (
     CommitConflict,
     CommitUnknown,
     DefinitionInvalid,
-    EngineError,
-    EngineUnavailable,
-    MtError,
     QueryFailed,
-    StorageMissing,
     TableExists,
 )
 from mt_core.identifiers import Namespace, display_name, quote
@@ -47,31 +40,27 @@ from mt_core.tables.engine import (
     StorageSpec,
     Write,
 )
+from tests.support.fake_housekeeping import FakeHousekeeping
 from tests.support.fake_queries import full_source, parsed, selected
 from tests.support.fake_tables import FakeSource, FakeStorage, Row, StoredSnapshot, inside, shape_of_columns, text_of
 
 
-class FakeEngine:
+class FakeEngine(FakeHousekeeping):
     """A RefreshEngine without Spark. Thread-safe."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.sources: dict[str, FakeSource] = {}
         self.views: dict[str, str] = {}
-        self.storages: dict[TableIdentifier, FakeStorage] = {}
         self.unstable: str | None = None
         # The shape of queries, or why they have none; None: that of a projection.
         self.shape: QueryShape | str | None = None
-        self.history_is_old = False
         self.poisoned: set[PartitionSpec] = set()
-        self.failing: dict[str, BaseException] = {}
-        self.away = False
         self.writes = 0
         self.on_write: Callable[[Write], None] | None = None
         self._planned: list[tuple[str, str]] = []
         self._in_flight: tuple[TableIdentifier, Any, MetadataChange] | None = None
         self._canceled: set[str] = set()
-        self._numbers = itertools.count(1)
-        self._lock = threading.RLock()
 
     # ------------------------------------------------------------------------------------------------ what tests steer
 
@@ -137,20 +126,9 @@ class FakeEngine:
         self.poisoned, self.failing, self.away = set(), {}, False
         self._planned, self._in_flight = [], None
 
-    def write_foreign(self, identifier: TableIdentifier, rows: Sequence[Row]) -> None:
-        """Commit rows to main as somebody else would: they come on top of those that are there."""
-        with self._lock:
-            storage = self.storages[identifier]
-            facts = Snapshot(snapshot_id=self._next_id())
-            kept = storage.snapshots[storage.main].rows
-            storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, storage.main, (*kept, *rows))
-            storage.main = facts.snapshot_id
-            storage.generation += 1
-
     def rows(self, identifier: TableIdentifier) -> list[Row]:
         """Return what a reader of the table sees."""
-        storage = self.storages[identifier]
-        return list(storage.snapshots[storage.main].rows)
+        return list(self.storages[identifier].rows)
 
     # ------------------------------------------------------------------------------------------------------- definition
 
@@ -273,22 +251,6 @@ class FakeEngine:
         self._check("set_properties")
         self._storage(spec.identifier).spec = spec
 
-    def has_expired(self, identifier: TableIdentifier, older_than: datetime) -> bool:
-        return (
-            self.history_is_old
-            and self._storage(identifier).snapshots[self._storage(identifier).main].parent is not None
-        )
-
-    def expire(self, identifier: TableIdentifier, older_than: datetime) -> None:
-        self._check("expire")
-        with self._lock:
-            storage = self._storage(identifier)
-            storage.snapshots[storage.main].parent = None
-            storage.generation += 1
-
-    def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
-        self._check("remove_orphans")
-
     def load(self, identifier: TableIdentifier) -> StorageMetadata:
         self._check("load")
         with self._lock:
@@ -329,11 +291,6 @@ class FakeEngine:
         while at is not None and at in storage.snapshots:
             yield storage.snapshots[at].facts
             at = storage.snapshots[at].parent
-
-    def _storage(self, identifier: TableIdentifier) -> FakeStorage:
-        if identifier not in self.storages:
-            raise StorageMissing(f"The storage of {identifier} is missing; ALTER … RESUME recreates it.")
-        return self.storages[identifier]
 
     # ------------------------------------------------------------------------------------------------------------- work
 
@@ -385,16 +342,3 @@ class FakeEngine:
 
     def cluster_info(self) -> Mapping[str, str]:
         return {"execution.target": "fake"}
-
-    def _check(self, operation: str) -> None:
-        if self.away:
-            raise EngineUnavailable("The fake engine is away.")
-        planned = self.failing.pop(operation, None)
-        if planned is None:
-            return
-        if isinstance(planned, MtError) or not isinstance(planned, Exception):
-            raise planned
-        raise EngineError(f"{operation} failed: {planned}") from planned
-
-    def _next_id(self) -> str:
-        return str(next(self._numbers))

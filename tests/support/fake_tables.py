@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,6 +67,17 @@ class FakeStorage:
     last_run: str | None = None
     branches: dict[str, str] = field(default_factory=dict)
     generation: int = 0
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows of main."""
+        return self.snapshots[self.main].rows
+
+    def commit(self, facts: Snapshot, rows: Iterable[Row]) -> None:
+        """Make a snapshot with all of *rows* main."""
+        self.snapshots[facts.snapshot_id] = StoredSnapshot(facts, self.main, tuple(rows))
+        self.main = facts.snapshot_id
+        self.generation += 1
 
     def metadata(self) -> StorageMetadata:
         return StorageMetadata(

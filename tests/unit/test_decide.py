@@ -6,7 +6,7 @@ from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import RunKind
 from mt_core.model.storage import Snapshot
 from mt_core.tables.engine import SourceVector, SourceVersion
-from mt_core.tables.runs.decide import Decision, decide
+from mt_core.tables.runs.decide import Decision, decide, only_compacted
 
 P1, P2 = PartitionSpec.of({"ds": "1"}), PartitionSpec.of({"ds": "2"})
 
@@ -24,6 +24,9 @@ def wrote(scope, *, snapshot_id="s1", read=None, fingerprint="f"):
 FIRST = Snapshot(snapshot_id="s0", created=True)
 FOREIGN = Snapshot(snapshot_id="s9")
 COMPACTION = Snapshot(snapshot_id="s8", replace=True)
+OUR_COMPACTION = Snapshot(
+    snapshot_id="s7", replace=True, run_id="r", scope=WHOLE, fingerprint="f", sources=json.dumps(vector().to_json())
+)
 
 
 def decided(scope, history, *, kind=RunKind.PERIODIC, read=None, fingerprint="f"):
@@ -39,6 +42,24 @@ def test_a_new_partition_at_an_unchanged_vector_is_refreshed():
 
     assert decision.scope == Scope.of([P2])
     assert decision.reason == "new partition (1 of 2 partitions unchanged)"
+
+
+def test_a_compaction_of_ours_says_what_the_snapshot_before_it_said_which_may_expire():
+    assert decided(WHOLE, [COMPACTION, OUR_COMPACTION]).scope is None
+    assert decided(WHOLE, [OUR_COMPACTION], read=vector(8)).reason == "lake.s.t changed"
+
+
+@pytest.mark.parametrize(
+    ("history", "since", "same"),
+    [
+        ([COMPACTION, OUR_COMPACTION, wrote(WHOLE)], "s1", True),
+        ([COMPACTION, OUR_COMPACTION, wrote(WHOLE)], "s7", True),
+        ([COMPACTION, FOREIGN, wrote(WHOLE)], "s1", False),
+        ([COMPACTION], "s1", False),
+    ],
+)
+def test_a_table_that_was_only_compacted_has_the_rows_that_it_had(history, since, same):
+    assert only_compacted(history, since) is same
 
 
 def test_a_partition_written_by_a_whole_table_run_is_skipped():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from mt_core.errors import (
@@ -40,7 +41,7 @@ from mt_core.tables.refresh.change_plan import plan_change
 from mt_core.tables.refresh.circles import refuse_closed_circle
 from mt_core.tables.refresh.outcome import GivenUp, RunEnded, failed, is_of_query
 from mt_core.tables.refresh.written_rows import written_rows
-from mt_core.tables.runs.decide import comparable, decide
+from mt_core.tables.runs.decide import comparable, decide, only_compacted
 from mt_core.tables.runs.ledger import MAX_ATTEMPTS, Claimed, Ledger
 from mt_core.tables.services import query_of
 from mt_core.tables.settings import TIMEOUT_KEY
@@ -173,11 +174,21 @@ class Attempt:
         def change(metadata: StorageMetadata) -> MetadataChange:
             self._refuse_fenced(metadata)
             self._base, self._must_close = metadata.main, True
+            self._follow_compactions(metadata)
             others = tuple(name for name in run_branches(metadata.branches) if name != self._branch)
             return MetadataChange(epoch=self._run.claim, branch=self._branch, drop=others)
 
         yield from self._swap("open", change)
         self._opened = True
+
+    def _follow_compactions(self, metadata: StorageMetadata) -> None:
+        """Apply what changed to main as it is now, if that was only compacted since it was planned."""
+        planned = self._maintenance
+        if planned is not None and metadata.main is not None and self._has_rows_of(planned.base, metadata):
+            self._maintenance = replace(planned, base=metadata.main)
+
+    def _has_rows_of(self, snapshot_id: str | None, metadata: StorageMetadata) -> bool:
+        return metadata.main == snapshot_id or only_compacted(self._engine.ancestors(metadata), snapshot_id)
 
     def _refuse_fenced(self, metadata: StorageMetadata) -> None:
         if metadata.epoch > self._run.claim:
@@ -287,7 +298,9 @@ class Attempt:
                 raise EngineError(
                     f"Branch {self._branch} of {self._identifier} was changed by another writer; refresh it again."
                 )
-            if (not self._scope.whole or self._maintenance is not None) and metadata.main != self._base:
+            needs_base = not self._scope.whole or self._maintenance is not None
+            # What a compaction has done since open is lost, and its rows are those of the base: it gives way to a refresh.
+            if needs_base and not self._has_rows_of(self._base, metadata):
                 if self._restarts >= MAX_RESTARTS:
                     raise EngineError(
                         f"{self._identifier} was changed by another writer during each of {MAX_RESTARTS + 1} tries "
@@ -355,8 +368,8 @@ class Attempt:
     def _end_if_published(self, metadata: StorageMetadata) -> None:
         if metadata.last_run != self._publish_name and self._run.attempt == 1:
             return
-        ours = (self._run.run_id, self._batch)
-        snapshot = next((s for s in self._engine.ancestors(metadata) if (s.run_id, s.batch) == ours), None)
+        ours, history = (self._run.run_id, self._batch), self._engine.ancestors(metadata)
+        snapshot = next((s for s in history if (s.run_id, s.batch) == ours and not s.replace), None)
         if snapshot is not None:
             facts = {
                 **written_rows(snapshot),

@@ -101,7 +101,7 @@ def _changed(
     engine: RefreshEngine, definition: TableDefinition, metadata: StorageMetadata, vector: SourceVector
 ) -> dict[str, tuple[str, ...]]:
     """Return for each source, by its name, what changed since the refresh that wrote the newest rows; nothing without one."""
-    newest = next((snapshot for snapshot in engine.ancestors(metadata) if not snapshot.replace), None)
+    newest = next((snapshot for snapshot in engine.ancestors(metadata) if snapshot.tells), None)
     if newest is None or newest.sources is None:
         return {}
     changes = engine.changes_since(query_of(definition), SourceVector.from_json(json.loads(newest.sources)), vector)

@@ -76,7 +76,7 @@ class _Walk:
     def why_changed(self, spec: PartitionSpec | None, vector: SourceVector, fingerprint: str) -> str | None:
         """Return why *spec* (None: the whole table) has to be refreshed, or None if it is unchanged."""
         for snapshot in self._snapshots():
-            if snapshot.replace:
+            if not snapshot.tells:
                 continue
             if snapshot.created:
                 return "never refreshed before" if spec is None else "new partition"
@@ -90,10 +90,18 @@ class _Walk:
 
     def base(self, fingerprint: str) -> Snapshot | None:
         """Return the newest snapshot that changed rows, if a run of this definition wrote all of it at certain versions."""
-        newest = next((snapshot for snapshot in self._snapshots() if not snapshot.replace), None)
+        newest = next((snapshot for snapshot in self._snapshots() if snapshot.tells), None)
         if newest is None or newest.scope is None or not newest.scope.whole or not newest.pinned:
             return None
         return newest if newest.fingerprint == fingerprint else None
+
+
+def only_compacted(history: Iterable[Snapshot], since: str | None) -> bool:
+    """Return whether the newest of *history*, newest first, has the rows of snapshot *since*: only compactions came after it."""
+    for snapshot in history:
+        if snapshot.snapshot_id == since or not snapshot.replace:
+            return snapshot.snapshot_id == since
+    return False
 
 
 def _difference(snapshot: Snapshot, vector: SourceVector, fingerprint: str) -> str | None:

@@ -26,12 +26,14 @@ class ProcessEnded(BaseException):
 class LiveTable(ManagerWorld):
     """`live` shows ten rows of `orders`; it is refreshed continuously within 10 seconds, and was filled by CREATE.
 
-    `ways` is how each batch since then got its rows; the process ends before the step `ends_before`.
+    `ways` is how each batch since then got its rows; the process ends before the step `ends_before`, somebody compacts
+    the table before `compacts_before`.
     """
 
     def __init__(self, clauses: str = "FRESHNESS = INTERVAL '10' SECOND") -> None:
         self.ways: list[str] = []
         self.ends_before: str | None = None
+        self.compacts_before: str | None = None
         super().__init__()
         self.engine.commit(ORDERS, TEN)
         self.sql(f"CREATE MATERIALIZED TABLE live {clauses} AS SELECT * FROM orders")
@@ -83,5 +85,7 @@ class LiveTable(ManagerWorld):
         self.ways.append("recompute" if write.maintenance is None else str(write.maintenance.strategy.way))
 
     def _watch(self, _claimed: Claimed, step: str) -> None:
+        if step == self.compacts_before:
+            self.engine.compact_foreign(LIVE)
         if step == self.ends_before:
             raise ProcessEnded

@@ -206,6 +206,33 @@ def test_rows_that_another_writes_during_the_run_are_replaced_too(step: str) -> 
     assert world.ways[-1] == "recompute"
 
 
+@pytest.mark.parametrize("step", ["decide", "open: read", "open: commit", "write", "publish: read", "publish: commit"])
+def test_a_compaction_during_the_run_neither_makes_it_start_again_nor_recompute(step: str) -> None:
+    world = Totals("incremental")
+    world.engine.commit(ORDERS, ELEVEN)
+    run = world.request()
+    claimed = world.claim()
+    assert claimed is not None
+
+    for at in world.attempt(claimed):
+        if at == step:
+            world.engine.compact_foreign(TOTALS)
+            step = "done"
+
+    assert world.succeeded(run).rows == 1
+    assert world.ways == ["append"]
+
+
+def test_a_change_is_applied_to_a_table_that_was_compacted_since_its_last_refresh() -> None:
+    world = Totals("incremental")
+    world.engine.compact_foreign(TOTALS)
+    world.engine.commit(ORDERS, ELEVEN)
+
+    world.refresh()
+
+    assert world.ways == ["append"]
+
+
 @pytest.mark.parametrize("step", ["decide", "open: commit", "write", "staged", "publish: commit", "published", "end"])
 def test_a_process_that_dies_neither_loses_nor_doubles_an_append(step: str) -> None:
     world = Totals("incremental")

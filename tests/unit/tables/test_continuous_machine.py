@@ -129,6 +129,16 @@ class ContinuousTable(RuleBasedStateMachine):
         self.world.engine.write_foreign(LIVE, [{"ds": "2026-03-09", "amount": 999}])
 
     @rule()
+    def compact_the_table(self) -> None:
+        self.world.engine.compact_foreign(LIVE)
+
+    @rule(step=st.sampled_from(STEPS))
+    def compact_during_a_batch(self, step: str) -> None:
+        self.world.compacts_before = step
+        self.world.look(after=5)
+        self.world.compacts_before = None
+
+    @rule()
     def interrupt_with_a_command(self) -> None:
         def suspend() -> None:
             with suppress(MtError):

@@ -1,0 +1,71 @@
+"""FakeHousekeeping: the storage tables of the fake engine, what others commit to them, and what upkeep does."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Sequence
+from datetime import datetime
+
+from mt_core.errors import EngineError, EngineUnavailable, MtError, StorageMissing
+from mt_core.model.storage import Snapshot
+from mt_core.model.table import TableIdentifier
+from tests.support.fake_tables import FakeStorage, Row
+
+
+class FakeHousekeeping:
+    """The base of FakeEngine. `failing` are operations that fail once."""
+
+    def __init__(self) -> None:
+        self.storages: dict[TableIdentifier, FakeStorage] = {}
+        self.history_is_old = False
+        self.failing: dict[str, BaseException] = {}
+        self.away = False
+        self._numbers = itertools.count(1)
+        self._lock = threading.RLock()
+
+    def write_foreign(self, identifier: TableIdentifier, rows: Sequence[Row]) -> None:
+        """Commit rows to main as somebody else would: they come on top of those that are there."""
+        with self._lock:
+            storage = self.storages[identifier]
+            storage.commit(Snapshot(snapshot_id=self._next_id()), (*storage.rows, *rows))
+
+    def compact_foreign(self, identifier: TableIdentifier) -> None:
+        """Compact main as somebody else would."""
+        with self._lock:
+            storage = self.storages[identifier]
+            storage.commit(Snapshot(snapshot_id=self._next_id(), replace=True), storage.rows)
+
+    def has_expired(self, identifier: TableIdentifier, older_than: datetime) -> bool:
+        return (
+            self.history_is_old
+            and self._storage(identifier).snapshots[self._storage(identifier).main].parent is not None
+        )
+
+    def expire(self, identifier: TableIdentifier, older_than: datetime) -> None:
+        self._check("expire")
+        with self._lock:
+            storage = self._storage(identifier)
+            storage.snapshots[storage.main].parent = None
+            storage.generation += 1
+
+    def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
+        self._check("remove_orphans")
+
+    def _storage(self, identifier: TableIdentifier) -> FakeStorage:
+        if identifier not in self.storages:
+            raise StorageMissing(f"The storage of {identifier} is missing; ALTER … RESUME recreates it.")
+        return self.storages[identifier]
+
+    def _check(self, operation: str) -> None:
+        if self.away:
+            raise EngineUnavailable("The fake engine is away.")
+        planned = self.failing.pop(operation, None)
+        if planned is None:
+            return
+        if isinstance(planned, MtError) or not isinstance(planned, Exception):
+            raise planned
+        raise EngineError(f"{operation} failed: {planned}") from planned
+
+    def _next_id(self) -> str:
+        return str(next(self._numbers))

@@ -14,6 +14,7 @@ from benchmarks import (
     fixed_cost,
     full_refresh,
     gateway_calls,
+    incremental,
     long_statement,
     results_transfer,
     scheduler,
@@ -29,6 +30,7 @@ RESULTS = Path(__file__).parent / "results.md"
 BENCHMARKS: Mapping[str, Callable[[], Iterator[Finding]]] = {
     "full_refresh": full_refresh.measure,
     "fixed_cost": fixed_cost.measure,
+    "incremental": incremental.measure,
     "continuous": continuous.measure,
     "unchanged": unchanged.measure,
     "statement_overhead": statement_overhead.measure,

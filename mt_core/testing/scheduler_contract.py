@@ -59,8 +59,11 @@ class SchedulerContract(SchedulerWorkbench):
 
         self.move_clock(0.48 * self.length)
         ticks = self.wait_for_ticks(1)
+        # A clock that no test stops may have passed the point while the tick was on its way.
+        is_early = self.clock.now() < grid_of(self.period, "UTC").after(self.start)
 
-        assert {tick.table_id for tick in ticks} == {OTHER}
+        assert ticks[0].table_id == OTHER
+        assert {tick.table_id for tick in ticks} == {OTHER} or not is_early
 
     def test_a_tick_says_all_that_the_gateway_needs(self) -> None:
         self.create(

@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from mt_core.errors import Canceled, EngineUnavailable, QueryFailed
+from mt_core.errors import Canceled, EngineError, EngineUnavailable, QueryFailed
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, REFRESH_POOL
+from mt_core.spark.driver.jvm_objects import static_member, static_value
 from mt_core.spark.driver.spark_driver import DriverState, SparkDriver
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -184,3 +185,18 @@ def test_a_stopped_spark_context_is_replaced_like_a_dead_jvm(spark_driver: Spark
         spark_driver.session.sql("SELECT count(*) FROM range(10)").toArrow()
 
     assert eventually(lambda: spark_driver.state is DriverState.READY and spark_driver.generation == generation + 1)
+
+
+def test_a_method_that_java_does_not_have_is_an_error_of_the_call_not_the_loss_of_spark(
+    spark_driver: SparkDriver,
+) -> None:
+    with pytest.raises(
+        EngineError, match=r"Spark failed: org\.apache\.spark\.Missing\.get does not exist in the JVM\."
+    ), spark_driver.translating():
+        static_member(spark_driver.session, "org.apache.spark.Missing.get")
+
+
+def test_a_static_method_is_found_whatever_methods_of_objects_have_its_name(spark_driver: SparkDriver) -> None:
+    cache = static_value(spark_driver.session, "org.apache.iceberg.spark.SparkTableCache.get")
+
+    assert cache.size() == 0

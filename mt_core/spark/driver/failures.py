@@ -18,6 +18,8 @@ from mt_core.secrets import without_passwords
 SPARK_ERRORS = (Py4JError, PySparkException, OSError, EOFError)
 """What calls into Spark raise."""
 
+UNKNOWN_TO_JAVA = "does not exist in the JVM"
+"""What py4j says of a class or a method that a JVM does not have, and of any while the JVM does not answer."""
 LOST = "Spark went away and is being started again; repeat the statement in a few seconds."
 DEEPEST = 20
 _CANCELED = frozenset({"SPARK_JOB_CANCELLED", "OPERATION_CANCELED"})

@@ -50,6 +50,22 @@ def static_member(session: SparkSession, path: str) -> Any:
     return _once(session, path, lambda: reduce(getattr, path.split("."), session._jvm))
 
 
+def static_value(session: SparkSession, path: str) -> Any:
+    """Return what the static method at *path*, without parameters, gives; from a cache.
+
+    py4j does not find a static method if Java lists one of an object with the same name before it, in an order of its own.
+    """
+
+    def make() -> Any:
+        declaring, _, name = path.rpartition(".")
+        gateway: Any = session.sparkContext._gateway
+        classes = gateway.new_array(static_member(session, "java.lang.Class"), 0)
+        values = gateway.new_array(static_member(session, "java.lang.Object"), 0)
+        return java_class(session, declaring).getMethod(name, classes).invoke(None, values)
+
+    return _once(session, f"{path}()", make)
+
+
 def java_function(session: SparkSession, path: str) -> Any:
     """Return a Java Function of the method at *path*, which has no parameters, for objects of its class; from a cache."""
 
@@ -62,12 +78,18 @@ def java_function(session: SparkSession, path: str) -> Any:
         implement = static_member(session, "java.lang.invoke.MethodHandleProxies.asInterfaceInstance")
         return implement(java_class(session, "java.util.function.Function"), handle)
 
-    return _once(session, f"{path}()", make)
+    return _once(session, f"{path}(_)", make)
 
 
 def java_class(session: SparkSession, name: str) -> Any:
     """Return Java's own object of a class, from a cache."""
-    return _once(session, f"{name}.class", lambda: static_member(session, "java.lang.Class.forName")(name))
+
+    def make() -> Any:
+        # The loader of py4j, which would be taken otherwise, has no classes of the jars that Spark was given.
+        loader = static_member(session, "java.lang.Thread.currentThread")().getContextClassLoader()
+        return static_member(session, "java.lang.Class.forName")(name, True, loader)
+
+    return _once(session, f"{name}.class", make)
 
 
 def java_dataset(session: SparkSession, plan: Any) -> Any:

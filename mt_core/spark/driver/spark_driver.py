@@ -14,12 +14,21 @@ from pyspark.sql import SparkSession
 
 from mt_core.background import BackgroundLoop, attempt
 from mt_core.clock import SystemClock
-from mt_core.errors import Canceled, ClusterLost, CommitUnknown, ConfigError, EngineUnavailable, MtError, QueryFailed
+from mt_core.errors import (
+    Canceled,
+    ClusterLost,
+    CommitUnknown,
+    ConfigError,
+    EngineError,
+    EngineUnavailable,
+    MtError,
+    QueryFailed,
+)
 from mt_core.spark.driver import jobs
 from mt_core.spark.driver.added_jars import AddedJars
 from mt_core.spark.driver.cluster import LOOK_EVERY_S, ClusterWatch, is_cluster, state_of
 from mt_core.spark.driver.conf import DriverSettings
-from mt_core.spark.driver.failures import LOST, SPARK_ERRORS, translate
+from mt_core.spark.driver.failures import LOST, SPARK_ERRORS, UNKNOWN_TO_JAVA, translate
 from mt_core.spark.driver.jvm import Incarnation, discard, launch
 from mt_core.spark.driver.local_files import use_local_files
 from mt_core.spark.java import check_java
@@ -226,8 +235,10 @@ class SparkDriver:
         except (*SPARK_ERRORS, AttributeError, AssertionError):
             # The JVM ended after it had thrown the exception, before its details were read.
             error = EngineUnavailable(LOST)
-        if isinstance(error, QueryFailed | Canceled) or incarnation.usable():
+        if isinstance(error, QueryFailed | Canceled):
             return error
+        if incarnation.usable():
+            return EngineError(f"Spark failed: {cause}.") if UNKNOWN_TO_JAVA in str(cause) else error
         # A JVM that does not answer, or whose SparkContext has stopped, is useless: `_supervise` starts the next one.
         incarnation.process.kill()
         return EngineUnavailable(LOST) if self._lost_cluster is None else ClusterLost(self._lost_cluster.message)

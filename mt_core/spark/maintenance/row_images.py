@@ -14,7 +14,7 @@ from pyspark.sql.functions import sum as total
 from mt_core.errors import SourcesChanged
 from mt_core.identifiers import display_name, quote, sql_name
 from mt_core.maintenance.delta import Images
-from mt_core.spark.driver.jvm_objects import static_member
+from mt_core.spark.driver.jvm_objects import static_member, static_value
 from mt_core.spark.maintenance.file_difference import files_between
 from mt_core.spark.queries.lineage import Lineage, Source, shape_of
 
@@ -90,7 +90,7 @@ def _staged(session: SparkSession, source: Source, tasks: Sequence[Any]) -> Iter
         yield session.table(sql_name(source.parts)).limit(0)
         return
     table, name = source.table, uuid4().hex
-    tables, task_sets = static_member(session, _TABLES)(), static_member(session, _TASKS)()
+    tables, task_sets = static_value(session, _TABLES), static_value(session, _TASKS)
     listed = static_member(session, "java.util.ArrayList")()
     for task in tasks:
         listed.add(task)

@@ -56,6 +56,7 @@ WAYS_OUT: Mapping[str, str] = {
     "TABLE_BUSY": "Repeat the statement when the command that the message names has ended; DROP never has to wait.",
     "ILLEGAL_STATUS": "Look at the status with `DESCRIBE EXTENDED`; the [tables of statuses](statuses.md) say what works when.",
     "REQUEST_KEY_REUSED": "Send a different key with each request, such as the table with the schedule time.",
+    "INCOMPARABLE": "Do as the message says: refresh the table, or leave out what it names.",
     "REFRESH_FAILED": "Read the reason in the message or in `SHOW REFRESHES`, correct it, and `ALTER … REFRESH`.",
     "QUERY_BROKEN": "Restore the column or table that the message names, or change the query with `ALTER … AS`.",
     "QUERY_FAILED": "Correct the query at the position that the message names.",

@@ -22,6 +22,7 @@
     ├── TableInitializing         the table is still being created
     ├── TableBusy                 another command works on the table
     ├── IllegalStatus             the status of the table or operation does not allow it
+    │   └── Incomparable          the rows of a table cannot be compared with those of its query
     ├── RefreshFailed             a refresh run ended FAILED or CANCELED
     │   └── QueryBroken           Spark can no longer resolve its query
     ├── QueryFailed               Spark refused or failed a query
@@ -40,8 +41,7 @@
     └── GatewayError              the gateway answered a client with an error, or not at all
 
 `code` is the machine-readable name (header `Freshtable-Error`); `http_status` is what the v3 refresh endpoint answers.
-Errors of an `internal` class (CommitConflict, CommitUnknown, SourcesChanged, RevisionConflict) make the gateway read again
-and retry; one that reaches a user nevertheless has its parent's code.
+Errors of an `internal` class make the gateway read again and retry; one that reaches a user has its parent's code.
 """
 
 from __future__ import annotations
@@ -226,6 +226,12 @@ class RequestKeyReused(MtError):
     http_status = 409
 
 
+class Incomparable(IllegalStatus):
+    """The rows of a table cannot be compared with those of its query."""
+
+    code = "INCOMPARABLE"
+
+
 class RefreshFailed(MtError):
     """A refresh run that a caller waits for ended FAILED or CANCELED."""
 
@@ -236,7 +242,6 @@ class QueryBroken(RefreshFailed):
     """Spark can no longer resolve the query of a refresh, or the query no longer fits its table; each refresh would fail."""
 
     code = "QUERY_BROKEN"
-    http_status = 500
 
 
 class QueryFailed(MtError):
@@ -261,11 +266,9 @@ class QueryFailed(MtError):
         self.error_class, self.sqlstate, self.line, self.position = error_class, sqlstate, line, position
 
     def __str__(self) -> str:
-        return (
-            self.message
-            if None in (self.line, self.position)
-            else f"{self.message} (line {self.line}, position {self.position})"
-        )
+        if None in (self.line, self.position):
+            return self.message
+        return f"{self.message} (line {self.line}, position {self.position})"
 
     def reworded(self, message: str, *, line: int | None = None, position: int | None = None) -> QueryFailed:
         """Return an error of the same class with another message, and a position in another text."""

@@ -89,4 +89,4 @@ class Scope:
         return WHOLE if body is None else cls.of(PartitionSpec.of(spec) for spec in body)
 
 
-WHOLE = Scope()
+WHOLE, NOTHING = Scope(), Scope(frozenset())

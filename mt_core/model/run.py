@@ -13,13 +13,21 @@ from mt_core.model.partition import Scope
 
 
 class RunKind(StrEnum):
-    """Where the request for a run comes from: schedule, user, change of the definition, CREATE, or changes of the sources."""
+    """Where the request for a run comes from: schedule, user, change of the definition, CREATE, or changes of the sources.
+
+    VERIFY is no refresh: it compares the rows of a table with those of its query.
+    """
 
     PERIODIC = "PERIODIC"
     MANUAL = "MANUAL"
     REBUILD = "REBUILD"
     INITIAL = "INITIAL"
     CONTINUOUS = "CONTINUOUS"
+    VERIFY = "VERIFY"
+
+
+REFRESHES = frozenset(RunKind) - {RunKind.VERIFY}
+"""The kinds of runs that refresh their table."""
 
 
 class RunStatus(StrEnum):

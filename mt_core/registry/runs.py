@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ScalarSelect, bindparam, delete, exists, func, or_, select, update
 
 from mt_core.errors import RevisionConflict
-from mt_core.model.run import RefreshRun, RunStatus
+from mt_core.model.run import REFRESHES, RefreshRun, RunKind, RunStatus
 from mt_core.registry.rows import instant_text, row_of
 from mt_core.registry.schema import GATEWAYS, RUNS, TABLES, word
 from mt_core.registry.statements import Statements
@@ -64,6 +64,7 @@ class SqlRuns:
         table_id: str | None = None,
         statuses: Iterable[RunStatus] | None = None,
         strategy: str | None = None,
+        kinds: Collection[RunKind] = REFRESHES,
         before: str | None = None,
         limit: int | None = None,
     ) -> Sequence[RefreshRun]:
@@ -74,6 +75,8 @@ class SqlRuns:
             statement = statement.where(RUNS.c.table_id == table_id)
         if strategy is not None:
             statement = statement.where(RUNS.c.strategy == strategy)
+        if set(kinds) != set(RunKind):
+            statement = statement.where(RUNS.c.kind.in_(sorted(kind.value for kind in kinds)))
         if statuses is not None:
             statement = statement.where(RUNS.c.status.in_(sorted(status.value for status in statuses)))
         return self.statements.facts(RefreshRun, statement)

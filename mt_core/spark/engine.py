@@ -15,6 +15,7 @@ from mt_core.spark.driver.jvm_objects import active_session, java_strings
 from mt_core.spark.maintenance.source_changes import SourceLogs
 from mt_core.spark.queries.analysis import OWN_SESSION, analysis_of
 from mt_core.spark.queries.views import Names
+from mt_core.spark.storage.comparisons import Comparisons
 from mt_core.spark.storage.housekeeping import Housekeeping
 from mt_core.spark.storage.metadata import MetadataStore
 from mt_core.spark.storage.storage_tables import StorageTables
@@ -24,7 +25,7 @@ from mt_core.tables.engine import AnalysedQuery, Progress, Query, RefreshEngine,
 _SESSION_BOUND = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_VARIABLE"})
 
 
-class SparkEngine(StorageTables, MetadataStore, Housekeeping, StagedWrites, SourceLogs, RefreshEngine):
+class SparkEngine(StorageTables, MetadataStore, Housekeeping, StagedWrites, Comparisons, SourceLogs, RefreshEngine):
     """All roles on one Spark driver: those of storage and of changes in a class each, here queries, names and the driver."""
 
     def check_catalog(self, identifier: TableIdentifier) -> None:

@@ -118,6 +118,7 @@ _MATERIALIZED_TABLES = (
         },
         ("SHOW CREATE MATERIALIZED TABLE",),
     ),
+    _kind("VERIFY", _QUERIES, {"VERIFY MATERIALIZED": tables.verify}, ("VERIFY MATERIALIZED TABLE",)),
     _kind("SHOW_REFRESHES", _SHOWS, {"SHOW REFRESHES": tables.show_refreshes}),
     _describe("DESCRIBE", "", tables.describe),
     _kind(

@@ -183,6 +183,14 @@ class ExplainRefresh:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyTable:
+    """VERIFY MATERIALIZED TABLE name [SAMPLE n [PERCENT]]."""
+
+    name: Name
+    percent: float = 100.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainCreate:
     """EXPLAIN CREATE [OR ALTER] MATERIALIZED TABLE …, whose `statement` has its positions in the whole text."""
 
@@ -223,6 +231,7 @@ Statement = (
     | DescribeTable
     | ShowRefreshes
     | ExplainRefresh
+    | VerifyTable
     | ExplainCreate
     | SetProperty
     | ResetProperty

@@ -11,9 +11,10 @@ from mt_core.identifiers import Namespace
 from mt_core.maintenance.changes import SourceChange
 from mt_core.maintenance.shape import QueryShape
 from mt_core.maintenance.strategy import Strategy
-from mt_core.model.partition import Scope
+from mt_core.model.partition import NOTHING, Scope
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column, TableIdentifier
+from mt_core.rowset import RowSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +204,43 @@ class Staged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A query at *vector* to compare with the rows of a snapshot of its table, both restricted to *scope*, as multisets.
+
+    Rows of *besides* are left out. `percent` is the share of the keys to compare. With `in_buckets` only the numbers of rows and
+    the sums of hashes are compared, for each bucket of keys. At most `most` differences are returned.
+    """
+
+    job_id: str
+    table: TableIdentifier
+    snapshot_id: str
+    query: Query
+    columns: tuple[Column, ...]
+    vector: SourceVector
+    scope: Scope
+    besides: Scope = NOTHING
+    percent: float = 100.0
+    in_buckets: bool = False
+    most: int = 1000
+    query_types: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """How the rows of a table differ from those of its query.
+
+    `differences` has columns `difference` (missing or unexpected), `copies`, and the table's, the most copies first; `different`
+    counts all that there are, or the buckets that differ. `rows` are those of the table that were compared. `left_out` says for
+    each column that was not compared why.
+    """
+
+    differences: RowSet
+    different: int
+    rows: int
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """Tasks of a job's Spark stages."""
 
@@ -296,6 +334,9 @@ class RefreshJobs(Protocol):
 
     def write(self, write: Write) -> Staged:
         """Stage rows; blocks; raises QueryFailed when the query fails and Canceled after `cancel(job_id)`."""
+
+    def compare(self, comparison: Comparison) -> Compared:
+        """Compare a table with its query; blocks; raises QueryFailed, Canceled after `cancel(job_id)`, and Incomparable."""
 
     def cancel(self, job_id: str) -> None:
         """End the job's work soon; harmless when there is none."""

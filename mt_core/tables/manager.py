@@ -16,10 +16,11 @@ from mt_core.tables.commands.explain_create import explain_create
 from mt_core.tables.commands.lifecycle import resume, suspend
 from mt_core.tables.definition.show_create import show_create
 from mt_core.tables.refresh.explain import plan_refresh
-from mt_core.tables.refresh.requests import RefreshRequests
+from mt_core.tables.refresh.requests import RefreshRequests, refuse_initializing
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
+from mt_core.tables.verification.verification import Verification
 from mt_core.tables.views.reports import Reports
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ _Named = (
     | sql.DescribeTable
     | sql.ShowRefreshes
     | sql.ExplainRefresh
+    | sql.VerifyTable
     | sql.ExplainCreate
 )
 _CHANGES = (
@@ -133,21 +135,34 @@ class TableManager:
             case sql.AlterQuery(query=query):
                 return alter_query(services, identifier, query, context)
             case _:
-                return CommandOutcome(rows=self._shown(statement, table))
+                return self._shown(statement, table, context)
 
-    def _shown(self, statement: _Named, table: MaterializedTable) -> RowSet:
+    def _verify(self, table: MaterializedTable, percent: float, context: CommandContext) -> CommandOutcome:
+        refuse_initializing(table)
+        verified = Verification(
+            services=self._services,
+            table=table,
+            job_id=context.job_id,
+            percent=percent,
+            requested_by=context.caller or None,
+        ).run()
+        return CommandOutcome(rows=verified.differences, warnings=verified.warnings)
+
+    def _shown(self, statement: _Named, table: MaterializedTable, context: CommandContext) -> CommandOutcome:
         match statement:
+            case sql.VerifyTable(percent=percent):
+                return self._verify(table, percent, context)
             case sql.DescribeTable(extended=extended):
-                return self._reports.describe(table.identifier, extended=extended)
+                return CommandOutcome(rows=self._reports.describe(table.identifier, extended=extended))
             case sql.ShowRefreshes():
-                return self._reports.show_refreshes(statement, table.table_id)
+                return CommandOutcome(rows=self._reports.show_refreshes(statement, table.table_id))
             case sql.ShowCreateTable(or_alter=or_alter):
                 text = show_create(table, or_alter=or_alter)
             case sql.ExplainRefresh(partitions=partitions):
                 text = str(plan_refresh(self._services, table.identifier, partitions))
             case _:
                 raise MtError(f"{type(statement).__name__} shows nothing of a materialized table.")
-        return _text_rows(text)
+        return CommandOutcome(rows=_text_rows(text))
 
     def _refuse_other_relation(self, identifier: TableIdentifier) -> None:
         if self._services.engine.relation_exists(identifier):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 from mt_core.errors import RevisionConflict
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.gateway import GatewayLease
-from mt_core.model.run import RefreshRun, RunStatus
+from mt_core.model.run import REFRESHES, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.workflow.definitions import DefinitionStore
 
@@ -86,6 +86,7 @@ class StoredRuns(Protocol):
         table_id: str | None = None,
         statuses: Iterable[RunStatus] | None = None,
         strategy: str | None = None,
+        kinds: Collection[RunKind] = REFRESHES,
         before: str | None = None,
         limit: int | None = None,
     ) -> Sequence[RefreshRun]:

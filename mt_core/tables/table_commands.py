@@ -16,7 +16,7 @@ class CommandContext:
 
     `caller` is the name of the token that the statement was sent with, "" where none is asked for.
     `zone` is the time zone of its queries (None: that of its properties, or the default); `temporary_relations` and
-    `temporary_functions` are the names, in lower case, that it has for itself alone.
+    `temporary_functions` are the names, in lower case, that it has for itself alone. `job_id` is that of the statement's work.
     """
 
     catalog: str
@@ -26,6 +26,7 @@ class CommandContext:
     zone: str | None = None
     temporary_relations: frozenset[str] = frozenset()
     temporary_functions: frozenset[str] = frozenset()
+    job_id: str = ""
 
     @property
     def by(self) -> str:

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from mt_core.errors import CommitConflict, QueryFailed, StorageMissing, TableExists
+from mt_core.errors import Canceled, CommitConflict, QueryFailed, StorageMissing, TableExists
 from mt_core.maintenance.changes import ChangeKind
 from mt_core.model.partition import WHOLE
 from mt_core.model.storage import Snapshot
@@ -282,6 +282,46 @@ class EngineContract:
             steps.engine.read_vector(Query(text="SELECT * FROM lake.default.nowhere"))
 
         assert caught.value.error_class == "TABLE_OR_VIEW_NOT_FOUND"
+
+    # --------------------------------------------------------------------------------------------------- comparisons
+
+    def test_a_table_is_compared_with_its_query_at_the_vector_whatever_its_source_has_now(
+        self, steps: EngineSteps
+    ) -> None:
+        steps.refresh("r1")
+        at = steps.engine.read_vector(steps.query)
+        steps.source.append(steps.source_name, [row("c", 3, 30), row("c", 3, 30)])
+
+        same, newer = steps.compare(at), steps.compare(steps.engine.read_vector(steps.query))
+
+        assert (same.different, same.differences.rows, same.rows, dict(same.left_out)) == (0, [], 2, {})
+        assert [column.name for column in same.differences.columns] == ["difference", "copies", "ds", "k", "v"]
+        assert (newer.different, newer.differences.rows) == (2, [["missing", 2, "c", 3, 30]])
+
+    def test_a_comparison_is_of_partitions_without_others_and_of_buckets(self, steps: EngineSteps) -> None:
+        steps.refresh("r1")
+        at = steps.engine.read_vector(steps.query)
+        steps.source.write_foreign(steps.identifier, [row("a", 7, 70), row("b", 2, 20)])
+
+        scopes = [steps.compare(at, scope=day("a")), steps.compare(at, besides=day("a"))]
+        buckets = [steps.compare(at, in_buckets=True), steps.compare(at, scope=day("z"), in_buckets=True)]
+
+        assert [(each.rows, each.differences.rows) for each in scopes] == [
+            (2, [["unexpected", 1, "a", 7, 70]]),
+            (2, [["unexpected", 1, "b", 2, 20]]),
+        ]
+        assert [(each.rows, each.different > 0, each.differences.rows) for each in buckets] == [
+            (4, True, []),
+            (0, False, []),
+        ]
+
+    def test_a_comparison_whose_job_was_cancelled_ends(self, steps: EngineSteps) -> None:
+        steps.refresh("r1")
+        at = steps.engine.read_vector(steps.query)
+        steps.engine.cancel("comparison-1")
+
+        with pytest.raises(Canceled, match="comparison-1"):
+            steps.compare(at, job_id="comparison-1")
 
     # ------------------------------------------------------------------------------------------------------ changes
 

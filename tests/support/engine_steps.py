@@ -14,6 +14,8 @@ from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.storage import Snapshot, run_summary
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.tables.engine import (
+    Compared,
+    Comparison,
     Maintenance,
     MetadataChange,
     Query,
@@ -127,6 +129,21 @@ class EngineSteps:
         staged = self.engine.write(replace(self.write(run), maintenance=maintenance))
         self.publish(run, staged)
         return staged
+
+    def compare(self, vector: SourceVector, **changes: Any) -> Compared:
+        """Compare main with the query at a vector."""
+        main = self.load().main
+        assert main is not None
+        comparison = Comparison(
+            job_id=uuid4().hex,
+            table=self.identifier,
+            snapshot_id=main,
+            query=self.query,
+            columns=COLUMNS,
+            vector=vector,
+            scope=WHOLE,
+        )
+        return self.engine.compare(replace(comparison, **changes))
 
     def publish(self, run: str, staged: Staged) -> None:
         change = MetadataChange(publish=staged.snapshot.snapshot_id, drop=(f"run_{run}",), last_run=run)

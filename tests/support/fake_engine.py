@@ -28,6 +28,8 @@ from mt_core.model.table import Column, TableIdentifier
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import (
     AnalysedQuery,
+    Compared,
+    Comparison,
     MetadataChange,
     Progress,
     Query,
@@ -40,6 +42,7 @@ from mt_core.tables.engine import (
     StorageSpec,
     Write,
 )
+from tests.support.fake_comparison import compare_rows
 from tests.support.fake_housekeeping import FakeHousekeeping
 from tests.support.fake_queries import full_source, parsed, selected
 from tests.support.fake_tables import FakeSource, FakeStorage, Row, StoredSnapshot, inside, shape_of_columns, text_of
@@ -329,6 +332,13 @@ class FakeEngine(FakeHousekeeping):
         for spec in self.poisoned:
             if scope.overlaps(spec):
                 raise QueryFailed(f"division by zero in {spec}", error_class="DIVIDE_BY_ZERO", line=1, position=7)
+
+    def compare(self, comparison: Comparison) -> Compared:
+        self._check("compare")
+        if comparison.job_id in self._canceled:
+            raise Canceled(f"Job {comparison.job_id} was cancelled.")
+        source = self._source(comparison.query)[1]
+        return compare_rows(comparison, self._storage(comparison.table), source)
 
     def cancel(self, job_id: str) -> None:
         self._check("cancel")

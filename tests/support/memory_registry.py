@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -14,7 +14,7 @@ from mt_core.clock import Clock
 from mt_core.errors import RegistryError, RevisionConflict, TableExists, TableGone
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.gateway import GatewayLease
-from mt_core.model.run import DONE, RefreshRun, RunStatus
+from mt_core.model.run import DONE, REFRESHES, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshMode, TableIdentifier
 from mt_core.tables.registry import StoredFacts, StoredRuns, StoredTables, StoredWorkflows, Tombstone
 from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition, shard_of
@@ -194,11 +194,12 @@ class MemoryRuns:
         table_id: str | None = None,
         statuses: Iterable[RunStatus] | None = None,
         strategy: str | None = None,
+        kinds: Collection[RunKind] = REFRESHES,
         before: str | None = None,
         limit: int | None = None,
     ) -> Sequence[RefreshRun]:
         wanted = frozenset(RunStatus if statuses is None else statuses)
-        found = self._where(lambda run: table_id in (None, run.table_id) and run.status in wanted)
+        found = self._where(lambda run: table_id in (None, run.table_id) and run.status in wanted and run.kind in kinds)
         if strategy is not None:
             found = [run for run in found if run.strategy == strategy]
         if before is not None:

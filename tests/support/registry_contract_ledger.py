@@ -79,6 +79,16 @@ class LedgerContract:
             assert transaction.runs.newest(statuses=iter([RunStatus.FAILED]), table_id="a") == []
             assert transaction.runs.newest(statuses=[]) == []
 
+    def test_a_verification_is_among_the_runs_only_if_its_kind_is_asked_for(self, registry: Registry) -> None:
+        refresh, verification = a_run("a"), a_run("a", kind=RunKind.VERIFY, status=RunStatus.SUCCEEDED)
+        insert_runs(registry, refresh, verification)
+
+        with registry.transaction() as transaction:
+            assert transaction.runs.newest(table_id="a") == [refresh]
+            assert transaction.runs.newest(kinds=[RunKind.VERIFY]) == [verification]
+            assert transaction.runs.newest(table_id="a", kinds=tuple(RunKind)) == [verification, refresh]
+            assert transaction.runs.oldest(limit=9) == [refresh, verification]
+
     def test_the_runs_of_a_table_by_one_strategy_can_be_chosen(self, registry: Registry) -> None:
         done = RunStatus.SUCCEEDED
         first, second, third, fourth = (

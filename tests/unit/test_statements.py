@@ -29,6 +29,7 @@ from mt_core.sql.statements import (
     ShowRefreshes,
     Statement,
     SuspendTable,
+    VerifyTable,
     qualify,
 )
 
@@ -70,6 +71,9 @@ ALTER = "ALTER MATERIALIZED TABLE t"
         ("SHOW REFRESHES FOR t LIMIT 0;", ShowRefreshes(name=("t",), limit=0)),
         ("EXPLAIN REFRESH a.t", ExplainRefresh(name=("a", "t"))),
         ("EXPLAIN REFRESH t PARTITION (ds = 'x')", ExplainRefresh(name=("t",), partitions={"ds": "x"})),
+        ("VERIFY MATERIALIZED TABLE a.t", VerifyTable(name=("a", "t"))),
+        ("verify materialized table t sample 0.5", VerifyTable(name=("t",), percent=0.5)),
+        ("VERIFY MATERIALIZED TABLE t SAMPLE 5 PERCENT;", VerifyTable(name=("t",), percent=5.0)),
         ("EXPLAIN REFRESH table", ExplainRefresh(name=("table",))),
         (
             "EXPLAIN CREATE MATERIALIZED TABLE t AS SELECT 1",
@@ -196,6 +200,7 @@ def test_any_text_is_read_or_refused(sql: str) -> None:
         ("SHOW REFRESHES LIMIT 1.5", "expected a whole number of rows", 1, 22),
         ("SHOW REFRESHES LIMIT x", "expected a whole number of rows", 1, 22),
         ("SHOW CREATE OR ALTER TABLE t", "expected MATERIALIZED", 1, 22),
+        ("VERIFY MATERIALIZED TABLE t SAMPLE 101", 'Encountered "101"; expected a percentage greater than 0', 1, 36),
         ("EXPLAIN REFRESH", 'Encountered "<EOF>"; expected the name', 1, 16),
         ("DESCRIBE MATERIALIZED TABLE t", "DESCRIBE MATERIALIZED TABLE does not exist", 1, 10),
         (f"{ALTER} SUSPEND 'x", 'Encountered "<EOF>": unterminated string', 1, 36),

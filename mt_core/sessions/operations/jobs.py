@@ -25,7 +25,7 @@ from mt_core.tables.views.run_view import RunView
 from mt_core.tokens import TokenKind, significant
 
 REMEMBERED = 1000
-_BEFORE_NAME = {"INTO", "OVERWRITE", "TABLE", "UPDATE", "DELETE", "FROM", "IF", "NOT", "EXISTS"}
+_BEFORE_NAME = {"INTO", "OVERWRITE", "MATERIALIZED", "TABLE", "UPDATE", "DELETE", "FROM", "IF", "NOT", "EXISTS"}
 
 
 class JobStatus(StrEnum):

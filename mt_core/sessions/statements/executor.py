@@ -205,11 +205,20 @@ class StatementExecutor:
         operation.finish(answer(CatalogRequest(session=task.session, context=task.context(), job_id=job_id)))
 
     def _run_command(self, task: Task, statement: Statement) -> PendingRefresh | None:
-        operation = task.operation
+        operation, engine, job_id = task.operation, self._ports.engine, task.operation.planned_job_id
         operation.begin(Work(kind=OperationKind.TABLE, message="working on the table"))
         self._spark.await_engine(operation)
+        if Trait.JOB in operation.statement.traits:
+            running = Work(
+                kind=OperationKind.SPARK,
+                message="running",
+                job_id=job_id,
+                stop=lambda: engine.cancel(job_id),
+                measure=lambda: engine.progress(job_id),
+            )
+            operation.begin(running)
         session = task.context()
-        state = self._ports.engine.session_state(session)
+        state = engine.session_state(session)
         context = CommandContext(
             catalog=state.catalog,
             namespace=state.namespace,
@@ -218,8 +227,10 @@ class StatementExecutor:
             zone=state.zone,
             temporary_relations=state.relations,
             temporary_functions=state.functions,
+            job_id=job_id,
         )
-        outcome = self._ports.commands.execute(statement, context)
+        with self.jobs.running(operation, operation.statement, engine.cancel):
+            outcome = self._ports.commands.execute(statement, context)
         if outcome.passthrough and isinstance(statement, DescribeTable):
             self._ask_catalogs(task, partial(self._catalogs.describe, statement))
         elif outcome.passthrough:

@@ -8,26 +8,21 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
+from mt_core.maintenance.certainty import OF_ORDER
 from mt_core.tokens import TokenKind, significant
 
 _UNSTABLE = {
-    "AnyValue": "any_value()",
     "CallMethodViaReflection": "reflect()",
     "TryReflect": "try_reflect()",
-    "CollectList": "collect_list()",
-    "CollectSet": "collect_set()",
     "CurrentCatalog": "current_catalog()",
     "CurrentDatabase": "current_database()",
     "CurrentDate": "current_date()",
     "CurrentTime": "current_time()",
     "CurrentTimestamp": "current_timestamp()",
     "CurrentUser": "current_user()",
-    "First": "first()",
     "InputFileBlockLength": "input_file_block_length()",
     "InputFileBlockStart": "input_file_block_start()",
     "InputFileName": "input_file_name()",
-    "Last": "last()",
-    "ListAgg": "listagg()",
     "LocalTimestamp": "localtimestamp()",
     "MonotonicallyIncreasingID": "monotonically_increasing_id()",
     "Now": "now()",
@@ -70,11 +65,14 @@ _TIME_FUNCTIONS = re.compile(r"Parse|ToDate|ToTime|ToTimestamp|GetTimestamp|Date
 _Node = dict[str, Any]
 
 
-def unstable_reason(plan_json: str) -> str | None:
-    """Return what in the plan can give other rows from the same sources, None without such."""
+def unstable_reason(plan_json: str, *, of_order: bool = True) -> str | None:
+    """Return what in the plan can give other rows from the same sources, None without such.
+
+    Unless *of_order*, what depends on nothing but the order of rows does not count.
+    """
     for tree in _trees(json.loads(plan_json)):
         for index in range(len(tree)):
-            reason = _node_reason(tree, index)
+            reason = (_order_reason(tree, index) if of_order else None) or _node_reason(tree, index)
             if reason:
                 return reason
     return None
@@ -100,16 +98,21 @@ def _trees(body: Any) -> Iterator[list[_Node]]:
             yield from _trees(value)
 
 
+def _order_reason(tree: list[_Node], index: int) -> str | None:
+    name = _class_name(tree[index])
+    if name in _LIMITS:
+        # A tree lists a node's only child right after the node, so the Sort of an ordered LIMIT follows in the same list.
+        below = next((other for other in map(_class_name, tree[index + 1 :]) if other not in _BELOW_LIMIT), None)
+        return None if below == "Sort" else "LIMIT without ORDER BY"
+    return OF_ORDER.get(name)
+
+
 def _node_reason(tree: list[_Node], index: int) -> str | None:
     node, name = tree[index], _class_name(tree[index])
     if name in _UNSTABLE:
         return _UNSTABLE[name]
     if name in _FOREIGN_CODE:
         return f"the user-defined function {node.get('name') or node.get('udfName') or name}"
-    if name in _LIMITS:
-        # A tree lists a node's only child right after the node, so the Sort of an ordered LIMIT follows in the same list.
-        below = next((other for other in map(_class_name, tree[index + 1 :]) if other not in _BELOW_LIMIT), None)
-        return None if below == "Sort" else "LIMIT without ORDER BY"
     is_cast = name == "Cast" and node.get("dataType") in _TIME_TYPES
     if is_cast or _TIME_FUNCTIONS.search(name):
         return _moment_reason(_descendants(tree, index), is_cast=is_cast)

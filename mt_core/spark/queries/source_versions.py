@@ -106,23 +106,22 @@ class SourceVersions:
             lineage.pieces, {name: str(version[PIN]) for name, version in versions.items() if PIN in version}
         )
 
-    def has_lost(self, query: Query, vector: SourceVector) -> bool:
-        """Return whether a version that *vector* pins cannot be read any more: its table was dropped, or it expired."""
+    def lost(self, query: Query, vector: SourceVector) -> str | None:
+        """Return a source of which the version that *vector* pins cannot be read any more: it was dropped, or the version expired.
+
+        None: there is none.
+        """
         versions = {source.name: source.version or {} for source in vector.sources}
         lineage = self.lineage(query)
         try:
             with lineage.lock:
-                for table, version in [(each.table, versions.get(each.name, {})) for each in lineage.sources]:
-                    if table is None or PIN not in version:
-                        continue
-                    table.refresh()
-                    if shape_of(table)[0] != version["uuid"] or table.snapshot(int(version[PIN])) is None:
-                        return True
+                for source in lineage.sources:
+                    version = versions.get(source.name, {})
+                    if source.table is not None and PIN in version and _is_lost(source, version):
+                        return source.name
         except SPARK_ERRORS as cause:
-            if not java_classes(cause):
-                raise translate(cause) from cause
-            return True
-        return False
+            raise translate(cause) from cause
+        return None
 
     def lineage(self, query: Query) -> Lineage:
         """Return the lineage of *query*, from the cache if it is there."""
@@ -224,6 +223,16 @@ def agrees(lineage: Lineage, versions: Mapping[str, Mapping[str, Any]]) -> bool:
         if source.table is not None and shape != lineage.shapes.get(source.name):
             return False
     return True
+
+
+def _is_lost(source: Source, version: Mapping[str, Any]) -> bool:
+    try:
+        source.table.refresh()
+        return shape_of(source.table)[0] != version["uuid"] or source.table.snapshot(int(version[PIN])) is None
+    except SPARK_ERRORS as cause:
+        if not java_classes(cause):
+            raise
+        return True
 
 
 def _last_row_change(table: Any, snapshot: Any) -> str:

@@ -27,7 +27,7 @@ from mt_core.spark.queries.positions import positional_part
 from mt_core.spark.storage.metadata import read_metadata, snapshot_of
 from mt_core.tables.definition.options import execution_settings, write_options
 from mt_core.tables.definition.shape import positional_query, stored_order
-from mt_core.tables.engine import Maintenance, Staged, Write
+from mt_core.tables.engine import Comparison, Maintenance, Staged, Write
 
 BRANCH_SELECTOR = "branch_"
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
@@ -45,7 +45,7 @@ class StagedWrites(EngineRole):
                 with active_session(session):
                     return self._staged(session, write)
         except QueryFailed as cause:
-            if self._versions.has_lost(write.query, write.vector):
+            if self._versions.lost(write.query, write.vector) is not None:
                 raise SourcesChanged(
                     f"A source of {write.table} was dropped or a version of it expired while the refresh was reading it; "
                     "run it again."
@@ -65,8 +65,8 @@ class StagedWrites(EngineRole):
                 f"{write.table} has no branch {write.branch} any more: another owner took the table over."
             )
         if write.maintenance is None:
-            rows = _shaped(session.sql(self._versions.pinned_text(write.query, write.vector)), write)
-            scope = _predicate(write.scope, write.columns)
+            rows = shaped(session.sql(self._versions.pinned_text(write.query, write.vector)), write)
+            scope = predicate_of(write.scope, write.columns)
             _writer(rows if scope is None else rows.filter(scope), write).overwrite(
                 lit(True) if scope is None else scope
             )
@@ -111,7 +111,7 @@ def _writer(rows: DataFrame, write: Write) -> DataFrameWriterV2:
     return writer
 
 
-def _shaped(rows: DataFrame, write: Write) -> DataFrame:
+def shaped(rows: DataFrame, write: Write | Comparison) -> DataFrame:
     """Give *rows* the table's columns: matched by name, whatever their order."""
     produced = tuple(Column(name=field.name, type=sql_type(field.dataType)) for field in rows.schema.fields)
     names = stored_order(write.table, produced, write.columns, write.query_types)
@@ -122,7 +122,7 @@ def _shaped(rows: DataFrame, write: Write) -> DataFrame:
     )
 
 
-def _predicate(scope: Scope, columns: Sequence[Column]) -> SparkColumn | None:
+def predicate_of(scope: Scope, columns: Sequence[Column]) -> SparkColumn | None:
     """Return the condition that selects exactly *scope*, or None for the whole table."""
     if scope.specs is None:
         return None

@@ -28,6 +28,7 @@ from mt_core.sql.statements import (
     ShowRefreshes,
     Statement,
     SuspendTable,
+    VerifyTable,
 )
 from mt_core.tokens import TokenKind
 
@@ -182,6 +183,26 @@ def explain_refresh(cursor: TokenCursor, text: str) -> Statement | CatalogStatem
     partitions = cursor.partition() if cursor.accept("PARTITION") else {}
     cursor.expect_end("PARTITION (…), or the end of the statement")
     return ExplainRefresh(name=name, partitions=partitions)
+
+
+def verify(cursor: TokenCursor, text: str) -> Statement | None:
+    """Read VERIFY MATERIALIZED TABLE name [SAMPLE n [PERCENT]]."""
+    if is_view(cursor):
+        return None
+    name, percent = cursor.name(), 100.0
+    if cursor.accept("SAMPLE"):
+        percent = _read_percent(cursor)
+        cursor.accept("PERCENT")
+    cursor.expect_end("SAMPLE n [PERCENT], or the end of the statement")
+    return VerifyTable(name=name, percent=percent)
+
+
+def _read_percent(cursor: TokenCursor) -> float:
+    token = cursor.peek()
+    if token is None or not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,4})?", token.text) or not 0 < float(token.text) <= 100:
+        raise cursor.error("a percentage greater than 0 and at most 100")
+    cursor.take()
+    return float(token.text)
 
 
 def explain_create(cursor: TokenCursor, text: str, *, or_alter: bool = False) -> Statement:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from mt_core.model.run import RefreshRun, RunStatus
+from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.registry import Registry, Transaction, in_transaction
 
@@ -96,7 +96,7 @@ def _page(
     tx: Transaction, *, table_id: str | None, status: RunStatus | None, before: str | None, number: int
 ) -> Sequence[RunView]:
     statuses = None if status is None else (status,)
-    runs = tx.runs.newest(table_id=table_id, statuses=statuses, before=before, limit=number)
+    runs = tx.runs.newest(table_id=table_id, statuses=statuses, kinds=tuple(RunKind), before=before, limit=number)
     # Not all tables: thousands would keep other transactions waiting.
     tables = {each: tx.tables.get(each) for each in {run.table_id for run in runs}}
     return [RunView.of(run, tables[run.table_id]) for run in runs]

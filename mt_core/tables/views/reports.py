@@ -15,6 +15,7 @@ from mt_core.tables.pages import on_each_page
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext
+from mt_core.tables.views.inclusion import Inclusions
 from mt_core.tables.views.run_rows import batch_rows, run_rows
 from mt_core.tables.views.run_view import newest_runs, newest_stretches
 from mt_core.tables.views.table_rows import column_rows, table_rows
@@ -41,10 +42,11 @@ class Reports:
 
         registry = self._services.registry
         now = in_transaction(registry, lambda tx: tx.now())
-        observed = self._observer.observe(on_each_page(registry, listed), now)
+        observed, fresh_at = self._observer.observe(on_each_page(registry, listed), now), dict(self._services.fresh_at)
 
         def views(tx: Transaction, tables: Iterable[MaterializedTable]) -> list[TableView]:
-            return [TableView.read(tx, table, observed.get(table.table_id)) for table in listed(tx, tables)]
+            inclusions = Inclusions(tx=tx, fresh_at=fresh_at)
+            return [TableView.read(inclusions, table, observed.get(table.table_id)) for table in listed(tx, tables)]
 
         return table_rows(on_each_page(registry, views))
 

@@ -81,6 +81,17 @@ def _staleness(view: TableView) -> str | None:
     return f"{age_text(view.stale_for)} (only {view.done.scope if len(specs) == 1 else f'{len(specs)} partitions'})"
 
 
+def _staleness_text(view: TableView) -> str:
+    """Return `_staleness`, with the table below that read its sources that long ago."""
+    age = _staleness(view)
+    if age is None or view.included is None:
+        return "never refreshed"
+    if view.included.by is None:
+        return age
+    when = show_schedule_time(view.included.until, view.table.definition.zone)
+    return f"{age}: {view.included.by} read its sources at {when}"
+
+
 def age_text(age: timedelta) -> str:
     """Return a length of time in the largest unit in which it is at least two."""
     seconds = int(age.total_seconds())
@@ -135,6 +146,7 @@ def _facts(details: TableDetails) -> dict[str, str]:
         **({} if (job := ContinuousJob.of(table)) is None else {"job": job.job_id}),
         "last run": _run_text(last) if last else "none",
         "decision": f"{last.run.decision}: {last.reason}" if last and last.run.decision else "none",
+        "stale for": _staleness_text(details.view),
         "sources": "none read yet" if details.sources is None else "; ".join(map(str, details.sources)),
         "storage": _storage_text(details.storage, table),
         "rebuild due": "yes" if table.rebuild_due else "no",

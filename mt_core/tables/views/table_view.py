@@ -16,12 +16,11 @@ from mt_core.tables.keeper import KeeperState
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
 from mt_core.tables.services import TableServices
+from mt_core.tables.views.inclusion import PUBLISHED, Included, Inclusions
 from mt_core.tables.views.run_view import RunView, SourceView
 from mt_core.tables.workflows.observer import ObservedWorkflow
 
 ENDED = DONE | {RunStatus.FAILED}
-# A stretch publishes while it is RUNNING.
-_PUBLISHED = DONE | {RunStatus.RUNNING}
 _PAGE = 10
 _RECENT = 50
 
@@ -39,27 +38,33 @@ class TableView:
     """A table at an instant.
 
     `done` is its newest run that succeeded, was skipped, or publishes batch after batch, `ended` the newest of these or that
-    failed; `stale_for` is the age of what it shows, None before the first of them; `health` is None for a table that is not kept
+    failed; `included` is until when it shows the sources of its sources, None before the first of them, and `stale_for` how long
+    ago that was; `health` is None for a table that is not kept
     fresh, `workflow` None for one that was not observed.
     """
 
     table: MaterializedTable
     done: RefreshRun | None
     ended: RefreshRun | None
+    included: Included | None
     stale_for: timedelta | None
     health: Health | None
     workflow: ObservedWorkflow | None
 
     @classmethod
-    def read(cls, tx: Transaction, table: MaterializedTable, workflow: ObservedWorkflow | None) -> TableView:
-        """Return the view of *table* with its runs as the ledger has them."""
-        done, ended, now = _last_run(tx, table, _PUBLISHED), _last_run(tx, table, ENDED | _PUBLISHED), tx.now()
+    def read(cls, inclusions: Inclusions, table: MaterializedTable, workflow: ObservedWorkflow | None) -> TableView:
+        """Return the view of *table* with its runs as the ledger has them, and what those of its sources say."""
+        tx = inclusions.tx
+        done, ended, now = _last_run(tx, table, PUBLISHED), _last_run(tx, table, ENDED | PUBLISHED), tx.now()
         fresh_at = _fresh_at(done, workflow)
+        vector = done.vector or () if done is not None else ()
+        included = None if fresh_at is None else inclusions.of(table, vector, fresh_at)
         return cls(
             table=table,
             done=done,
             ended=ended,
-            stale_for=max(timedelta(0), now - fresh_at) if fresh_at else None,
+            included=included,
+            stale_for=max(timedelta(0), now - included.until) if included else None,
             health=_health(table, fresh_at, ended, now),
             workflow=workflow,
         )
@@ -68,7 +73,7 @@ class TableView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDetails:
     """More of a table: its latest run that has left the queue, the sources of the latest run that read any (None: none
-    did), its storage or the error with which it could not be read, why its missing workflow cannot be recreated, and what
+    did), its view, its storage or the error with which it could not be read, why its missing workflow cannot be recreated, and what
     is wrong with the engine; the texts are empty when nothing is.
     """
 
@@ -76,6 +81,7 @@ class TableDetails:
     workflow: ObservedWorkflow | None
     last: RunView | None
     sources: tuple[SourceView, ...] | None
+    view: TableView
     storage: StorageMetadata | MtError
     objection: str
     engine_trouble: str
@@ -83,7 +89,13 @@ class TableDetails:
     @classmethod
     def read(cls, services: TableServices, table: MaterializedTable, workflow: ObservedWorkflow | None) -> TableDetails:
         """Return the details of *table* from the ledger, the storage and the keeper."""
-        runs = in_transaction(services.registry, lambda tx: tx.runs.newest(table_id=table.table_id, limit=_RECENT))
+        runs, view = in_transaction(
+            services.registry,
+            lambda tx: (
+                tx.runs.newest(table_id=table.table_id, limit=_RECENT),
+                TableView.read(Inclusions(tx=tx, fresh_at=dict(services.fresh_at)), table, workflow),
+            ),
+        )
         views = [RunView.of(run, table) for run in runs]
         report = workflow.report if workflow is not None else None
         missing = report is not None and report.state is KeeperState.MISSING
@@ -96,6 +108,7 @@ class TableDetails:
             workflow=workflow,
             last=next((view for view in views if view.run.status is not RunStatus.QUEUED), None),
             sources=next((view.sources for view in views if view.sources), None),
+            view=view,
             storage=storage,
             objection=services.keeper.objection(table) if missing else "",
             engine_trouble=services.engine.trouble(),

@@ -1,0 +1,106 @@
+"""Inclusion: until when a table shows the sources of its sources, read from the ledger alone.
+
+A source that is a materialized table shows what its own sources were when the refresh read them that published the version which is
+read: the oldest of these instants is that of the table. For any other source it is the instant at which it was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from mt_core.model.run import DONE, RefreshRun, RunStatus
+from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.tables.registry import Transaction
+from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
+from mt_core.tables.runs.upstream import materialized
+
+# A stretch publishes while it is RUNNING.
+PUBLISHED = DONE | {RunStatus.RUNNING}
+_RECENT = 20
+Vector = Iterable[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Included:
+    """What the sources had at `until` is shown; `by` is the materialized table below that read them then, None for the table
+    itself."""
+
+    until: datetime
+    by: TableIdentifier | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Showing:
+    """What a table showed from `since`, as its refresh read the sources at `read_at`; `oldest` is the oldest commit of theirs that
+    the next batch showed first, None where that is not known."""
+
+    snapshot: str | None
+    read_at: datetime
+    since: datetime
+    oldest: datetime | None
+    vector: Vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inclusions:
+    """Reads inclusions in a transaction; *fresh_at* is until when CONTINUOUS tables were found unchanged, by table id."""
+
+    tx: Transaction
+    fresh_at: Mapping[str, datetime]
+    _showings: dict[str, list[_Showing]] = field(default_factory=dict)
+    _known: dict[tuple[str, datetime, datetime], Included] = field(default_factory=dict)
+
+    def of(self, table: MaterializedTable, vector: Vector, at: datetime) -> Included:
+        """Return the inclusion of *table*, which read the versions of *vector* at the instant *at*."""
+        found = [Included(until=at)]
+        for source in vector:
+            upstream = materialized(self.tx, source["name"]) if source["kind"] == "table" else None
+            if upstream is not None and upstream.table_id != table.table_id:
+                version = (source["version"] or {}).get("snapshot")
+                found += self._below(upstream, None if version is None else str(version), at)
+        return min(found, key=lambda each: each.until)
+
+    def _below(self, table: MaterializedTable, snapshot: str | None, at: datetime) -> list[Included]:
+        """Return the inclusion of what was read of *table*, if the ledger still has the refresh that published it."""
+        showings = self._showings_of(table)
+        for newer, showing in enumerate(showings):
+            if showing.snapshot != snapshot and showing.since > at:
+                continue
+            unchanged = self.fresh_at.get(table.table_id) if newer == 0 else showing.oldest
+            until = max(showing.read_at, min(at, unchanged)) if unchanged is not None else showing.read_at
+            key = (table.table_id, showing.since, until)
+            if key not in self._known:
+                below = self.of(table, showing.vector, until)
+                self._known[key] = Included(until=below.until, by=below.by or table.identifier)
+            return [self._known[key]]
+        return []
+
+    def _showings_of(self, table: MaterializedTable) -> list[_Showing]:
+        if table.table_id not in self._showings:
+            runs = self.tx.runs.newest(table_id=table.table_id, statuses=PUBLISHED, limit=_RECENT)
+            self._showings[table.table_id] = list(_showings(runs))
+        return self._showings[table.table_id]
+
+
+def _showings(runs: Iterable[RefreshRun]) -> Iterator[_Showing]:
+    """Yield what a table showed after each of its *runs*, and each of their batches, newest first."""
+    oldest: datetime | None = None
+    for run in runs:
+        vector: Vector = run.vector or ()
+        for batch in reversed(run.recent):
+            since = batch.began_at + timedelta(seconds=batch.seconds)
+            yield _Showing(
+                snapshot=batch.snapshot_id, read_at=batch.began_at, since=since, oldest=oldest, vector=vector
+            )
+            # The versions that an earlier batch has read are not kept.
+            vector = [{**source, "version": None} for source in run.vector or ()]
+            oldest = None if batch.lag is None else since - timedelta(seconds=batch.lag)
+        if not run.recent and run.finished_at is not None and run.decision not in (SUSPENDED, CONTINUOUS):
+            read_at = run.started_at or run.requested_at
+            yield _Showing(
+                snapshot=run.snapshot_id, read_at=read_at, since=run.finished_at, oldest=oldest, vector=vector
+            )
+            oldest = None

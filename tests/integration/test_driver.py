@@ -191,9 +191,9 @@ def test_a_method_that_java_does_not_have_is_an_error_of_the_call_not_the_loss_o
     spark_driver: SparkDriver,
 ) -> None:
     with pytest.raises(
-        EngineError, match=r"Spark failed: org\.apache\.spark\.Missing\.get does not exist in the JVM\."
+        EngineError, match=r"Spark failed: org\.apache\.spark\.SparkContext\.missing does not exist in the JVM\."
     ), spark_driver.translating():
-        static_member(spark_driver.session, "org.apache.spark.Missing.get")
+        static_member(spark_driver.session, "org.apache.spark.SparkContext.missing")
 
 
 def test_a_static_method_is_found_whatever_methods_of_objects_have_its_name(spark_driver: SparkDriver) -> None:

@@ -207,6 +207,9 @@ def _aggregate(node: Node, below: Sequence[_Part]) -> _Part:
 def _window(node: Node, below: Sequence[_Part]) -> _Part:
     part = below[0]
     partition = [column.identity for each in node.expressions("partitionSpec") if (column := each.column()) is not None]
+    # A column with the lineage of another has its values: an alias below the window is an attribute of its own.
+    lineages = [part.lineage[column] for column in partition if part.lineage.get(column)]
+    partition += [column for column in part.columns if part.lineage.get(column) in lineages and column not in partition]
     return _Part(
         columns=(*part.columns, *_outputs(node, "windowExpressions")),
         lineage={column: part.lineage.get(column, {}) for column in partition},

@@ -19,6 +19,7 @@ class Way(StrEnum):
     MERGE = "merge"
     SIGNED = "signed"
     KEYS = "keys"
+    PARTITIONS = "partitions"
     RECOMPUTE = "recompute"
 
 
@@ -26,9 +27,9 @@ class Way(StrEnum):
 class Strategy:
     """A way with its reason, in words for users.
 
-    `keys` are the positions of the columns whose values name what to replace (KEYS); `key_columns` has, for each changed relation
-    by its number, the columns of it that hold them, or None where the query over the changed rows gives them. `merge` has the
-    aggregate of each column (MERGE).
+    `keys` are the positions of the columns whose values name what to replace (KEYS, PARTITIONS); `key_columns` has, for each
+    changed relation by its number, the columns of it that hold them, or None where the query over the changed rows gives them.
+    `merge` has the aggregate of each column (MERGE).
     """
 
     way: Way
@@ -49,13 +50,9 @@ def choose(
     *columns* are the names of the result's columns, *relations* those of the relations, both by position.
     """
     changed = {number: change for number, change in changes.items() if change.kind.changes_rows}
-    if not changed:
-        return Strategy(way=Way.NOTHING, reason="no rows of any source changed")
-    for number, change in changed.items():
-        # Where several relations changed, one is read at its old version while the query runs over the change of another.
-        if change.kind is ChangeKind.UNKNOWN or (len(changed) > 1 and not change.base_live):
-            reason = change.reason or "its old version has expired"
-            return Strategy(way=Way.RECOMPUTE, reason=f"the changes of {relations[number]} are not known: {reason}")
+    settled = _settled(changed, relations)
+    if settled is not None:
+        return settled
     occurrences = {number: shape.occurrences.get(number, _UNREAD) for number in changed}
     appends = all(change.kind is ChangeKind.APPENDS for change in changed.values())
     if all(each.reach is Reach.LINEAR for each in occurrences.values()):
@@ -73,6 +70,53 @@ def choose(
         reason="no column divides the result by the changed rows: "
         + "; ".join(f"{relations[number]}: {each.reason or 'no key'}" for number, each in occurrences.items()),
     )
+
+
+def choose_partitions(
+    shape: QueryShape,
+    changes: Mapping[int, SourceChange],
+    partition: Sequence[int],
+    *,
+    columns: Sequence[str],
+    relations: Sequence[str],
+) -> Strategy:
+    """Return how the partitions are found that have other rows after *changes*: those of the columns at the positions *partition*.
+
+    RECOMPUTE with the reason where the changed rows of a relation do not tell them.
+    """
+    changed = {number: change for number, change in changes.items() if change.kind.changes_rows}
+    settled = _settled(changed, relations)
+    if settled is not None:
+        return settled
+    key_columns: dict[int, tuple[str, ...] | None] = {}
+    for number in changed:
+        occurrence = shape.occurrences.get(number, _UNREAD)
+        if all(number in shape.lineage[position] for position in partition):
+            key_columns[number] = tuple(shape.lineage[position][number] for position in partition)
+        elif occurrence.reach is not Reach.NONE and set(partition) <= set(shape.keys):
+            key_columns[number] = None
+        else:
+            reason = f"no changed row of {relations[number]} tells the {_listed(columns, partition)} of the rows that it changes"
+            because = f" ({occurrence.reason})" if occurrence.reason else ""
+            return Strategy(way=Way.RECOMPUTE, reason=reason + because)
+    return Strategy(
+        way=Way.PARTITIONS,
+        reason=f"the changed rows name the partitions by {_listed(columns, partition)}",
+        keys=tuple(partition),
+        key_columns=key_columns,
+    )
+
+
+def _settled(changed: Mapping[int, SourceChange], relations: Sequence[str]) -> Strategy | None:
+    """Return the strategy that follows from what happened to the sources alone; None if the query's shape decides."""
+    if not changed:
+        return Strategy(way=Way.NOTHING, reason="no rows of any source changed")
+    for number, change in changed.items():
+        # Where several relations changed, one is read at its old version while the query runs over the change of another.
+        if change.kind is ChangeKind.UNKNOWN or (len(changed) > 1 and not change.base_live):
+            reason = change.reason or "its old version has expired"
+            return Strategy(way=Way.RECOMPUTE, reason=f"the changes of {relations[number]} are not known: {reason}")
+    return None
 
 
 _UNREAD = Occurrence(reach=Reach.NONE, reason="the plan does not show where it is read")

@@ -29,6 +29,7 @@ FINGERPRINT = "freshtable.fingerprint"
 SCHEDULE_TIME = "freshtable.schedule-time"
 STRATEGY = "freshtable.strategy"
 BYTES_READ = "freshtable.bytes-read"
+LATE = "freshtable.late"
 
 _BRANCH_PREFIX = "run_"
 
@@ -40,7 +41,8 @@ class Snapshot:
     `created` marks our empty first one; `pinned`: its rows are exactly those of its query at its sources' versions.
 
     `strategy` is how its run got the rows; `added_rows` and `deleted_rows` count also rows that a run copies. `bytes_read` are
-    those of the sources, None if not known. `total_rows` and `total_bytes` are the table's.
+    those of the sources, None if not known. `total_rows` and `total_bytes` are the table's. `late` are the partitions whose rows
+    were not those of the query at `sources` after the run, None if it did not look for them.
     """
 
     snapshot_id: str
@@ -58,6 +60,7 @@ class Snapshot:
     bytes_read: int | None = None
     total_rows: int = 0
     total_bytes: int = 0
+    late: Scope | None = None
 
     @property
     def tells(self) -> bool:
@@ -89,6 +92,7 @@ class Snapshot:
             bytes_read=None if bytes_read is None else int(bytes_read),
             total_rows=count("total-records"),
             total_bytes=count("total-files-size"),
+            late=Scope.from_json(json.loads(summary[LATE])) if LATE in summary else None,
         )
 
 
@@ -118,6 +122,11 @@ def run_summary(
 def batch_summary(batch: int | None) -> dict[str, str]:
     """Return what the snapshot of a run that publishes several times says besides; None: it publishes once."""
     return {} if batch is None else {BATCH: str(batch)}
+
+
+def late_summary(late: Scope | None) -> dict[str, str]:
+    """Return what the snapshot of a run says of the partitions that it leaves behind; None: it did not look for them."""
+    return {} if late is None else {LATE: json.dumps(late.to_json())}
 
 
 def publish_name(run_id: str, batch: int | None) -> str:

@@ -335,6 +335,14 @@ class RefreshJobs(Protocol):
     def write(self, write: Write) -> Staged:
         """Stage rows; blocks; raises QueryFailed when the query fails and Canceled after `cancel(job_id)`."""
 
+    def touched_partitions(
+        self, job_id: str, query: Query, vector: SourceVector, maintenance: Maintenance
+    ) -> frozenset[tuple[str | None, ...]]:
+        """Return the values of the key columns of *maintenance* that rows of the query have which changed up to *vector*.
+
+        They may have values besides whose rows stayed as they were. Blocks, and raises as `write` does.
+        """
+
     def compare(self, comparison: Comparison) -> Compared:
         """Compare a table with its query; blocks; raises QueryFailed, Canceled after `cancel(job_id)`, and Incomparable."""
 

@@ -190,9 +190,12 @@ def test_a_stopped_spark_context_is_replaced_like_a_dead_jvm(spark_driver: Spark
 def test_a_method_that_java_does_not_have_is_an_error_of_the_call_not_the_loss_of_spark(
     spark_driver: SparkDriver,
 ) -> None:
-    with pytest.raises(
-        EngineError, match=r"Spark failed: org\.apache\.spark\.SparkContext\.missing does not exist in the JVM\."
-    ), spark_driver.translating():
+    with (
+        pytest.raises(
+            EngineError, match=r"Spark failed: org\.apache\.spark\.SparkContext\.missing does not exist in the JVM\."
+        ),
+        spark_driver.translating(),
+    ):
         static_member(spark_driver.session, "org.apache.spark.SparkContext.missing")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from mt_core.errors import Canceled, CommitConflict, QueryFailed, StorageMissing, TableExists
 from mt_core.maintenance.changes import ChangeKind
 from mt_core.model.partition import WHOLE
-from mt_core.model.storage import Snapshot
+from mt_core.model.storage import Snapshot, late_summary
 from mt_core.model.table import Column
 from mt_core.tables.engine import MetadataChange, Query, RefreshEngine
 from tests.support.engine_steps import EngineSteps, SourceTables, day, row, versions
@@ -374,3 +375,21 @@ class EngineContract:
         assert staged.snapshot.added_rows == 2
         assert steps.rows() == sorted([*before, ("c", 3, 30), ("c", 3, 30)])
         assert [snapshot.run_id for snapshot in steps.snapshots()] == ["r2", "r1", None]
+
+    def test_the_partitions_of_rows_that_came_or_went_are_known(self, steps: EngineSteps) -> None:
+        first = steps.engine.read_vector(steps.query)
+        steps.source.append(steps.source_name, [row("c", 3, 30), row("c", 4, 40), row("a", 1, 10)])
+        came, second = steps.touched(first), steps.engine.read_vector(steps.query)
+        steps.source.rollback(steps.source_name)
+
+        went = steps.touched(second)
+
+        assert came == went == {("a",), ("c",)}
+
+    def test_a_run_says_in_its_snapshot_which_partitions_it_leaves_behind(self, steps: EngineSteps) -> None:
+        steps.swap(MetadataChange(epoch=1, branch="run_r1"))
+        asked = steps.write("r1")
+        left = steps.engine.write(replace(asked, summary={**asked.summary, **late_summary(day("a", "b"))}))
+
+        assert left.snapshot.late == day("a", "b")
+        assert steps.refresh("r2").snapshot.late is None

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, Protocol
 from uuid import uuid4
 
-from mt_core.maintenance.strategy import choose
+from mt_core.maintenance.strategy import choose, choose_partitions
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.storage import Snapshot, run_summary
 from mt_core.model.table import Column, TableIdentifier
@@ -129,6 +129,15 @@ class EngineSteps:
         staged = self.engine.write(replace(self.write(run), maintenance=maintenance))
         self.publish(run, staged)
         return staged
+
+    def touched(self, since: SourceVector) -> frozenset[tuple[str | None, ...]]:
+        """Return the days of the rows that changed since a vector."""
+        changes, vector = self.changes(since), self.engine.read_vector(self.query)
+        by_number = {number: changes.changes[source] for number, source in enumerate(changes.readings)}
+        columns = [column.name for column in changes.columns]
+        strategy = choose_partitions(changes.shape, by_number, [0], columns=columns, relations=changes.readings)
+        maintenance = Maintenance(strategy=strategy, changes=changes, since=since, base=self.load().main or "")
+        return self.engine.touched_partitions(uuid4().hex, self.query, vector, maintenance)
 
     def compare(self, vector: SourceVector, **changes: Any) -> Compared:
         """Compare main with the query at a vector."""

@@ -8,7 +8,6 @@ or a BaseException is raised as it is, any other exception inside an EngineError
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from mt_core.errors import (
@@ -30,6 +29,7 @@ from mt_core.tables.engine import (
     AnalysedQuery,
     Compared,
     Comparison,
+    Maintenance,
     MetadataChange,
     Progress,
     Query,
@@ -43,18 +43,16 @@ from mt_core.tables.engine import (
     Write,
 )
 from tests.support.fake_comparison import compare_rows
-from tests.support.fake_housekeeping import FakeHousekeeping
-from tests.support.fake_queries import full_source, parsed, selected
-from tests.support.fake_tables import FakeSource, FakeStorage, Row, StoredSnapshot, inside, shape_of_columns, text_of
+from tests.support.fake_queries import parsed, selected
+from tests.support.fake_sources import FakeSources
+from tests.support.fake_tables import FakeStorage, Row, StoredSnapshot, inside, shape_of_columns, text_of
 
 
-class FakeEngine(FakeHousekeeping):
+class FakeEngine(FakeSources):
     """A RefreshEngine without Spark. Thread-safe."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.sources: dict[str, FakeSource] = {}
-        self.views: dict[str, str] = {}
         self.unstable: str | None = None
         # The shape of queries, or why they have none; None: that of a projection.
         self.shape: QueryShape | str | None = None
@@ -66,34 +64,6 @@ class FakeEngine(FakeHousekeeping):
         self._canceled: set[str] = set()
 
     # ------------------------------------------------------------------------------------------------ what tests steer
-
-    def create_source(self, name: str, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
-        """Add a source table."""
-        number = next(self._numbers)
-        guessed = columns or [
-            Column(name=key, type="int" if isinstance(rows[0][key], int) else "string") for key in rows[0]
-        ]
-        self.sources[name] = FakeSource(
-            uuid=f"source-{number}",
-            columns=tuple(guessed),
-            versions={number: tuple(rows)},
-            current=number,
-            parents={number: None},
-        )
-
-    def commit(self, name: str, rows: Sequence[Row], *, compaction: bool = False) -> int:
-        """Give a source new rows, all of them; return the version."""
-        with self._lock:
-            source, number = self.sources[name], next(self._numbers)
-            source.versions[number], source.parents[number] = tuple(rows), source.current
-            if compaction:
-                source.replaces.add(number)
-            source.current = number
-            return number
-
-    def roll_back(self, name: str, version: int) -> None:
-        """Make an older version of a source current."""
-        self.sources[name].current = version
 
     def plan_lost_answer(self, what: str, *, landed: bool) -> None:
         """Let the next commit which opens, publishes or closes (*what*) end with an unknown outcome."""
@@ -183,6 +153,8 @@ class FakeEngine(FakeHousekeeping):
 
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
         name, source = self._source(query)
+        if since.sources[0].name != name:
+            return f"{name} is new, was recreated or has other columns"
         old, new = ((each.sources[0].version or {})["at"] for each in (since, vector))
         shaped = self.read_shape(query)
         if isinstance(shaped, str):
@@ -209,20 +181,6 @@ class FakeEngine(FakeHousekeeping):
     def partition_values(self, query: Query, identifier: TableIdentifier, column: str) -> frozenset[str | None]:
         source = self._source(query)[1]
         return frozenset(text_of(row.get(column)) for row in (*source.versions[source.current], *self.rows(identifier)))
-
-    def _path(self, query: Query) -> tuple[str, ...]:
-        full = full_source(query)
-        below = self.views.get(full)
-        return (full,) if below is None else (full, *self._path(replace(query, text=below)))
-
-    def _source(self, query: Query) -> tuple[str, FakeSource]:
-        full = self._path(query)[-1]
-        stored = {str(identifier): storage for identifier, storage in self.storages.items()}
-        if full in stored:
-            return full, stored[full].as_source()
-        if full in self.sources:
-            return full, self.sources[full]
-        raise QueryFailed(f"table {full} cannot be found", error_class="TABLE_OR_VIEW_NOT_FOUND", line=1, position=14)
 
     # ---------------------------------------------------------------------------------------------------------- storage
 
@@ -327,6 +285,15 @@ class FakeEngine(FakeHousekeeping):
             storage.generation += 1
             self.writes += 1
             return Staged(snapshot=facts, metadata=storage.metadata())
+
+    def touched_partitions(
+        self, job_id: str, query: Query, vector: SourceVector, maintenance: Maintenance
+    ) -> frozenset[tuple[str | None, ...]]:
+        self._check("touched_partitions")
+        names = [maintenance.changes.columns[position].name for position in maintenance.strategy.keys]
+        old, new = ((each.sources[0].version or {})["at"] for each in (maintenance.since, vector))
+        rows = self._source(query)[1].changed_rows(old, new)
+        return frozenset(tuple(text_of(row.get(name)) for name in names) for row in rows)
 
     def _refuse_poisoned(self, scope: Scope) -> None:
         for spec in self.poisoned:

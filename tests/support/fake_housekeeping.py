@@ -14,7 +14,7 @@ from tests.support.fake_tables import FakeStorage, Row
 
 
 class FakeHousekeeping:
-    """The base of FakeEngine. `failing` are operations that fail once."""
+    """The base of FakeSources and FakeEngine. `failing` are operations that fail once."""
 
     def __init__(self) -> None:
         self.storages: dict[TableIdentifier, FakeStorage] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,7 @@ class FakeSource:
     current: int
     parents: dict[int, int | None]
     replaces: set[int] = field(default_factory=set)
+    expired: set[int] = field(default_factory=set)
 
     def data_version(self) -> int:
         """Return the nearest version that was not a compaction."""
@@ -38,12 +40,20 @@ class FakeSource:
 
     def change(self, old: int, new: int) -> SourceChange:
         """Return what happened between two versions; each row counts as one byte."""
+        if old in self.expired:
+            reason = f"snapshot {old} has expired"
+            return SourceChange(kind=ChangeKind.UNKNOWN, rows=None, size=None, base_live=False, reason=reason)
         then, now = self.versions[old], self.versions[new]
         kind = ChangeKind.NOTHING if then == now else ChangeKind.ROWS
         if kind is ChangeKind.ROWS and now[: len(then)] == then:
             kind = ChangeKind.APPENDS
         difference = abs(len(now) - len(then))
         return SourceChange(kind=kind, rows=difference, size=difference)
+
+    def changed_rows(self, old: int, new: int) -> list[Row]:
+        """Return the rows that one of two versions has and the other has not."""
+        before, after = (Counter(tuple(row.items()) for row in self.versions[version]) for version in (old, new))
+        return [dict(row) for row in (before - after) + (after - before)]
 
 
 @dataclass

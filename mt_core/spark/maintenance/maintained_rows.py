@@ -19,7 +19,7 @@ from mt_core.spark.maintenance.source_changes import pieces_of, pins
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.source_versions import agrees
 from mt_core.tables.definition.shape import stored_order
-from mt_core.tables.engine import Maintenance, Write
+from mt_core.tables.engine import Maintenance, SourceVector, Write
 
 
 @contextmanager
@@ -27,14 +27,13 @@ def maintained_rows(
     session: SparkSession, lineage: Lineage, write: Write, maintenance: Maintenance
 ) -> Iterator[DataFrame | Replacement]:
     """Give what to write, in the table's columns: rows to add for APPEND and NOTHING, for the others all rows or a replacement."""
-    if not agrees(lineage, {each.name: each.version or {} for each in write.vector.sources}):
-        raise SourcesChanged("A view or table of the query changed while the refresh was starting; run it again.")
+    _check_unchanged(lineage, write.vector)
     changes, strategy = maintenance.changes, maintenance.strategy
     stored_order(write.table, changes.columns, write.columns, write.query_types)
     names = [column.name for column in changes.columns]
     table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
     with ExitStack() as stack:
-        texts = _texts(session, lineage, write, maintenance, stack)
+        texts = _texts(session, lineage, write.vector, maintenance, stack)
         match strategy.way:
             case Way.NOTHING:
                 yield _stored(session.sql(texts.full()).limit(0), names, write)
@@ -46,6 +45,24 @@ def maintained_rows(
                 yield _replacement(session, texts, write, maintenance, stack)
             case _:
                 raise EngineError(f"A refresh of {write.table} cannot be applied by {strategy.way}.")
+
+
+def touched_values(
+    session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance
+) -> frozenset[tuple[str | None, ...]]:
+    """Return the values, as texts, that changed rows have in the key columns of *maintenance*."""
+    _check_unchanged(lineage, vector)
+    names, strategy = [column.name for column in maintenance.changes.columns], maintenance.strategy
+    with ExitStack() as stack:
+        texts = _texts(session, lineage, vector, maintenance, stack)
+        keys = session.sql(texts.keys(names, strategy.key_columns, strategy.keys))
+        values = keys.select(*(col(quote(each)).cast("string") for each in keys.columns)).distinct()
+        return frozenset(tuple(row) for row in values.collect())
+
+
+def _check_unchanged(lineage: Lineage, vector: SourceVector) -> None:
+    if not agrees(lineage, {each.name: each.version or {} for each in vector.sources}):
+        raise SourcesChanged("A view or table of the query changed while the refresh was starting; run it again.")
 
 
 def _replacement(
@@ -75,10 +92,10 @@ def _replacement(
 
 
 def _texts(
-    session: SparkSession, lineage: Lineage, write: Write, maintenance: Maintenance, stack: ExitStack
+    session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance, stack: ExitStack
 ) -> DeltaTexts:
     """Return the texts of a refresh, with the images of the sources of which rows were changed, until *stack* closes."""
-    changes, old, new = maintenance.changes, pins(maintenance.since), pins(write.vector)
+    changes, old, new = maintenance.changes, pins(maintenance.since), pins(vector)
     return DeltaTexts(
         pieces=pieces_of(lineage),
         shape=changes.shape,

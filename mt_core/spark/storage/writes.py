@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal, InvalidOperation
@@ -21,13 +22,13 @@ from mt_core.spark.catalogs.columns import sql_type
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.engine_role import EngineRole
-from mt_core.spark.maintenance.maintained_rows import maintained_rows
+from mt_core.spark.maintenance.maintained_rows import maintained_rows, touched_values
 from mt_core.spark.maintenance.replacement import Replacement
 from mt_core.spark.queries.positions import positional_part
 from mt_core.spark.storage.metadata import read_metadata, snapshot_of
 from mt_core.tables.definition.options import execution_settings, write_options
 from mt_core.tables.definition.shape import positional_query, stored_order
-from mt_core.tables.engine import Comparison, Maintenance, Staged, Write
+from mt_core.tables.engine import Comparison, Maintenance, Query, SourceVector, Staged, Write
 
 BRANCH_SELECTOR = "branch_"
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
@@ -39,16 +40,34 @@ class StagedWrites(EngineRole):
     def write(self, write: Write) -> Staged:
         # The settings of one refresh apply to its run, not to the analysis of its query.
         settings = {**write.query.settings, **execution_settings(write.options)}
+        with (
+            self._reading(write.query, write.vector, str(write.table)),
+            self._driver.run_tagged(write.job_id, REFRESH_POOL, f"refresh of {write.table}"),
+        ):
+            session = self._contexts.session(replace(write.query, settings=settings))
+            with active_session(session):
+                return self._staged(session, write)
+
+    def touched_partitions(
+        self, job_id: str, query: Query, vector: SourceVector, maintenance: Maintenance
+    ) -> frozenset[tuple[str | None, ...]]:
+        with (
+            self._reading(query, vector, "the query"),
+            self._driver.run_tagged(job_id, REFRESH_POOL, "partitions with changed rows"),
+        ):
+            session = self._contexts.session(query)
+            with active_session(session):
+                return touched_values(session, self._versions.lineage(query), vector, maintenance)
+
+    @contextmanager
+    def _reading(self, query: Query, vector: SourceVector, of: str) -> Iterator[None]:
+        """Say in errors of a job what became of the sources of *query*."""
         try:
-            with self._driver.run_tagged(write.job_id, REFRESH_POOL, f"refresh of {write.table}"):
-                session = self._contexts.session(replace(write.query, settings=settings))
-                with active_session(session):
-                    return self._staged(session, write)
+            yield
         except QueryFailed as cause:
-            if self._versions.lost(write.query, write.vector) is not None:
+            if self._versions.lost(query, vector) is not None:
                 raise SourcesChanged(
-                    f"A source of {write.table} was dropped or a version of it expired while the refresh was reading it; "
-                    "run it again."
+                    f"A source of {of} was dropped or a version of it expired while the refresh was reading it; run it again."
                 ) from cause
             # Line and position would be those of the pinned text, which no user wrote.
             raise cause.reworded(cause.message) from cause

@@ -15,6 +15,7 @@ from mt_core.tables.definition.options import check_table_options
 from mt_core.tables.definition.table_definition import define, formatter_warnings, settings_of, zone_of
 from mt_core.tables.engine import Query
 from mt_core.tables.refresh.circles import refuse_circle
+from mt_core.tables.refresh.late_data import late_warnings
 from mt_core.tables.refresh.outlook import recomputed_warnings, refuse_unmaintainable
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices, query_of, storage_spec
@@ -50,8 +51,12 @@ def create(
     except MtError as error:
         run_id = _undone_unless_active(services, table, error)
     services.signal.set()
-    recomputed = recomputed_warnings(services.engine, identifier, definition, vector)
-    warnings = (*without_effect, *formatter_warnings(identifier, definition), *recomputed)
+    warnings = (
+        *without_effect,
+        *formatter_warnings(identifier, definition),
+        *late_warnings(services.engine, identifier, definition),
+        *recomputed_warnings(services.engine, identifier, definition, vector),
+    )
     return CommandOutcome(wait_for=run_id, created=identifier if run_id else None, warnings=warnings)
 
 

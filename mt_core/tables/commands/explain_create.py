@@ -12,6 +12,7 @@ from mt_core.tables.definition.options import AUTO, FULL, INCREMENTAL, check_tab
 from mt_core.tables.definition.show_create import type_text
 from mt_core.tables.refresh.circles import refuse_circle
 from mt_core.tables.refresh.explain import source_lines
+from mt_core.tables.refresh.late_data import late_lines
 from mt_core.tables.refresh.outlook import outlook_lines, refuse_unmaintainable, strategy_option
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices, query_of
@@ -49,6 +50,7 @@ def explain_create(
         f"  mode:     {definition.refresh_mode} ({_why_mode(services, definition, context)})",
         f"  schedule: {_schedule(services, definition)}",
         f"  strategy: {strategy}: {_STRATEGIES[strategy]}",
+        *late_lines(services.engine, definition),
         *source_lines(vector, outlook_lines(services.engine, definition, vector.sources)),
     ]
     return "\n".join(lines), warnings

@@ -14,9 +14,11 @@ from mt_core.tables.settings import TIMEOUT_KEY, UPSTREAM_WAIT_KEY
 CATCH_UP = "catch-up"
 STRATEGY = "refresh.strategy"
 AUTO, FULL, INCREMENTAL = "auto", "full", "incremental"
+LATE_DATA = "refresh.late-data"
+REFRESH, REPORT, IGNORE = "refresh", "report", "ignore"
 SNAPSHOT_PROPERTY = "write.snapshot-property."
 _OURS = "freshtable."
-_OURS_ALONE = (TIMEOUT_KEY, UPSTREAM_WAIT_KEY, STRATEGY)
+_OURS_ALONE = (TIMEOUT_KEY, UPSTREAM_WAIT_KEY, STRATEGY, LATE_DATA)
 _WRITE = "write."
 _SPARK = "spark."
 
@@ -97,6 +99,11 @@ def check_table_options(options: Mapping[str, str], table: str, clause: str = "W
         raise RequestInvalid(
             f"{clause} of {table}: '{STRATEGY}' = '{options[STRATEGY]}' is none of '{AUTO}' (apply what changed where that is "
             f"exact and cheaper), '{INCREMENTAL}' (wherever it is exact) and '{FULL}' (compute all rows)."
+        )
+    if options.get(LATE_DATA, REFRESH) not in (REFRESH, REPORT, IGNORE):
+        raise RequestInvalid(
+            f"{clause} of {table}: '{LATE_DATA}' = '{options[LATE_DATA]}' is none of '{REFRESH}' (refreshes on schedule "
+            f"take partitions with changed source rows too), '{REPORT}' (name them) and '{IGNORE}' (do not look for them)."
         )
     check_known(options, f"{clause} of {table}")
     return _without_effect(FLINK & options.keys(), table)

@@ -8,7 +8,8 @@ run any more, ends quietly and writes nothing anywhere.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +28,15 @@ from mt_core.errors import (
 from mt_core.maintenance.strategy import Way
 from mt_core.model.partition import Scope
 from mt_core.model.run import RunStatus
-from mt_core.model.storage import BYTES_READ, batch_summary, publish_name, run_branch, run_branches, run_summary
+from mt_core.model.storage import (
+    BYTES_READ,
+    batch_summary,
+    late_summary,
+    publish_name,
+    run_branch,
+    run_branches,
+    run_summary,
+)
 from mt_core.tables.engine import (
     Maintenance,
     MetadataChange,
@@ -39,12 +48,12 @@ from mt_core.tables.engine import (
 )
 from mt_core.tables.refresh.change_plan import plan_change
 from mt_core.tables.refresh.circles import refuse_closed_circle
-from mt_core.tables.refresh.outcome import GivenUp, RunEnded, failed, is_of_query
+from mt_core.tables.refresh.late_data import late_data
+from mt_core.tables.refresh.outcome import GivenUp, RunEnded, failed, is_of_query, timed_out
 from mt_core.tables.refresh.written_rows import written_rows
 from mt_core.tables.runs.decide import comparable, decide, only_compacted
 from mt_core.tables.runs.ledger import MAX_ATTEMPTS, Claimed, Ledger
 from mt_core.tables.services import query_of
-from mt_core.tables.settings import TIMEOUT_KEY
 
 MAX_RESTARTS = 3
 MAX_CONFLICTS = 100
@@ -72,6 +81,8 @@ class Attempt:
         self._read: StorageMetadata | None = None
         self._vector = SourceVector(sources=())
         self._scope: Scope = self._run.scope
+        # The partitions with late rows that stay behind at the vector; None where that is not known.
+        self._left: Scope | None = None
         # How what changed is applied to the rows of main as decide read it; None for a recomputation.
         self._maintenance: Maintenance | None = None
         self._reason = ""
@@ -129,9 +140,12 @@ class Attempt:
         self._end_if_withdrawn()
         self._vector = self._first_vector()
         metadata = self._engine.load(self._identifier)
+        with self._cancelable():
+            late = late_data(self.claimed, self._ledger, self._engine, metadata, self._vector)
+        self._left, scope = late.left, self._run.scope.union(late.taken)
         decision = decide(
             kind=self._run.kind,
-            scope=self._run.scope,
+            scope=scope,
             vector=self._vector,
             fingerprint=self._run.fingerprint or "",
             history=self._engine.ancestors(metadata),
@@ -139,8 +153,9 @@ class Attempt:
         self._maintenance, how = plan_change(
             self._ledger.registry, self._engine, self._table, metadata, base=decision.base, vector=self._vector
         )
-        self._reason = decision.reason if how is None else f"{decision.reason}; {how}"
-        self._note({"vector": self._vector.to_json(), "decision": decision.name, "reason": self._reason})
+        self._reason = "; ".join(part for part in (decision.reason, how, late.told) if part is not None)
+        facts = {"scope": scope, "decision": decision.name, "reason": self._reason}
+        self._note({"vector": self._vector.to_json(), **facts})
         if decision.scope is None:
             raise RunEnded(status=RunStatus.SKIPPED)
         self._scope = decision.scope
@@ -207,17 +222,24 @@ class Attempt:
 
     def _stage(self) -> Staged:
         try:
-            return self._maintained() or self._engine.write(self._rows())
-        except Canceled as error:
-            self._end_if_withdrawn()
-            if self._ledger.is_overdue(self.claimed):
-                raise RunEnded(status=RunStatus.FAILED, changes={"error": self._timed_out()}) from error
-            raise
+            with self._cancelable():
+                return self._maintained() or self._engine.write(self._rows())
         except SourcesChanged as error:
             if self._restarts >= MAX_RESTARTS:
                 raise
-            self._vector, self._maintenance = self._engine.read_vector(self._query), None
+            self._vector, self._maintenance, self._left = self._engine.read_vector(self._query), None, None
             raise _Restart from error
+
+    @contextmanager
+    def _cancelable(self) -> Iterator[None]:
+        """End the run if its job was cancelled: by its requesters, or since it takes too long."""
+        try:
+            yield
+        except Canceled as error:
+            self._end_if_withdrawn()
+            if self._ledger.is_overdue(self.claimed):
+                raise timed_out(self._run, self._identifier) from error
+            raise
 
     def _maintained(self) -> Staged | None:
         """Write what changed; None if main has other rows than it is applied to, or if that fails and all rows are due."""
@@ -249,7 +271,8 @@ class Attempt:
                 strategy=None if self._vector.unpinnable else self._way,
             )
             | self._read_summary()
-            | batch_summary(self._batch),
+            | batch_summary(self._batch)
+            | late_summary(self._left),
             options={**self._table.dynamic_options, **self._run.options},
             query_types=self._table.definition.query_types,
             maintenance=self._maintenance,
@@ -268,14 +291,6 @@ class Attempt:
     def _way(self) -> Way:
         return Way.RECOMPUTE if self._maintenance is None else self._maintenance.strategy.way
 
-    def _timed_out(self) -> str:
-        begun, deadline = self._run.started_at, self._run.deadline
-        seconds = (deadline - begun).total_seconds() if deadline and begun else 0
-        return (
-            f"Refresh of {self._identifier} took longer than {seconds:.0f} s and was ended; make its query cheaper, or raise "
-            f"{TIMEOUT_KEY}, for this table with CREATE OR ALTER MATERIALIZED TABLE … WITH ('{TIMEOUT_KEY}' = '…')."
-        )
-
     def _check_unpinned(self) -> bool:
         """Where versions could not be pinned, check that they did not change; return whether the vector is certain."""
         if not self._vector.unpinnable:
@@ -284,7 +299,7 @@ class Attempt:
         before, now = ([comparable(source) for source in vector.to_json()] for vector in (self._vector, after))
         if before == now or self._restarts >= MAX_RESTARTS:
             return before == now
-        self._vector = after
+        self._vector, self._left = after, None
         raise _Restart
 
     # ------------------------------------------------------------------------------------------------------------ publish

@@ -15,6 +15,7 @@ from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import RefreshEngine, SourceVector, StorageMetadata
 from mt_core.tables.refresh.change_plan import RECOMPUTED, plan_change
 from mt_core.tables.refresh.circles import refuse_closed_circle
+from mt_core.tables.refresh.late_data import LateData, LateRows
 from mt_core.tables.refresh.named_partitions import scope_named
 from mt_core.tables.refresh.outlook import outlook_lines
 from mt_core.tables.refresh.requests import refuse_initializing
@@ -31,7 +32,8 @@ class RefreshPlan:
     """What a refresh of a table would do: `why` it has this scope, the decision about it, and the sources it would read.
 
     `how` says how it would get its rows, and how much of the sources it would read; None for one that writes nothing, or all
-    rows of partitions. `details` are by source: what changed since the last refresh, and what changes to come would lead to.
+    rows of partitions. `late` says which other partitions have late rows, None if none have. `details` are by source: what
+    changed since the last refresh, and what changes to come would lead to.
     """
 
     table: TableIdentifier
@@ -41,6 +43,7 @@ class RefreshPlan:
     how: str | None
     vector: SourceVector
     details: Mapping[str, Sequence[str]]
+    late: str | None = None
 
     def __str__(self) -> str:
         lines = [
@@ -48,6 +51,7 @@ class RefreshPlan:
             f"  scope:    {self.scope} ({self.why})",
             f"  decision: {self.decision.name}: {self.decision.reason}",
             *([] if self.how is None else [f"  strategy: {self.how}"]),
+            *([] if self.late is None else [f"  late:     {self.late}"]),
             f"  writes:   {self.decision.scope if self.decision.scope is not None else 'nothing'}",
             f"  pinned:   {'no: ' + self.vector.unpinnable if self.vector.unpinnable else 'yes'}",
             *source_lines(self.vector, self.details),
@@ -75,9 +79,15 @@ def plan_refresh(
     vector = services.engine.read_vector(query_of(table.definition))
     refuse_closed_circle(services.registry, services.engine, identifier, vector)
     metadata = services.engine.load(identifier)
+    late = LateData()
+    if not partitions and not scope.whole:
+        rows = LateRows(ledger=services.ledger, engine=services.engine, table=table, metadata=metadata, vector=vector)
+        now = in_transaction(services.registry, lambda tx: tx.now())
+        latest = grid_of(table.definition.freshness, table.definition.zone).at_or_before(now)
+        late = rows.found(scope, until=latest, most=services.settings.max_partitions, job_id=services.new_id())
     decision = decide(
         kind=RunKind.PERIODIC,
-        scope=scope,
+        scope=scope.union(late.taken),
         vector=vector,
         fingerprint=fingerprint_of(table.definition),
         history=services.engine.ancestors(metadata),
@@ -91,6 +101,7 @@ def plan_refresh(
         decision=decision,
         how=_how(services, table, decision, metadata, vector),
         vector=vector,
+        late=late.told,
         details={
             source.name: (*changed.get(source.name, ()), *ahead.get(source.name, ())) for source in vector.sources
         },

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mt_core.errors import DefinitionInvalid, MtError, QueryFailed
-from mt_core.model.run import RunStatus
+from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.definition.shape import COLUMNS_CHANGED, with_way_out
+from mt_core.tables.settings import TIMEOUT_KEY
 
 # Spark's trace of a stack that overflowed has some hundred thousand characters.
 CAUSE_LENGTH = 20_000
@@ -37,6 +38,16 @@ def is_of_query(error: MtError) -> bool:
             return error.error_class is not None and not error.error_class.startswith("FAILED_")
         case _:
             return isinstance(error, DefinitionInvalid)
+
+
+def timed_out(run: RefreshRun, table: TableIdentifier) -> RunEnded:
+    """Return the outcome of a run of *table* that took longer than it may."""
+    seconds = (run.deadline - run.started_at).total_seconds() if run.deadline and run.started_at else 0
+    text = (
+        f"Refresh of {table} took longer than {seconds:.0f} s and was ended; make its query cheaper, or raise "
+        f"{TIMEOUT_KEY}, for this table with CREATE OR ALTER MATERIALIZED TABLE … WITH ('{TIMEOUT_KEY}' = '…')."
+    )
+    return RunEnded(status=RunStatus.FAILED, changes={"error": text})
 
 
 def failed(error: MtError, table: TableIdentifier) -> RunEnded:

@@ -56,6 +56,16 @@ def due_share(
     return Share(points=tuple(taken))
 
 
+def points_between(table: MaterializedTable, after: datetime, until: datetime) -> list[datetime]:
+    """Return the latest points of the grid later than *after*, up to *until*, newest first."""
+    grid, points = _grid(table), list[datetime]()
+    point = grid.at_or_before(until)
+    while point > after and len(points) < MAX_POINTS:
+        points.append(point)
+        point = grid.at_or_before(point - _TICK)
+    return points
+
+
 def is_due(table: MaterializedTable, point: datetime) -> bool:
     """Whether *point* is a grid point since CREATE that no run has covered."""
     on_grid = _grid(table).at_or_before(point) == point

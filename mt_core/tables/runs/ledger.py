@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from mt_core.errors import OperationNotFound, RequestKeyReused
@@ -18,6 +18,7 @@ from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.registry import Registry, Transaction, in_transaction, transactional
 from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
+from mt_core.tables.runs.due import points_between
 from mt_core.tables.runs.failures import count_failures
 from mt_core.tables.runs.periodic import PeriodicRuns
 from mt_core.tables.runs.upstream import wake, wake_needless, with_wait
@@ -41,6 +42,7 @@ class Ledger:
 
     def __init__(self, registry: Registry, settings: ManagerSettings, new_id: Callable[[], str]) -> None:
         self.registry = registry
+        self.max_partitions = settings.max_partitions
         self._settings = settings
         self._new_id = new_id
         self._periodic = PeriodicRuns(max_partitions=settings.max_partitions, new_id=new_id)
@@ -297,6 +299,14 @@ class Ledger:
         """Return a run as its requester sees it: a COALESCED one with the outcome of the run that covers it."""
         run = tx.runs.get(run_id)
         return _shown(tx, run) if run else None
+
+    @transactional
+    def uncovered(self, tx: Transaction, table: MaterializedTable, until: datetime) -> list[datetime]:
+        """Return the latest schedule times since CREATE, up to *until*, that no run has covered, as far as the ledger goes back."""
+        history = self._settings.refresh_history
+        since = max(table.created_at, tx.now() - history) if history else table.created_at
+        covered = {point for run in tx.runs.covering(table.table_id, since) for point in run.points}
+        return [point for point in points_between(table, since, until) if point not in covered]
 
 
 def _shown(tx: Transaction, run: RefreshRun) -> RefreshRun:

@@ -60,7 +60,8 @@ class PeriodicRuns:
             return table
         if run.status is RunStatus.FAILED and run.broken:
             return table
-        several = len(run.points) > 1 or (run.scope.whole and not run.solo)
+        # Also one with partitions of late rows, which may be those that fail: it is repeated without them.
+        several = len(run.points) > 1 or (not run.solo and run.scope != scope_of(table, run.points))
         if run.status is RunStatus.FAILED and several:
             # Those that failed alone before are tried in turn, whatever their age.
             first = [point for point in table.failing if point in run.points]

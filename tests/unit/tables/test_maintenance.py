@@ -53,7 +53,7 @@ def test_after_an_expiry_that_failed_the_table_can_be_used_at_once() -> None:
 
 def test_a_partition_whose_last_refresh_has_expired_is_refreshed_again() -> None:
     world = ManagerWorld()
-    world.sql(DAILY)
+    world.sql(DAILY.replace("'yyyy-MM-dd')", "'yyyy-MM-dd', 'refresh.late-data' = 'ignore')"))
     world.work()
     world.pass_days(2)
     for point in (world.latest_point() - timedelta(days=1), world.latest_point()):

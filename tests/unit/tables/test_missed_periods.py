@@ -265,7 +265,7 @@ def test_two_date_formatters_name_each_missed_hour(world: ManagerWorld) -> None:
     hours = [START + timedelta(hours=number) for number in range(14)]
     rows = [{"ds": f"{hour:%Y-%m-%d}", "hh": f"{hour:%H}", "n": number} for number, hour in enumerate(hours)]
     world.clock.advance(timedelta(hours=14))
-    world.engine.commit("lake.default.clicks", rows)
+    world.engine.commit("lake.default.clicks", [{"ds": "2026-03-01", "hh": "11", "n": 0}, *rows])
 
     world.tick(START + timedelta(hours=14), "hourly")
     world.work()

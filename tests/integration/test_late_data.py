@@ -1,0 +1,58 @@
+"""Late rows over real Spark: the partitions they belong to, found in appended files and in files that were rewritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mt_core.model.run import RefreshRun
+from mt_core.spark.driver.spark_driver import SparkDriver
+from tests.integration.refresh_world import RefreshWorld
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+PARTITIONED = "PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')"
+COUNTED = "SELECT date_format(ts, 'yyyy-MM-dd') AS ds, count(*) AS n FROM clicks GROUP BY 1"
+RANKED = "SELECT day AS ds, v, row_number() OVER (PARTITION BY day ORDER BY v) AS place FROM clicks"
+
+
+@pytest.fixture
+def world(spark_driver: SparkDriver, tmp_path: Path) -> RefreshWorld:
+    return RefreshWorld(spark_driver, tmp_path)
+
+
+def taken(run: RefreshRun) -> list[str | None]:
+    """Return the days that a run refreshed."""
+    return sorted(spec.items[0][1] or "" for spec in run.scope.specs or ())
+
+
+def test_late_rows_are_found_by_a_column_of_the_source_and_by_the_query(world: RefreshWorld) -> None:
+    world.spark(
+        "CREATE TABLE clicks (ts TIMESTAMP, day STRING, v INT) USING iceberg "
+        "TBLPROPERTIES ('format-version' = '2', 'write.update.mode' = 'merge-on-read')",
+        *(
+            f"INSERT INTO clicks VALUES (TIMESTAMP'2026-02-{day} 10:00:00', '2026-02-{day}', {number})"
+            for number, day in enumerate(("25", "26", "27"))
+        ),
+    )
+    world.create("counted", COUNTED, clauses=PARTITIONED)
+    world.create("ranked", RANKED, clauses=PARTITIONED)
+    own = world.clock.now().strftime("%Y-%m-%d")
+
+    world.spark("INSERT INTO clicks VALUES (TIMESTAMP'2026-02-26 11:00:00', '2026-02-26', 9)")
+    counted = world.tick("counted")
+    ranked = world.tick("ranked", world.clock.now())
+
+    assert taken(counted) == taken(ranked) == ["2026-02-26", own]
+    assert "late rows in 1 earlier partition: ds=2026-02-26" in str(counted.reason)
+    assert world.rows("counted") == world.plain(COUNTED)
+    assert world.rows("ranked") == world.plain(RANKED)
+
+    next_own = world.clock.now().strftime("%Y-%m-%d")
+    world.spark("UPDATE clicks SET ts = ts + INTERVAL 1 DAY, day = '2026-02-26' WHERE day = '2026-02-25'")
+    counted = world.tick("counted")
+    ranked = world.tick("ranked", world.clock.now())
+
+    assert taken(counted) == taken(ranked) == ["2026-02-25", "2026-02-26", next_own]
+    assert world.rows("counted") == world.plain(COUNTED)
+    assert world.rows("ranked") == world.plain(RANKED)

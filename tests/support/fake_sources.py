@@ -1,0 +1,64 @@
+"""The sources of the fake engine: tables with versions, and views over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mt_core.errors import QueryFailed
+from mt_core.model.table import Column
+from mt_core.tables.engine import Query
+from tests.support.fake_housekeeping import FakeHousekeeping
+from tests.support.fake_queries import full_source
+from tests.support.fake_tables import FakeSource, Row
+
+
+class FakeSources(FakeHousekeeping):
+    """Source tables and views by their full names, which tests create and change. Thread-safe."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sources: dict[str, FakeSource] = {}
+        self.views: dict[str, str] = {}
+
+    def create_source(self, name: str, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
+        """Add a source table."""
+        number = next(self._numbers)
+        guessed = columns or [
+            Column(name=key, type="int" if isinstance(rows[0][key], int) else "string") for key in rows[0]
+        ]
+        self.sources[name] = FakeSource(
+            uuid=f"source-{number}",
+            columns=tuple(guessed),
+            versions={number: tuple(rows)},
+            current=number,
+            parents={number: None},
+        )
+
+    def commit(self, name: str, rows: Sequence[Row], *, compaction: bool = False) -> int:
+        """Give a source new rows, all of them; return the version."""
+        with self._lock:
+            source, number = self.sources[name], next(self._numbers)
+            source.versions[number], source.parents[number] = tuple(rows), source.current
+            if compaction:
+                source.replaces.add(number)
+            source.current = number
+            return number
+
+    def roll_back(self, name: str, version: int) -> None:
+        """Make an older version of a source current."""
+        self.sources[name].current = version
+
+    def _path(self, query: Query) -> tuple[str, ...]:
+        full = full_source(query)
+        below = self.views.get(full)
+        return (full,) if below is None else (full, *self._path(replace(query, text=below)))
+
+    def _source(self, query: Query) -> tuple[str, FakeSource]:
+        full = self._path(query)[-1]
+        stored = {str(identifier): storage for identifier, storage in self.storages.items()}
+        if full in stored:
+            return full, stored[full].as_source()
+        if full in self.sources:
+            return full, self.sources[full]
+        raise QueryFailed(f"table {full} cannot be found", error_class="TABLE_OR_VIEW_NOT_FOUND", line=1, position=14)

@@ -12,8 +12,8 @@ from mt_core.model.run import Batch, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshMode
 from mt_core.tables.views.inclusion import Included, Inclusions
 from mt_core.testing.fake_clock import FakeClock
-from tests.support.memory_registry import MemoryRegistry
 from tests.support.manager_world import WHOLE_TABLE, ManagerWorld
+from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_facts import HOUR, NOON, a_run, a_table
 
 MINUTE = timedelta(minutes=1)

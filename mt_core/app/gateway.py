@@ -40,6 +40,7 @@ from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.refresh.workers import Watch
 from mt_core.tables.services import TableServices
+from mt_core.tables.upkeep.check import check_tables
 from mt_core.tables.upkeep.maintenance import maintain
 from mt_core.tables.upkeep.reconcile import reconcile
 from mt_core.tables.upkeep.registered import RegisteredTables
@@ -49,6 +50,7 @@ from mt_core.workflow.loader import load_scheduler
 log = logging.getLogger(__name__)
 RECONCILE_EVERY = timedelta(seconds=30)
 MAINTAIN_EVERY = timedelta(hours=1)
+CHECK_EVERY = timedelta(minutes=1)
 DRAIN_S = 30.0
 SPARK_START_S = 300.0
 PASS_END_S = 30.0
@@ -75,8 +77,7 @@ class Gateway:
         self._loops: list[BackgroundLoop] = []
         self._registry = SqlRegistry.open(config.registry_url.reveal())
         self._driver = SparkDriver(
-            driver_settings(config, home.logs, environ),
-            on_launch=lambda pid: self._home.note(url=self.url, jvm_pid=pid),
+            driver_settings(config, home.logs, environ), on_launch=lambda pid: home.note(url=self.url, jvm_pid=pid)
         )
         self._catalogs = CreatedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
         self._engine = SparkEngine(self._driver, self._catalogs.settings)
@@ -99,6 +100,7 @@ class Gateway:
         )
         self._configuration = {key: text for key, text, _source in config.rows()}
         self._reconciler = self._loop("reconciler", RECONCILE_EVERY, partial(self._upkeep, reconcile, "reconciled"))
+        self._check = self._loop("check", CHECK_EVERY, partial(self._upkeep, check_tables, "checked"))
         self._maintenance = self._loop("maintenance", MAINTAIN_EVERY, partial(self._upkeep, maintain, "maintained"))
 
     @property
@@ -136,6 +138,7 @@ class Gateway:
         self._wiring.continuous.start()
         self._reconciler.start()
         self._maintenance.start()
+        self._check.start()
 
     def stop(self) -> None:
         """Refuse new work, let running publishes finish, and release everything; harmless at any stage of the start."""

@@ -41,6 +41,7 @@ def manager_settings(config: Config) -> ManagerSettings:
         continuous_history=config.duration("materialized-table.continuous.history"),
         refresh_history=config.duration("materialized-table.refresh.history"),
         refresh_timeout=config.duration("materialized-table.refresh.timeout"),
+        verify_interval=config.duration("materialized-table.verify.interval"),
         upstream_wait=config.duration_if_set("materialized-table.upstream-wait"),
         suspend_after=config.integer("materialized-table.failures.suspend-after"),
     )

@@ -198,6 +198,13 @@ SETTINGS: tuple[Setting, ...] = (
         "`WITH ('materialized-table.refresh.timeout' = '2 h')`.",
     ),
     Setting(
+        key="materialized-table.verify.interval",
+        kind=Kind.DURATION,
+        default="1 d",
+        help="How often a table to which refreshes apply changes is compared with its query, in the background; 0: never. A table "
+        "can have its own: `WITH ('materialized-table.verify.interval' = '6 h')`.",
+    ),
+    Setting(
         key="materialized-table.upstream-wait",
         kind=Kind.DURATION,
         help="How long a scheduled refresh waits at most for the scheduled refreshes of the materialized tables that it reads; 0: "

@@ -191,6 +191,8 @@ class MaterializedTable:
     dynamic_options: Mapping[str, str] = field(default_factory=dict)
     # The fingerprint that a whole-table run still has to compute (None: none).
     rebuild_due: str | None = None
+    # Why its rows are not trusted, so that each refresh computes all of them (None: they are).
+    doubt: str | None = None
     intent: Intent | None = None
     # Until when a late call of a failed command may still change the workflow (None: it cannot).
     repair_until: datetime | None = None

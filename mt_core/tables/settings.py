@@ -15,6 +15,7 @@ ZONE_KEY = "table.local-time-zone"
 THRESHOLD_KEY = "materialized-table.refresh-mode.freshness-threshold"
 DEFAULT_FULL_KEY = "materialized-table.default-freshness.full"
 TIMEOUT_KEY = "materialized-table.refresh.timeout"
+VERIFY_KEY = "materialized-table.verify.interval"
 UPSTREAM_WAIT_KEY = "materialized-table.upstream-wait"
 DEFAULT_CONTINUOUS_KEY = "materialized-table.default-freshness.continuous"
 
@@ -53,6 +54,7 @@ class ManagerSettings:
     continuous_history: timedelta = timedelta(hours=1)
     refresh_history: timedelta = timedelta(days=30)
     refresh_timeout: timedelta = timedelta(0)
+    verify_interval: timedelta = timedelta(days=1)
     upstream_wait: timedelta | None = None
     suspend_after: int = 5
 
@@ -77,6 +79,12 @@ def refresh_timeout_of(options: Mapping[str, str], settings: ManagerSettings) ->
     return timedelta(seconds=_duration(TIMEOUT_KEY, options) or 0)
 
 
+def verify_interval_of(options: Mapping[str, str], settings: ManagerSettings) -> timedelta:
+    """Return how often a table with *options* is compared with its query, 0 for never; raises ConfigError."""
+    own = _duration(VERIFY_KEY, options)
+    return settings.verify_interval if own is None else timedelta(seconds=own)
+
+
 def upstream_wait_of(definition: TableDefinition, settings: ManagerSettings) -> timedelta:
     """Return how long a scheduled refresh waits for those of the tables that it reads; raises ConfigError."""
     own = _duration(UPSTREAM_WAIT_KEY, definition.options)
@@ -89,7 +97,7 @@ def upstream_wait_of(definition: TableDefinition, settings: ManagerSettings) -> 
 
 def check_durations(options: Mapping[str, str]) -> None:
     """Raise ConfigError for an option of a table that is no duration and has to be one."""
-    for key in (TIMEOUT_KEY, UPSTREAM_WAIT_KEY):
+    for key in (TIMEOUT_KEY, UPSTREAM_WAIT_KEY, VERIFY_KEY):
         _duration(key, options)
 
 

@@ -105,10 +105,10 @@ def _redefine(
         now = _rescheduled(services, now, new, tx.now()) if detail["reschedules"] else now
         due = fingerprint_of(new)
         if due == fingerprint_of(old):
-            return replace(now, definition=new)
+            return replace(now, definition=new, doubt=None)
         if now.status is RefreshStatus.ACTIVATED:
             run_id = services.request_rebuild(tx, now, requested_by).run_id
-        return replace(now, definition=new, rebuild_due=due)
+        return replace(now, definition=new, rebuild_due=due, doubt=None)
 
     check = partial(_refuse_changed, seen=seen)
     with services.intents.command(seen.identifier, "ALTER", check=check, detail=detail) as command:

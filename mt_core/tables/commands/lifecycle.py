@@ -73,8 +73,7 @@ def resume(
     def resumed(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
         if now.status is not RefreshStatus.ACTIVATED:
             now = now.advance(RefreshStatus.ACTIVATED, by=by, at=tx.now())
-        if given:
-            now = replace(now, dynamic_options=given)
+        now = replace(now, dynamic_options=given or now.dynamic_options, doubt=None)
         if catch_up == "none":
             grid = grid_of(now.definition.freshness, now.definition.zone)
             now = replace(now, covered_until=max(now.covered_until, grid.at_or_before(tx.now())))
@@ -87,7 +86,7 @@ def resume(
         table = command.table
         repaired = _restore_storage(services, table)
         before = services.keeper.ensure(table, active=True, options=given or None)
-        if before is KeeperState.ACTIVE and not (repaired or given):
+        if before is KeeperState.ACTIVE and not (repaired or given or table.doubt):
             _refuse_activated(table)
         command.finish(resumed)
     services.signal.set()

@@ -9,7 +9,7 @@ from mt_core.errors import RequestInvalid
 from mt_core.model.table import FORMATTER_PREFIX, FORMATTER_SUFFIX
 from mt_core.options import BOOLEAN, INTEGER, SPARK_DURATION, SPARK_SIZE, Form, suggestion
 from mt_core.tables.definition.iceberg_properties import NAMES, is_property
-from mt_core.tables.settings import TIMEOUT_KEY, UPSTREAM_WAIT_KEY
+from mt_core.tables.settings import TIMEOUT_KEY, UPSTREAM_WAIT_KEY, VERIFY_KEY
 
 CATCH_UP = "catch-up"
 STRATEGY = "refresh.strategy"
@@ -18,7 +18,7 @@ LATE_DATA = "refresh.late-data"
 REFRESH, REPORT, IGNORE = "refresh", "report", "ignore"
 SNAPSHOT_PROPERTY = "write.snapshot-property."
 _OURS = "freshtable."
-_OURS_ALONE = (TIMEOUT_KEY, UPSTREAM_WAIT_KEY, STRATEGY, LATE_DATA)
+_OURS_ALONE = (TIMEOUT_KEY, UPSTREAM_WAIT_KEY, VERIFY_KEY, STRATEGY, LATE_DATA)
 _WRITE = "write."
 _SPARK = "spark."
 

@@ -149,6 +149,7 @@ class Attempt:
             vector=self._vector,
             fingerprint=self._run.fingerprint or "",
             history=self._engine.ancestors(metadata),
+            doubted=self._table.doubt is not None,
         )
         self._maintenance, how = plan_change(
             self._ledger.registry, self._engine, self._table, metadata, base=decision.base, vector=self._vector

@@ -34,6 +34,8 @@ def plan_change(
     definition, strategy = table.definition, strategy_option(table.definition)
     if strategy == FULL or base is None or metadata.main is None:
         return None, None
+    if table.doubt is not None:
+        return None, f"{RECOMPUTED}: {table.doubt}; {_trusted_again(table)}"
     since = SourceVector.from_json(json.loads(base.sources or "[]"))
     changes = engine.changes_since(query_of(definition), since, vector)
     if isinstance(changes, str):
@@ -53,6 +55,10 @@ def plan_change(
     return Maintenance(
         strategy=choice, changes=changes, since=since, base=metadata.main, in_place=in_place
     ), choice.reason
+
+
+def _trusted_again(table: MaterializedTable) -> str:
+    return f"ALTER MATERIALIZED TABLE {table.identifier} RESUME applies changes again"
 
 
 def _sizes(changes: SourceChanges, base: Snapshot) -> Sizes:

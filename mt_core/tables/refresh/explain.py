@@ -91,9 +91,9 @@ def plan_refresh(
         vector=vector,
         fingerprint=fingerprint_of(table.definition),
         history=services.engine.ancestors(metadata),
+        doubted=table.doubt is not None,
     )
-    changed = _changed(services.engine, table.definition, metadata, vector)
-    ahead = outlook_lines(services.engine, table.definition, vector.sources)
+    details = _details(services.engine, table.definition, metadata, vector)
     return RefreshPlan(
         table=identifier,
         scope=scope,
@@ -102,10 +102,17 @@ def plan_refresh(
         how=_how(services, table, decision, metadata, vector),
         vector=vector,
         late=late.told,
-        details={
-            source.name: (*changed.get(source.name, ()), *ahead.get(source.name, ())) for source in vector.sources
-        },
+        details=details,
     )
+
+
+def _details(
+    engine: RefreshEngine, definition: TableDefinition, metadata: StorageMetadata, vector: SourceVector
+) -> Mapping[str, Sequence[str]]:
+    """Return for each source, by its name, what changed since the last refresh, and what changes to come would lead to."""
+    changed = _changed(engine, definition, metadata, vector)
+    ahead = outlook_lines(engine, definition, vector.sources)
+    return {source.name: (*changed.get(source.name, ()), *ahead.get(source.name, ())) for source in vector.sources}
 
 
 def _changed(

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mt_core.maintenance.strategy import Way
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import RunKind
 from mt_core.model.storage import Snapshot
@@ -36,16 +37,25 @@ class Decision:
 
 
 def decide(
-    *, kind: RunKind, scope: Scope, vector: SourceVector, fingerprint: str, history: Iterable[Snapshot]
+    *,
+    kind: RunKind,
+    scope: Scope,
+    vector: SourceVector,
+    fingerprint: str,
+    history: Iterable[Snapshot],
+    doubted: bool = False,
 ) -> Decision:
-    """Return the part of *scope* that has to be refreshed; *history* is main and its ancestors, newest first, read lazily."""
+    """Return the part of *scope* that has to be refreshed; *history* is main and its ancestors, newest first, read lazily.
+
+    If the table's rows are *doubted*, those that a run got by applying changes have to be computed again.
+    """
     if kind is RunKind.MANUAL:
         return Decision(scope=scope, reason="asked for by hand")
     if vector.unstable:
         return Decision(scope=scope, reason=f"the query is not stable: {vector.unstable}")
     if vector.unversioned:
         return Decision(scope=scope, reason=f"source {vector.unversioned[0]} has no versions")
-    walk = _Walk(rest=iter(history))
+    walk = _Walk(rest=iter(history), doubted=doubted)
     if scope.specs is None:
         reason = walk.why_changed(None, vector, fingerprint)
         if reason is None:
@@ -65,6 +75,7 @@ class _Walk:
     """Reads main's history once, as far as it is needed, and keeps what it has read."""
 
     rest: Iterator[Snapshot]
+    doubted: bool
     read: list[Snapshot] = field(default_factory=list)
 
     def _snapshots(self) -> Iterator[Snapshot]:
@@ -83,7 +94,9 @@ class _Walk:
             if snapshot.run_id is None or snapshot.scope is None:
                 return f"another writer committed snapshot {snapshot.snapshot_id}"
             if snapshot.scope.whole or (spec is not None and snapshot.scope.covers(spec)):
-                return _difference(snapshot, vector, fingerprint)
+                applied = snapshot.strategy not in (None, Way.RECOMPUTE)
+                doubt = "its rows are in doubt" if self.doubted and applied else None
+                return _difference(snapshot, vector, fingerprint) or doubt
             if spec is None or snapshot.scope.overlaps(spec):
                 return "refreshed in parts since"
         return "its last refresh is no longer in the table's history"

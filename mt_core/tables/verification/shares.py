@@ -36,7 +36,7 @@ def shares_of(table: TableIdentifier, history: Iterable[Snapshot], fingerprint: 
     for snapshot in history:
         if snapshot.created:
             break
-        if snapshot.replace or snapshot.run_id is None or snapshot.scope is None:
+        if not snapshot.tells or snapshot.run_id is None or snapshot.scope is None:
             continue
         _check(table, snapshot, fingerprint)
         if snapshot.scope.specs is None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mt_core.errors import Incomparable
-from mt_core.model.partition import Scope
+from mt_core.model.partition import WHOLE, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable
 from mt_core.rowset import RowSet
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import Compared, Comparison
-from mt_core.tables.registry import in_transaction
+from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices, query_of
 from mt_core.tables.verification.shares import Share, shares_of
 
 MOST_DIFFERENCES = 1000
+SAMPLE = "sample"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,28 +58,43 @@ class Verification:
             raise Incomparable(f"{identifier} has no rows yet.", table=str(identifier))
         compared = [self._compare(share, metadata.main) for share in shares]
         different = sum(each.different for each in compared)
-        certificate = RefreshRun(
-            run_id=self.services.new_id(),
-            table_id=self.table.table_id,
-            kind=RunKind.VERIFY,
+        certificate = self.record(
+            RunStatus.FAILED if different else RunStatus.SUCCEEDED,
+            self._outcome(shares, compared, different),
             scope=_union(shares),
-            status=RunStatus.FAILED if different else RunStatus.SUCCEEDED,
             requested_at=began_at,
-            started_at=began_at,
-            finished_at=in_transaction(registry, lambda tx: tx.now()),
-            requested_by=self.requested_by,
-            job_id=self.job_id,
             vector=shares[0].vector.to_json() if len(shares) == 1 else None,
             snapshot_id=metadata.main,
             rows=sum(each.rows for each in compared),
-            reason=self._outcome(shares, compared, different),
         )
-        in_transaction(registry, lambda tx: tx.runs.insert(certificate))
         return Verified(
             differences=_together(compared),
             certificate=certificate,
             warnings=_warnings(compared, different, in_buckets=self.in_buckets),
         )
+
+    def record(self, status: RunStatus, reason: str, **facts: Any) -> RefreshRun:
+        """Add what came of the verification to the ledger, and return it: a run that has ended, so that no refresh waits for it."""
+
+        def insert(tx: Transaction) -> RefreshRun:
+            begun = facts.get("requested_at", tx.now())
+            certificate = RefreshRun(
+                run_id=self.services.new_id(),
+                table_id=self.table.table_id,
+                kind=RunKind.VERIFY,
+                status=status,
+                reason=reason,
+                requested_by=self.requested_by,
+                job_id=self.job_id,
+                started_at=begun,
+                finished_at=tx.now(),
+                options={} if self.percent >= 100 else {SAMPLE: f"{self.percent:g}"},
+                **{"scope": WHOLE, "requested_at": begun, **facts},
+            )
+            tx.runs.insert(certificate)
+            return certificate
+
+        return in_transaction(self.services.registry, insert)
 
     def _compare(self, share: Share, snapshot_id: str) -> Compared:
         definition = self.table.definition

@@ -1,0 +1,101 @@
+"""The periodic check: compares tables to which changes were applied with their queries, and ends that where rows differ."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+
+from mt_core.background import attempt
+from mt_core.errors import Canceled, EngineUnavailable, MtError, StorageMissing
+from mt_core.maintenance.strategy import Way
+from mt_core.model.run import DONE, RunKind, RunStatus
+from mt_core.model.table import MaterializedTable, RefreshStatus
+from mt_core.tables.definition.fingerprint import fingerprint_of
+from mt_core.tables.definition.options import FULL
+from mt_core.tables.pages import on_each_page
+from mt_core.tables.refresh.outlook import strategy_option
+from mt_core.tables.registry import Transaction, in_transaction
+from mt_core.tables.services import TableServices
+from mt_core.tables.settings import verify_interval_of
+from mt_core.tables.verification.verification import SAMPLE, Verification, Verified
+
+log = logging.getLogger(__name__)
+_RECENT = 50
+_PUBLISHES = (RunStatus.SUCCEEDED, RunStatus.RUNNING)
+
+
+def check_tables(services: TableServices) -> list[str]:
+    """Compare each table whose check is due, one after the other; return what was found, in words."""
+    found: list[str] = []
+    for table in on_each_page(services.registry, partial(_due, services)):
+        attempt(f"check of {table.identifier}", partial(_check, services, table, found))
+    return found
+
+
+def _due(services: TableServices, tx: Transaction, tables: Iterable[MaterializedTable]) -> list[MaterializedTable]:
+    return [table for table in tables if _is_due(services, tx, table)]
+
+
+def _is_due(services: TableServices, tx: Transaction, table: MaterializedTable) -> bool:
+    interval = verify_interval_of(table.definition.options, services.settings)
+    if not interval or table.doubt is not None or table.intent is not None:
+        return False
+    if strategy_option(table.definition) == FULL:
+        return False
+    if table.status is not RefreshStatus.ACTIVATED or table.rebuild_due is not None:
+        return False
+    checks = tx.runs.newest(table_id=table.table_id, kinds=[RunKind.VERIFY], statuses=DONE, limit=_RECENT)
+    last = next((check.requested_at for check in checks if SAMPLE not in check.options), table.created_at)
+    return tx.now() - last >= interval and _has_applied(tx, table, last)
+
+
+def _has_applied(tx: Transaction, table: MaterializedTable, since: datetime) -> bool:
+    """Return whether a refresh since then has computed the rows by what had changed: a recomputation proves nothing."""
+    for run in tx.runs.newest(table_id=table.table_id, statuses=_PUBLISHES, limit=_RECENT):
+        if run.published_at is not None and run.published_at < since:
+            return False
+        if {run.strategy, *(batch.strategy for batch in run.recent)} - {None, Way.RECOMPUTE.value}:
+            return True
+    return False
+
+
+def _check(services: TableServices, table: MaterializedTable, found: list[str]) -> None:
+    verification = Verification(services=services, table=table, job_id=services.new_id(), in_buckets=True)
+    try:
+        verified = verification.run()
+        if not verified.equal:
+            # Every row, which takes longer: sums of hashes do not say how many differ.
+            verified = replace(verification, job_id=services.new_id(), in_buckets=False).run()
+    except (Canceled, EngineUnavailable, StorageMissing):
+        return
+    except MtError as error:
+        verification.record(RunStatus.SKIPPED, str(error))
+        log.warning("%s was not checked: %s", table.identifier, error, extra={"action": "check_failed"})
+        return
+    if verified.equal:
+        found.append(f"{table.identifier} has the rows of its query: {verified.certificate.reason}")
+    elif in_transaction(services.registry, lambda tx: _doubt(services, tx, table, verified)):
+        services.signal.set()
+        log.error(
+            "%s has other rows than its query: %s. No change is applied to it, and all its rows are computed at each refresh, "
+            "until ALTER MATERIALIZED TABLE %s RESUME.",
+            table.identifier,
+            verified.certificate.reason,
+            table.identifier,
+            extra={"action": "rows_differ", "table": str(table.identifier)},
+        )
+
+
+def _doubt(services: TableServices, tx: Transaction, seen: MaterializedTable, verified: Verified) -> bool:
+    """Apply no more changes to a table, and request all its rows; False if its definition is another one by now."""
+    table = tx.tables.get(seen.table_id)
+    if table is None or table.intent is not None or fingerprint_of(table.definition) != fingerprint_of(seen.definition):
+        return False
+    at = f"{verified.certificate.requested_at:%Y-%m-%d %H:%M:%S} UTC"
+    doubt = f"its rows differed from those of its query at {at} ({verified.certificate.reason})"
+    table = tx.tables.replace(replace(table, doubt=doubt))
+    services.request_rebuild(tx, table, None)
+    return True

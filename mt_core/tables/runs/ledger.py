@@ -21,11 +21,12 @@ from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
 from mt_core.tables.runs.due import points_between
 from mt_core.tables.runs.failures import count_failures
 from mt_core.tables.runs.periodic import PeriodicRuns
-from mt_core.tables.runs.upstream import wake, wake_needless, with_wait
+from mt_core.tables.runs.upstream import Upstream, wake, wake_needless
 from mt_core.tables.settings import ManagerSettings, refresh_timeout_of
 
 MAX_ATTEMPTS = 3
 LONGEST_STRETCH = timedelta(hours=1)
+MOST_MARKED = 50
 _SET_ASIDE = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
 
 
@@ -131,19 +132,29 @@ class Ledger:
 
     # ---------------------------------------------------------------------------------------------------------- claim
 
-    @transactional
-    def claim(self, tx: Transaction) -> Claimed | None:
+    def claim(self) -> Claimed | None:
         """Claim the oldest run that can run now; None if there is none. Those that have to wait for others are marked so."""
-        while (run := tx.runs.next_claimable()) is not None:
+        while True:
+            claimed, goes_on = self._claim_next()
+            if claimed is not None or not goes_on:
+                return claimed
+
+    @transactional
+    def _claim_next(self, tx: Transaction) -> tuple[Claimed | None, bool]:
+        """Return what was claimed, and whether to try again: a transaction marks some runs at most, as others wait for its end."""
+        upstream = Upstream(tx=tx, settings=self._settings)
+        for _ in range(MOST_MARKED):
+            if (run := tx.runs.next_claimable()) is None:
+                return None, False
             table = tx.tables.get(run.table_id)
             if table is None:
                 after = run.advance(RunStatus.CANCELED, finished_at=tx.now(), reason="its table was dropped")
             else:
-                after = with_wait(tx, table, run, self._settings)
+                after = upstream.with_wait(table, run)
                 if after.waits_until is None or after.waits_until <= tx.now():
-                    return self._claimed(tx, table, after)
+                    return self._claimed(tx, table, after), False
             tx.runs.replace(after, expected=run)
-        return None
+        return None, True
 
     @transactional
     def begin_stretch(self, tx: Transaction, table_id: str) -> Claimed | None:
@@ -267,7 +278,7 @@ class Ledger:
         ]
         for run in lost:
             _give_back(tx, run, "its process was lost")
-        return len(lost) + wake_needless(tx, self._settings)
+        return len(lost) + wake_needless(tx)
 
     # ------------------------------------------------------------------------------------------------------------- cancel
 

@@ -6,7 +6,8 @@ ticks of one instant in any order. Points that failed alone do not keep others w
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Set
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from mt_core.model.formatter import show_schedule_time
@@ -20,35 +21,71 @@ from mt_core.tables.runs.due import is_due
 from mt_core.tables.settings import ManagerSettings, upstream_wait_of
 
 
-def with_wait(tx: Transaction, table: MaterializedTable, run: RefreshRun, settings: ManagerSettings) -> RefreshRun:
-    """Return *run*, which no worker has claimed yet, with the runs that it has to wait for now, and until when at most."""
-    wait = upstream_wait_of(table.definition, settings)
-    if run.kind is not RunKind.PERIODIC or run.claim or run.schedule_time is None or not wait:
-        return run
-    awaited = {
-        upstream.table_id: f"{upstream.identifier} at {show_schedule_time(point, table.definition.zone)}"
-        for upstream in _upstream_of(tx, table)
-        if (point := _open_point(tx, upstream, run.schedule_time)) is not None
-    }
-    return replace(run, waits_for=awaited, waits_until=run.requested_at + wait if awaited else None)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upstream:
+    """Finds waits in one transaction, in which it reads what each table says once."""
+
+    tx: Transaction
+    settings: ManagerSettings
+    _tables: dict[str, MaterializedTable | None] = field(default_factory=dict)
+    _requested: dict[str, tuple[Set[datetime], datetime | None]] = field(default_factory=dict)
+
+    def with_wait(self, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
+        """Return *run*, which no worker has claimed yet, with the runs that it has to wait for now, and until when at most."""
+        wait = upstream_wait_of(table.definition, self.settings)
+        if run.kind is not RunKind.PERIODIC or run.claim or run.schedule_time is None or not wait:
+            return run
+        awaited = {
+            upstream.table_id: f"{upstream.identifier} at {show_schedule_time(point, table.definition.zone)}"
+            for source in table.definition.sources
+            if (upstream := self._scheduled(source)) is not None and upstream.table_id != table.table_id
+            if (point := self._open_point(upstream, run.schedule_time)) is not None
+        }
+        return replace(run, waits_for=awaited, waits_until=run.requested_at + wait if awaited else None)
+
+    def _scheduled(self, source: str) -> MaterializedTable | None:
+        if source not in self._tables:
+            table = materialized(self.tx, source)
+            self._tables[source] = table if is_scheduled(table) else None
+        return self._tables[source]
+
+    def _open_point(self, table: MaterializedTable, until: datetime) -> datetime | None:
+        """Return the latest schedule time up to *until* for which the schedule of *table* still has to refresh it, if any."""
+        waiting, requested = self._requests_of(table)
+        if points := {point for point in waiting if point <= until}:
+            return max(points)
+        passed = grid_of(table.definition.freshness, table.definition.zone).at_or_before(until)
+        if passed <= table.status_at or not is_due(table, passed):
+            return None
+        return passed if requested is None or requested < passed else None
+
+    def _requests_of(self, table: MaterializedTable) -> tuple[Set[datetime], datetime | None]:
+        """Return the points of open runs which have not failed alone, and the latest point of any run."""
+        if table.table_id not in self._requested:
+            runs = self.tx.runs.newest(table_id=table.table_id, statuses=OPEN)
+            points = {point for run in runs if run.kind is RunKind.PERIODIC for point in run.points}
+            last = self.tx.runs.last_point(table.table_id)
+            self._requested[table.table_id] = points.difference(table.failing), last
+        return self._requested[table.table_id]
 
 
 def wake(tx: Transaction, table_id: str) -> None:
     """Let the runs that wait for those of a table be looked at again."""
-    for run in tx.runs.waiting():
-        if table_id in run.waits_for:
-            tx.runs.replace(replace(run, waits_until=None), expected=run)
+    _wake(tx, lambda run: table_id in run.waits_for)
 
 
-def wake_needless(tx: Transaction, settings: ManagerSettings) -> int:
-    """End the waits that have no cause any more, since a table was suspended, dropped or changed; return how many."""
-    needless = 0
-    for run in tx.runs.waiting():
-        table = tx.tables.get(run.table_id)
-        if table is None or not with_wait(tx, table, run, settings).waits_for:
-            tx.runs.replace(replace(run, waits_until=None), expected=run)
-            needless += 1
-    return needless
+def wake_needless(tx: Transaction) -> int:
+    """Let the runs be looked at again that wait for a table which is not refreshed by schedule any more; return how many."""
+    awaited = {table_id for run in tx.runs.waiting() for table_id in run.waits_for}
+    idle = {table_id for table_id in awaited if not is_scheduled(tx.tables.get(table_id))}
+    return _wake(tx, lambda run: not idle.isdisjoint(run.waits_for)) if idle else 0
+
+
+def is_scheduled(table: MaterializedTable | None) -> bool:
+    """Whether schedule times come for a table; None is one that is not there."""
+    if table is None or table.status is not RefreshStatus.ACTIVATED:
+        return False
+    return table.definition.refresh_mode is RefreshMode.FULL
 
 
 def materialized(tx: Transaction, source: str) -> MaterializedTable | None:
@@ -57,22 +94,8 @@ def materialized(tx: Transaction, source: str) -> MaterializedTable | None:
     return tx.tables.named(qualify(parts, parts[0], parts[1:-1])) if len(parts) > 2 else None
 
 
-def _upstream_of(tx: Transaction, table: MaterializedTable) -> list[MaterializedTable]:
-    found = (materialized(tx, source) for source in table.definition.sources)
-    return [each for each in found if each is not None and each.table_id != table.table_id]
-
-
-def _open_point(tx: Transaction, table: MaterializedTable, until: datetime) -> datetime | None:
-    """Return the latest schedule time up to *until* for which the schedule of *table* still has to refresh it, None if none is."""
-    definition = table.definition
-    if definition.refresh_mode is not RefreshMode.FULL or table.status is not RefreshStatus.ACTIVATED:
-        return None
-    runs = tx.runs.newest(table_id=table.table_id, statuses=OPEN)
-    points = {point for run in runs if run.kind is RunKind.PERIODIC for point in run.points if point <= until}
-    if points := points.difference(table.failing):
-        return max(points)
-    passed = grid_of(definition.freshness, definition.zone).at_or_before(until)
-    if passed <= table.status_at or not is_due(table, passed):
-        return None
-    requested = tx.runs.last_point(table.table_id)
-    return passed if requested is None or requested < passed else None
+def _wake(tx: Transaction, wanted: Callable[[RefreshRun], bool]) -> int:
+    found = [run for run in tx.runs.waiting() if wanted(run)]
+    for run in found:
+        tx.runs.replace(replace(run, waits_until=None), expected=run)
+    return len(found)

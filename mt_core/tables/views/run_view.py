@@ -40,6 +40,11 @@ class RunView:
         return f"{run.batches} batch{'es' if run.batches > 1 else ''}{behind}; {run.reason}"
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether the run waits for those of other tables."""
+        return self.run.status is RunStatus.QUEUED and self.run.waits_until is not None
+
+    @property
     def sources(self) -> tuple[SourceView, ...]:
         """The sources that the run has read, as far as the ledger has them."""
         return tuple(SourceView.of(source) for source in self.run.vector or ())

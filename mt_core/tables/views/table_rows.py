@@ -145,6 +145,7 @@ def _facts(details: TableDetails) -> dict[str, str]:
         "workflow": _workflow_text(details.workflow, table) + (details.objection and f": {details.objection}"),
         **({} if (job := ContinuousJob.of(table)) is None else {"job": job.job_id}),
         "last run": _run_text(last) if last else "none",
+        **({} if details.waiting is None else {"waiting": _waiting_text(details.waiting)}),
         "decision": f"{last.run.decision}: {last.reason}" if last and last.run.decision else "none",
         "stale for": _staleness_text(details.view),
         "sources": "none read yet" if details.sources is None else "; ".join(map(str, details.sources)),
@@ -186,6 +187,12 @@ def _run_text(view: RunView) -> str:
     outcome = f": {run.error}" if run.error else ""
     how = f", by {run.strategy}" if run.strategy else ""
     return f"{run.status} {run.kind} {run.scope} at {when} (attempt {run.attempt}{how}){outcome}"
+
+
+def _waiting_text(view: RunView) -> str:
+    run = view.run
+    until = show_schedule_time(run.waits_until, view.zone) if run.waits_until else ""
+    return f"{run.kind} {run.scope} {view.reason}, until {until} at most"
 
 
 def _storage_text(storage: StorageMetadata | MtError, table: MaterializedTable) -> str:

@@ -72,14 +72,15 @@ class TableView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDetails:
-    """More of a table: its latest run that has left the queue, the sources of the latest run that read any (None: none
-    did), its view, its storage or the error with which it could not be read, why its missing workflow cannot be recreated, and what
-    is wrong with the engine; the texts are empty when nothing is.
+    """More of a table: its latest run that has left the queue, the oldest that waits for those of other tables, the sources of
+    the latest run that read any (None: none did), its view, its storage or the error with which it could not be read, why its
+    missing workflow cannot be recreated, and what is wrong with the engine; the texts are empty when nothing is.
     """
 
     table: MaterializedTable
     workflow: ObservedWorkflow | None
     last: RunView | None
+    waiting: RunView | None
     sources: tuple[SourceView, ...] | None
     view: TableView
     storage: StorageMetadata | MtError
@@ -107,6 +108,7 @@ class TableDetails:
             table=table,
             workflow=workflow,
             last=next((view for view in views if view.run.status is not RunStatus.QUEUED), None),
+            waiting=next((view for view in reversed(views) if view.is_waiting), None),
             sources=next((view.sources for view in views if view.sources), None),
             view=view,
             storage=storage,

@@ -11,6 +11,7 @@ import pytest
 from mt_core.errors import ConfigError
 from mt_core.model.run import RunKind, RunStatus
 from mt_core.model.table import TableIdentifier
+from mt_core.tables.runs.ledger import MOST_MARKED
 from tests.support.manager_world import START, ManagerWorld
 from tests.support.registry_facts import a_run
 
@@ -40,6 +41,11 @@ def chain(*names: str) -> ManagerWorld:
 def waits_for(world: ManagerWorld, name: str) -> object:
     """Return what SHOW REFRESHES says of the newest run of the table."""
     return world.show(f"SHOW REFRESHES FOR {name} LIMIT 1")[0]["reason"]
+
+
+def described(world: ManagerWorld, name: str) -> object:
+    """Return what DESCRIBE EXTENDED says of the run that waits, None if none does."""
+    return {row["name"]: row["type"] for row in world.show(f"DESCRIBE EXTENDED {name}")}.get("waiting")
 
 
 def ends(world: ManagerWorld, *names: str) -> list[str]:
@@ -77,6 +83,10 @@ def test_a_run_waits_while_that_of_its_upstream_is_queued_or_running_and_holds_n
     assert running.run.run_id == low.run_id
     assert world.claim() is None
     assert waits_for(world, "high") == "waits for lake.default.low at 2026-03-01 13:00:00"
+    assert described(world, "high") == (
+        "PERIODIC whole table waits for lake.default.low at 2026-03-01 13:00:00, until 2026-03-01 13:30:00 at most"
+    )
+    assert described(world, "low") is None
 
     world.tick(ONE_PM, "apart")
     assert claim(world) == "apart"
@@ -299,6 +309,21 @@ def test_a_wait_that_is_no_duration_is_refused_at_create_and_alter() -> None:
     world.refused(lambda: world.sql(f"ALTER MATERIALIZED TABLE low SET ('{KEY}' = 'soon')"), ConfigError)
 
     assert text.startswith(f"{KEY}: 'soon'")
+
+
+def test_any_number_of_runs_that_have_to_wait_keeps_no_other_from_being_claimed() -> None:
+    world = chain("low", "high")
+    with world.registry.transaction() as tx:
+        high = tx.tables.named(TableIdentifier("lake", ("default",), "high"))
+        assert high is not None
+        for number in range(2 * MOST_MARKED):
+            table = replace(high, table_id=f"t{number}", identifier=replace(high.identifier, name=f"t{number}"))
+            tx.tables.insert(table)
+            run = a_run(table.table_id, kind=RunKind.PERIODIC, schedule_time=ONE_PM, points=(ONE_PM,))
+            tx.runs.insert(replace(run, requested_at=tx.now()))
+    world.tick(ONE_PM, "low")
+
+    assert (claim(world), claim(world)) == ("low", None)
 
 
 def test_schedule_times_that_failed_alone_keep_no_other_table_waiting() -> None:

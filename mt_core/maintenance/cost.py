@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mt_core.maintenance.strategy import Strategy, Way
 
 MOST_CHANGED = 0.5
-"""Share of the sources' bytes up to which appended rows are read apart from the others."""
+"""Share of the sources' bytes up to which appended rows are read apart from the others, and partitions replaced."""
 MOST_REWRITTEN = 0.75
 """Share of the sources' bytes up to which changed rows and the table, which is rewritten, cost less than the sources."""
 MOST_KEYS = 0.2
@@ -54,7 +54,7 @@ def dearer_than_recomputing(strategy: Strategy, sizes: Sizes) -> str | None:
     """
     share = sizes.share
     match strategy.way:
-        case Way.APPEND if share > MOST_CHANGED:
+        case Way.APPEND | Way.PARTITIONS if share > MOST_CHANGED:
             return f"{share:.0%} of the sources changed"
         case Way.MERGE | Way.SIGNED if sizes.in_place:
             return None

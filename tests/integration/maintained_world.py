@@ -36,7 +36,9 @@ class Maintained:
             self.append("c", rows // 2)
         for number, query in enumerate(queries):
             is_maintained = {*query.appends.values(), *query.rows.values()} != {"recompute"}
-            run = self.world.create(f"mt_{number}", query.sql, clauses=INCREMENTAL if is_maintained else AUTO)
+            clauses = "" if query.partition is None else f"PARTITIONED BY ({query.partition}) "
+            clauses += INCREMENTAL if is_maintained else AUTO
+            run = self.world.create(f"mt_{number}", query.sql, clauses=clauses)
             assert run.status is RunStatus.SUCCEEDED, (query.name, run.error)
             self.tables[f"mt_{number}"] = query
 

@@ -17,7 +17,7 @@ from tests.depth import DEPTH
 from tests.integration.maintained_world import AUTO, FORMATS, INCREMENTAL, KINDS, Maintained
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
-from tests.support.maintained_queries import QUERIES, SOURCES
+from tests.support.maintained_queries import PARTITIONED_QUERIES, QUERIES, SOURCES
 from tests.support.recorded_plans import recorded, trimmed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -109,6 +109,18 @@ def test_every_query_is_kept_in_its_way_while_rows_change(
     maintained = Maintained(world, pick, FORMATS[part % len(FORMATS)])
     maintained.create(QUERIES[part::PARTS])
 
+    for _ in range(DEPTH):
+        check_rows(maintained, pick.choice(KINDS), pick.choice(KINDS))
+
+
+@pytest.mark.slow
+def test_every_partitioned_table_is_kept_in_its_way(world: RefreshWorld) -> None:
+    pick = random.Random(7)
+    maintained = Maintained(world, pick, FORMATS[2])
+    maintained.create(PARTITIONED_QUERIES)
+    maintained.append("o", 4)
+
+    assert maintained.refresh() == {query.name: query.appends["o"] for query in PARTITIONED_QUERIES}
     for _ in range(DEPTH):
         check_rows(maintained, pick.choice(KINDS), pick.choice(KINDS))
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from uuid import uuid4
 
 import pytest
 
 from mt_core.errors import Canceled, CommitConflict, QueryFailed, StorageMissing, TableExists
-from mt_core.maintenance.changes import ChangeKind
 from mt_core.model.partition import WHOLE
-from mt_core.model.storage import Snapshot, late_summary
+from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column
 from mt_core.tables.engine import MetadataChange, Query, RefreshEngine
+from tests.support.engine_contract_changes import ChangesContract
 from tests.support.engine_steps import EngineSteps, SourceTables, day, row, versions
 
 
-class EngineContract:
+class EngineContract(ChangesContract):
     """What the manager relies on."""
 
     @pytest.fixture
@@ -323,73 +322,3 @@ class EngineContract:
 
         with pytest.raises(Canceled, match="comparison-1"):
             steps.compare(at, job_id="comparison-1")
-
-    # ------------------------------------------------------------------------------------------------------ changes
-
-    def test_appended_rows_are_told_apart_from_changed_ones(self, steps: EngineSteps) -> None:
-        first = steps.engine.read_vector(steps.query)
-        steps.source.append(steps.source_name, [row("c", 3, 30), row("c", 3, 30)])
-        second = steps.engine.read_vector(steps.query)
-        appended = steps.changes(first).changes[steps.source_name]
-        steps.source.rollback(steps.source_name)
-
-        changed = steps.changes(second).changes[steps.source_name]
-
-        assert (appended.kind, appended.rows, changed.kind) == (ChangeKind.APPENDS, 2, ChangeKind.ROWS)
-
-    def test_the_size_of_what_a_query_reads_at_a_vector_is_known(self, steps: EngineSteps) -> None:
-        first = steps.engine.read_vector(steps.query)
-        steps.source.append(steps.source_name, [row("c", 3, 30)])
-        second = steps.engine.read_vector(steps.query)
-
-        sizes = [steps.engine.source_bytes(steps.query, vector) for vector in (first, second, first)]
-
-        changed = steps.changes(first).changed_bytes
-        assert changed is not None
-        assert [sizes[0], (sizes[0] or 0) + changed, sizes[0]] == sizes
-
-    @pytest.mark.parametrize("in_place", [False, True], ids=["rewritten", "in place"])
-    def test_a_run_that_takes_rows_out_gives_the_rows_of_the_query(self, steps: EngineSteps, in_place: bool) -> None:
-        steps.refresh("r1")
-        before = steps.rows()
-        steps.source.append(steps.source_name, [row("c", 3, 30), row("a", 1, 10), row("a", 1, 10)])
-        since = steps.engine.read_vector(steps.query)
-        steps.refresh("r2")
-        steps.source.rollback(steps.source_name)
-
-        staged = steps.apply("r3", since, in_place=in_place)
-
-        assert steps.changes(since).changes[steps.source_name].kind is ChangeKind.ROWS
-        assert steps.rows() == before
-        assert [snapshot.run_id for snapshot in steps.snapshots()] == ["r3", "r2", "r1", None]
-        assert steps.snapshots()[0] == staged.snapshot
-
-    def test_a_run_that_applies_appended_rows_gives_the_rows_of_the_query(self, steps: EngineSteps) -> None:
-        first = steps.engine.read_vector(steps.query)
-        steps.refresh("r1")
-        before = steps.rows()
-        steps.source.append(steps.source_name, [row("c", 3, 30), row("c", 3, 30)])
-
-        staged = steps.apply("r2", first)
-
-        assert staged.snapshot.added_rows == 2
-        assert steps.rows() == sorted([*before, ("c", 3, 30), ("c", 3, 30)])
-        assert [snapshot.run_id for snapshot in steps.snapshots()] == ["r2", "r1", None]
-
-    def test_the_partitions_of_rows_that_came_or_went_are_known(self, steps: EngineSteps) -> None:
-        first = steps.engine.read_vector(steps.query)
-        steps.source.append(steps.source_name, [row("c", 3, 30), row("c", 4, 40), row("a", 1, 10)])
-        came, second = steps.touched(first), steps.engine.read_vector(steps.query)
-        steps.source.rollback(steps.source_name)
-
-        went = steps.touched(second)
-
-        assert came == went == {("a",), ("c",)}
-
-    def test_a_run_says_in_its_snapshot_which_partitions_it_leaves_behind(self, steps: EngineSteps) -> None:
-        steps.swap(MetadataChange(epoch=1, branch="run_r1"))
-        asked = steps.write("r1")
-        left = steps.engine.write(replace(asked, summary={**asked.summary, **late_summary(day("a", "b"))}))
-
-        assert left.snapshot.late == day("a", "b")
-        assert steps.refresh("r2").snapshot.late is None

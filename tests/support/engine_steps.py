@@ -117,27 +117,29 @@ class EngineSteps:
         assert not isinstance(changes, str), changes
         return changes
 
-    def apply(self, run: str, since: SourceVector, *, in_place: bool = False) -> Staged:
-        """Refresh by what changed since a vector, whose rows main has."""
-        changes, main = self.changes(since), self.load().main
-        assert main is not None
-        columns = [column.name for column in changes.columns]
-        by_number = {number: changes.changes[source] for number, source in enumerate(changes.readings)}
-        strategy = choose(changes.shape, by_number, columns=columns, relations=changes.readings)
+    def apply(self, run: str, since: SourceVector, *, in_place: bool = False, partitions: bool = False) -> Staged:
+        """Refresh by what changed since a vector, whose rows main has; by *partitions* that it touches."""
+        maintenance = replace(self._maintenance(since, partitions=partitions), in_place=in_place)
         self.swap(MetadataChange(epoch=self.load().epoch + 1, branch=f"run_{run}"))
-        maintenance = Maintenance(strategy=strategy, changes=changes, since=since, base=main, in_place=in_place)
         staged = self.engine.write(replace(self.write(run), maintenance=maintenance))
         self.publish(run, staged)
         return staged
 
     def touched(self, since: SourceVector) -> frozenset[tuple[str | None, ...]]:
         """Return the days of the rows that changed since a vector."""
-        changes, vector = self.changes(since), self.engine.read_vector(self.query)
-        by_number = {number: changes.changes[source] for number, source in enumerate(changes.readings)}
-        columns = [column.name for column in changes.columns]
-        strategy = choose_partitions(changes.shape, by_number, [0], columns=columns, relations=changes.readings)
-        maintenance = Maintenance(strategy=strategy, changes=changes, since=since, base=self.load().main or "")
+        maintenance, vector = self._maintenance(since, partitions=True), self.engine.read_vector(self.query)
         return self.engine.touched_partitions(uuid4().hex, self.query, vector, maintenance)
+
+    def _maintenance(self, since: SourceVector, *, partitions: bool) -> Maintenance:
+        changes, main = self.changes(since), self.load().main
+        assert main is not None
+        columns = [column.name for column in changes.columns]
+        by_number = {number: changes.changes[source] for number, source in enumerate(changes.readings)}
+        if partitions:
+            strategy = choose_partitions(changes.shape, by_number, [0], columns=columns, relations=changes.readings)
+        else:
+            strategy = choose(changes.shape, by_number, columns=columns, relations=changes.readings)
+        return Maintenance(strategy=strategy, changes=changes, since=since, base=main)
 
     def compare(self, vector: SourceVector, **changes: Any) -> Compared:
         """Compare main with the query at a vector."""

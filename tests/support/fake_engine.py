@@ -270,9 +270,10 @@ class FakeEngine(FakeSources):
             names = stored_order(write.table, selected(write.query, source), write.columns, write.query_types)
             read = [{name: row.get(name) for name in names} for row in source.versions[version]]
             before = storage.snapshots[head].rows if head is not None else ()
-            if write.maintenance is None:
-                rows = tuple(row for row in read if inside(row, write.scope))
-                kept = tuple(row for row in before if not inside(row, write.scope))
+            if write.maintenance is None or write.maintenance.strategy.way is Way.PARTITIONS:
+                scope = write.scope if write.maintenance is None else self._touched(write, write.maintenance)
+                rows = tuple(row for row in read if inside(row, scope))
+                kept = tuple(row for row in before if not inside(row, scope))
             elif write.maintenance.strategy.way in (Way.NOTHING, Way.APPEND):
                 then = source.versions[(write.maintenance.since.sources[0].version or {})["at"]]
                 rows, kept = tuple(read[len(then) :]), before
@@ -294,6 +295,11 @@ class FakeEngine(FakeSources):
         old, new = ((each.sources[0].version or {})["at"] for each in (maintenance.since, vector))
         rows = self._source(query)[1].changed_rows(old, new)
         return frozenset(tuple(text_of(row.get(name)) for name in names) for row in rows)
+
+    def _touched(self, write: Write, maintenance: Maintenance) -> Scope:
+        names = [maintenance.changes.columns[position].name for position in maintenance.strategy.keys]
+        touched = self.touched_partitions(write.job_id, write.query, write.vector, maintenance)
+        return Scope.of(PartitionSpec.of(dict(zip(names, values, strict=True))) for values in touched)
 
     def _refuse_poisoned(self, scope: Scope) -> None:
         for spec in self.poisoned:

@@ -15,19 +15,21 @@ SOURCES = {
 class MaintainedQuery:
     """A query with how a refresh applies a change of one source alone, in the words of `maintenance.strategy.Way`.
 
-    `appends` has it for appended rows, `rows` for updated and deleted ones.
+    `appends` has it for appended rows, `rows` for updated and deleted ones; `partition` is the column by which the table is
+    partitioned.
     """
 
     name: str
     sql: str
     appends: dict[str, str]
     rows: dict[str, str]
+    partition: str | None = None
 
 
-def _query(name: str, sql: str, **ways: str) -> MaintainedQuery:
+def _query(name: str, sql: str, *, partition: str | None = None, **ways: str) -> MaintainedQuery:
     """Return a query; *ways* has for each source the way for appended rows, a comma, and the one for changed rows."""
     appends, rows = ({source: way.split(", ")[part] for source, way in ways.items()} for part in (0, 1))
-    return MaintainedQuery(name=name, sql=sql, appends=appends, rows=rows)
+    return MaintainedQuery(name=name, sql=sql, appends=appends, rows=rows, partition=partition)
 
 
 QUERIES = (
@@ -88,3 +90,38 @@ QUERIES = (
     _query("limit", "SELECT id FROM o ORDER BY amt DESC, id LIMIT 5", o="recompute, recompute"),
     _query("values", "SELECT o.id, v.y FROM o JOIN (VALUES (1, 2), (3, 4)) AS v(k, y) ON o.cid = v.k", o="append, signed"),
 )  # fmt: skip
+
+PARTITIONED_QUERIES = (
+    _query(
+        "place in its part",
+        "SELECT id, cid, amt, row_number() OVER (PARTITION BY cid ORDER BY amt, id, s) rn FROM o",
+        partition="cid",
+        o="partitions, partitions",
+    ),
+    _query(
+        "rank over a join",
+        "SELECT o.id, o.d, o.s, c.seg, rank() OVER (PARTITION BY o.d ORDER BY o.amt, o.id) r FROM o JOIN c ON o.cid = c.cid",
+        partition="d",
+        o="partitions, partitions",
+        c="partitions, partitions",
+    ),
+    _query(
+        "distinct by text",
+        "SELECT s, count(DISTINCT cid) n, avg(amt) a FROM o GROUP BY s",
+        partition="s",
+        o="partitions, partitions",
+    ),
+    _query(
+        "union by part",
+        "SELECT cid, count(DISTINCT id) n FROM o GROUP BY cid UNION ALL SELECT cid, count(DISTINCT cap) FROM c GROUP BY cid",
+        partition="cid",
+        o="partitions, partitions",
+        c="partitions, partitions",
+    ),
+    _query(
+        "finer than its parts",
+        "SELECT d, cid, count(DISTINCT id) n FROM o GROUP BY d, cid",
+        partition="d",
+        o="keys, keys",
+    ),
+)

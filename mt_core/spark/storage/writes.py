@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
@@ -31,6 +31,8 @@ from mt_core.tables.definition.shape import positional_query, stored_order
 from mt_core.tables.engine import Comparison, Maintenance, Query, SourceVector, Staged, Write
 
 BRANCH_SELECTOR = "branch_"
+MOST_TOUCHED = 1000
+"""Partitions up to which a change replaces them by their names."""
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
@@ -84,14 +86,12 @@ class StagedWrites(EngineRole):
                 f"{write.table} has no branch {write.branch} any more: another owner took the table over."
             )
         if write.maintenance is None:
-            rows = shaped(session.sql(self._versions.pinned_text(write.query, write.vector)), write)
-            scope = predicate_of(write.scope, write.columns)
-            _writer(rows if scope is None else rows.filter(scope), write).overwrite(
-                lit(True) if scope is None else scope
-            )
+            self._overwrite(session, write, predicate_of(write.scope, write.columns))
+        elif write.maintenance.strategy.way is Way.PARTITIONS:
+            touched = touched_values(session, self._versions.lineage(write.query), write.vector, write.maintenance)
+            self._overwrite(session, write, _touched(touched, write, write.maintenance))
         else:
-            lineage = self._versions.lineage(write.query)
-            with maintained_rows(session, lineage, write, write.maintenance) as change:
+            with maintained_rows(session, self._versions.lineage(write.query), write, write.maintenance) as change:
                 _apply(change, write, write.maintenance)
         metadata = read_metadata(self._catalogs, write.table)
         snapshot_id = metadata.branches.get(write.branch)
@@ -100,6 +100,23 @@ class StagedWrites(EngineRole):
         if snapshot is None or (snapshot.run_id, snapshot.batch) != (asked.run_id, asked.batch):
             raise EngineError(f"Branch {write.branch} of {write.table} does not end with the rows of this run.")
         return Staged(snapshot=snapshot, metadata=metadata)
+
+    def _overwrite(self, session: SparkSession, write: Write, scope: SparkColumn | None) -> None:
+        """Replace the rows of the table that are in *scope*, None for all, by those of the query."""
+        rows = shaped(session.sql(self._versions.pinned_text(write.query, write.vector)), write)
+        _writer(rows if scope is None else rows.filter(scope), write).overwrite(lit(True) if scope is None else scope)
+
+
+def _touched(values: Collection[tuple[str | None, ...]], write: Write, maintenance: Maintenance) -> SparkColumn | None:
+    """Return the condition that selects the partitions with *values*; raises QueryFailed if it cannot, so that all rows are due."""
+    if len(values) > MOST_TOUCHED:
+        raise QueryFailed(f"{len(values)} partitions changed")
+    names = [maintenance.changes.columns[position].name for position in maintenance.strategy.keys]
+    scope = Scope.of(PartitionSpec.of(dict(zip(names, each, strict=True))) for each in values)
+    try:
+        return predicate_of(scope, write.columns)
+    except RequestInvalid as cause:
+        raise QueryFailed(str(cause)) from cause
 
 
 def _apply(change: DataFrame | Replacement, write: Write, maintenance: Maintenance) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 from mt_core.maintenance.cost import Sizes, dearer_than_recomputing, slower_than_recomputing
-from mt_core.maintenance.strategy import Way
+from mt_core.maintenance.strategy import Strategy, Way
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.definition.options import FULL, INCREMENTAL
 from mt_core.tables.engine import Maintenance, RefreshEngine, SourceChanges, SourceVector, StorageMetadata
-from mt_core.tables.refresh.outlook import strategy_for, strategy_option
+from mt_core.tables.refresh.outlook import partitions_for, strategy_for, strategy_option
 from mt_core.tables.registry import Registry
 from mt_core.tables.runs.measured import measured_runs
 from mt_core.tables.services import query_of
@@ -44,13 +44,12 @@ def plan_change(
     if choice.way is Way.RECOMPUTE:
         return None, f"{RECOMPUTED}: {choice.reason}"
     sizes = _sizes(changes, base)
-    if strategy != INCREMENTAL:
-        dear = dearer_than_recomputing(choice, sizes)
-        dear = dear or slower_than_recomputing(
-            choice.way, sizes.changed_bytes, measured_runs(registry, table, choice.way)
-        )
-        if dear is not None:
+    dear = None if strategy == INCREMENTAL else _dear(registry, table, choice, sizes)
+    if dear is not None:
+        partitions = partitions_for(changes, changes.changes, definition)
+        if partitions is None or partitions == choice or _dear(registry, table, partitions, sizes) is not None:
             return None, f"{RECOMPUTED}: {dear}"
+        choice = partitions
     in_place = sizes.in_place
     return Maintenance(
         strategy=choice, changes=changes, since=since, base=metadata.main, in_place=in_place
@@ -59,6 +58,12 @@ def plan_change(
 
 def _trusted_again(table: MaterializedTable) -> str:
     return f"ALTER MATERIALIZED TABLE {table.identifier} RESUME applies changes again"
+
+
+def _dear(registry: Registry, table: MaterializedTable, choice: Strategy, sizes: Sizes) -> str | None:
+    """Return why a recomputation costs less than *choice*; None if it does not."""
+    dear = dearer_than_recomputing(choice, sizes)
+    return dear or slower_than_recomputing(choice.way, sizes.changed_bytes, measured_runs(registry, table, choice.way))
 
 
 def _sizes(changes: SourceChanges, base: Snapshot) -> Sizes:

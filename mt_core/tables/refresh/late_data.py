@@ -13,14 +13,15 @@ from datetime import datetime
 
 from mt_core.errors import QueryFailed, SourcesChanged
 from mt_core.maintenance.changes import ChangeKind, SourceChange
-from mt_core.maintenance.strategy import Strategy, Way, choose_partitions
+from mt_core.maintenance.strategy import Way
 from mt_core.model.freshness import grid_of
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.run import RunKind
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import MaterializedTable, TableDefinition, TableIdentifier
 from mt_core.tables.definition.options import IGNORE, LATE_DATA, REFRESH, REPORT
-from mt_core.tables.engine import Maintenance, RefreshEngine, ShapedQuery, SourceVector, StorageMetadata
+from mt_core.tables.engine import Maintenance, RefreshEngine, SourceVector, StorageMetadata
+from mt_core.tables.refresh.outlook import touched_by
 from mt_core.tables.runs.due import is_due, scope_of
 from mt_core.tables.runs.ledger import Claimed, Ledger
 from mt_core.tables.services import query_of
@@ -139,7 +140,7 @@ class LateRows:
         changes = self.engine.changes_since(query, since, self.vector)
         if isinstance(changes, str):
             return changes
-        strategy = _strategy(changes, changes.changes, names)
+        strategy = touched_by(changes, changes.changes, names)
         if strategy.way is Way.NOTHING:
             return frozenset()
         if strategy.way is Way.RECOMPUTE:
@@ -193,7 +194,7 @@ def late_obstacles(engine: RefreshEngine, definition: TableDefinition) -> Mappin
     names, rows = sorted(definition.date_formatters), SourceChange(kind=ChangeKind.ROWS)
     obstacles = {}
     for source in dict.fromkeys(query.readings):
-        strategy = _strategy(query, {source: rows}, names)
+        strategy = touched_by(query, {source: rows}, names)
         if strategy.way is Way.RECOMPUTE:
             obstacles[source] = strategy.reason
     if obstacles and len(obstacles) == len(set(query.readings)):
@@ -242,18 +243,6 @@ def _known(history: Iterable[Snapshot]) -> _Known | None:
             return _Known(vector=vector, behind=behind.specs or frozenset(), later=tuple(reversed(later)))
         later.append((snapshot.scope, vector))
     return None
-
-
-def _strategy(query: ShapedQuery, changes: Mapping[str, SourceChange], names: Iterable[str]) -> Strategy:
-    columns = [column.name for column in query.columns]
-    positions = {column.lower(): position for position, column in enumerate(columns)}
-    return choose_partitions(
-        query.shape,
-        {number: changes[source] for number, source in enumerate(query.readings) if source in changes},
-        [positions[name.lower()] for name in names],
-        columns=columns,
-        relations=query.readings,
-    )
 
 
 def _unknown(reason: str) -> str:

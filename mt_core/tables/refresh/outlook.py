@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mt_core.errors import DefinitionInvalid
 from mt_core.maintenance.changes import INCOMPARABLE, ChangeKind, SourceChange
-from mt_core.maintenance.strategy import Strategy, Way, choose
+from mt_core.maintenance.strategy import Strategy, Way, choose, choose_partitions
 from mt_core.model.table import RefreshMode, TableDefinition, TableIdentifier
 from mt_core.tables.definition.options import AUTO, FULL, INCREMENTAL, STRATEGY
 from mt_core.tables.definition.shape import is_exact
 from mt_core.tables.engine import RefreshEngine, ShapedQuery, SourceVector, SourceVersion
 from mt_core.tables.services import query_of
+
+# Types of partition columns whose values a text names exactly.
+_NAMED = re.compile(r"string|tinyint|smallint|int|bigint|date|decimal\(.*\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,19 +44,64 @@ def strategy_for(query: ShapedQuery, changes: Mapping[str, SourceChange], defini
     """Return how changes of sources, by their names, are applied to the rows of a table."""
     choice = choose(
         query.shape,
-        {number: changes[source] for number, source in enumerate(query.readings) if source in changes},
+        by_reading(query, changes),
         columns=[column.name for column in query.columns],
         relations=query.readings,
     )
     obstacle = _obstacle(choice, query, definition)
-    return choice if obstacle is None else Strategy(way=Way.RECOMPUTE, reason=obstacle)
+    if obstacle is not None:
+        choice = Strategy(way=Way.RECOMPUTE, reason=obstacle)
+    if choice.way not in (Way.KEYS, Way.RECOMPUTE):
+        return choice
+    partitions = partitions_for(query, changes, definition)
+    return choice if partitions is None or _is_finer(query, choice, partitions) else partitions
+
+
+def partitions_for(
+    query: ShapedQuery, changes: Mapping[str, SourceChange], definition: TableDefinition
+) -> Strategy | None:
+    """Return the strategy that replaces the partitions of a table which *changes* of sources touch; None if there is none."""
+    stored = {column.name: column.type.lower() for column in definition.columns}
+    if not definition.partition_keys or not all(
+        _NAMED.fullmatch(stored.get(key, "")) for key in definition.partition_keys
+    ):
+        return None
+    choice = touched_by(query, changes, definition.partition_keys)
+    return choice if choice.way is Way.PARTITIONS and _obstacle(choice, query, definition) is None else None
+
+
+def touched_by(query: ShapedQuery, changes: Mapping[str, SourceChange], names: Iterable[str]) -> Strategy:
+    """Return how the partitions by the columns *names* are found that *changes* of sources, by their names, touch."""
+    columns = [column.name for column in query.columns]
+    positions = {column.lower(): position for position, column in enumerate(columns)}
+    return choose_partitions(
+        query.shape,
+        by_reading(query, changes),
+        [positions[name.lower()] for name in names],
+        columns=columns,
+        relations=query.readings,
+    )
+
+
+def by_reading(query: ShapedQuery, changes: Mapping[str, SourceChange]) -> dict[int, SourceChange]:
+    """Return changes of sources by the numbers of the places where *query* reads them."""
+    return {number: changes[source] for number, source in enumerate(query.readings) if source in changes}
+
+
+def _is_finer(query: ShapedQuery, choice: Strategy, partitions: Strategy) -> bool:
+    """Return whether keys tell fewer rows than their partitions; columns with the lineage of another have its values."""
+    lineages = [query.shape.lineage[position] for position in partitions.keys]
+    return any(
+        position not in partitions.keys and (not lineage or lineage not in lineages)
+        for position, lineage in ((key, query.shape.lineage[key]) for key in choice.keys)
+    )
 
 
 def _obstacle(choice: Strategy, query: ShapedQuery, definition: TableDefinition) -> str | None:
     """Return why the table's stored rows are not those of the query that *choice* needs to find again; None if they are."""
     stored = {column.name.lower(): column.type for column in definition.columns}
     match choice.way:
-        case Way.KEYS:
+        case Way.KEYS | Way.PARTITIONS:
             used = [query.columns[position] for position in choice.keys]
         case Way.MERGE:
             used = list(query.columns)

@@ -17,7 +17,7 @@ def verdict(
     return dearer_than_recomputing(Strategy(way=way, reason=""), sizes)
 
 
-@pytest.mark.parametrize("way", [Way.APPEND, Way.MERGE, Way.SIGNED, Way.KEYS])
+@pytest.mark.parametrize("way", [Way.APPEND, Way.MERGE, Way.SIGNED, Way.KEYS, Way.PARTITIONS])
 def test_a_small_change_of_large_sources_is_applied(way: Way) -> None:
     assert verdict(way, changed=MB, source=1000 * MB) is None
 

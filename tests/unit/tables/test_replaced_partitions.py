@@ -1,0 +1,133 @@
+"""Partitioned tables without date-formatters: the partitions that changed rows touch are replaced, the others stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mt_core.clock import SystemClock
+from mt_core.maintenance.changes import ChangeKind, SourceChange
+from mt_core.maintenance.shape import Lineage, Occurrence, QueryShape, Reach
+from mt_core.maintenance.strategy import Way
+from mt_core.model.storage import Snapshot
+from mt_core.model.table import Column, MaterializedTable
+from mt_core.tables.engine import Maintenance, Query, SourceChanges, SourceVector, StorageMetadata
+from mt_core.tables.refresh.change_plan import plan_change
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_registry import MemoryRegistry
+from tests.support.registry_facts import a_table
+
+VECTOR = SourceVector(sources=())
+STORAGE = StorageMetadata(table_id="t", location="", epoch=1, last_run=None, main="1", branches={})
+BASE = Snapshot(snapshot_id="1", sources="[]", total_rows=100)
+
+
+class ChangedEngine(FakeEngine):
+    """An engine on which rows of the source of a query that gives `ds` and `k` changed, 1 of 10 bytes, or *size* of them."""
+
+    def __init__(
+        self,
+        ds: Lineage,
+        k: Lineage,
+        *,
+        reach: Reach = Reach.GROUPED,
+        size: int = 1,
+        rows: int = 1,
+        kind: str = "string",
+    ) -> None:
+        super().__init__()
+        shape = QueryShape(occurrences={0: Occurrence(reach=reach)}, lineage=(ds, k), keys=(0, 1), merge="not on top")
+        self.found = SourceChanges(
+            shape=shape,
+            columns=(Column(name="ds", type=kind), Column(name="k", type="bigint")),
+            readings=("o",),
+            changes={"o": SourceChange(kind=ChangeKind.ROWS, rows=rows, size=size)},
+            source_bytes=10,
+        )
+
+    def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges:
+        return self.found
+
+
+def table(strategy: str, *keys: str, kind: str = "string") -> MaterializedTable:
+    made = a_table()
+    columns = (Column(name="DS", type=kind), Column(name="k", type="bigint"))
+    options = {"refresh.strategy": strategy}
+    definition = replace(made.definition, columns=columns, options=options, partition_keys=keys)
+    return replace(made, definition=definition)
+
+
+def plan(engine: ChangedEngine, stored: MaterializedTable) -> tuple[Maintenance | None, str | None]:
+    return plan_change(MemoryRegistry(SystemClock()), engine, stored, STORAGE, base=BASE, vector=VECTOR)
+
+
+def way(engine: ChangedEngine, stored: MaterializedTable) -> Way | None:
+    maintenance, _ = plan(engine, stored)
+    return None if maintenance is None else maintenance.strategy.way
+
+
+BY_DAY = ChangedEngine({0: "day"}, {})
+FINER = ChangedEngine({0: "day"}, {0: "k"})
+
+
+@pytest.mark.parametrize("strategy", ["auto", "incremental"])
+def test_keys_that_are_the_partitions_are_replaced_as_partitions(strategy: str) -> None:
+    maintenance, reason = plan(BY_DAY, table(strategy, "DS"))
+
+    assert maintenance is not None
+    assert (maintenance.strategy.way, maintenance.strategy.key_columns) == (Way.PARTITIONS, {0: ("day",)})
+    assert reason == "the changed rows name the partitions by ds"
+
+
+def test_a_column_with_the_values_of_the_partitions_makes_no_finer_keys() -> None:
+    assert way(ChangedEngine({0: "day"}, {0: "day"}), table("auto", "DS")) is Way.PARTITIONS
+
+
+def test_keys_within_partitions_are_replaced_as_keys() -> None:
+    assert way(FINER, table("auto", "DS")) is Way.KEYS
+
+
+def test_a_table_without_partitions_has_keys_only() -> None:
+    assert way(BY_DAY, table("auto")) is Way.KEYS
+
+
+def test_many_keys_within_partitions_are_replaced_as_partitions() -> None:
+    many = ChangedEngine({0: "day"}, {0: "k"}, rows=90)
+
+    assert way(many, table("auto", "DS")) is Way.PARTITIONS
+    assert way(many, table("incremental", "DS")) is Way.KEYS
+    assert plan(many, table("auto")) == (None, "recomputed: up to 90 of 100 keys changed")
+
+
+def test_rows_that_would_cost_a_copy_of_the_table_are_replaced_with_their_partitions() -> None:
+    linear = ChangedEngine({0: "day"}, {0: "k"}, reach=Reach.LINEAR)
+    base = replace(BASE, total_bytes=100)
+
+    maintenance, _ = plan_change(
+        MemoryRegistry(SystemClock()), linear, table("auto", "DS"), STORAGE, base=base, vector=VECTOR
+    )
+
+    assert maintenance is not None
+    assert maintenance.strategy.way is Way.PARTITIONS
+
+
+def test_sources_of_which_most_changed_are_recomputed() -> None:
+    assert plan(ChangedEngine({0: "day"}, {}, size=6), table("auto", "DS")) == (
+        None,
+        "recomputed: 60% of the sources changed",
+    )
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "double", "string collate UNICODE_CI"])
+def test_partitions_whose_values_no_text_names_exactly_are_not_replaced(kind: str) -> None:
+    assert way(ChangedEngine({0: "day"}, {}, kind=kind), table("auto", "DS", kind=kind)) is Way.KEYS
+
+
+def test_partitions_that_storage_rounds_are_not_found_again() -> None:
+    engine = ChangedEngine({0: "day"}, {}, kind="decimal(10,2)")
+
+    assert plan(engine, table("auto", "DS", kind="decimal(10,1)")) == (
+        None,
+        "recomputed: column ds is stored in another type than the query gives",
+    )

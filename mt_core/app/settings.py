@@ -44,6 +44,8 @@ def manager_settings(config: Config) -> ManagerSettings:
         verify_interval=config.duration("materialized-table.verify.interval"),
         upstream_wait=config.duration_if_set("materialized-table.upstream-wait"),
         suspend_after=config.integer("materialized-table.failures.suspend-after"),
+        compact_small_files=config.integer("materialized-table.compaction.small-files"),
+        compact_delete_files=config.integer("materialized-table.compaction.delete-files"),
     )
 
 

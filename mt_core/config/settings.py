@@ -239,6 +239,21 @@ SETTINGS: tuple[Setting, ...] = (
         "CONTINUOUS, after how many such batches; 0: never.",
     ),
     Setting(
+        key="materialized-table.compaction.small-files",
+        kind=Kind.INTEGER,
+        default="50",
+        minimum=0,
+        help="With more small files than this (under 16 MB, and not alone in their partition) a table is compacted in the "
+        "background; 0: never for this.",
+    ),
+    Setting(
+        key="materialized-table.compaction.delete-files",
+        kind=Kind.INTEGER,
+        default="20",
+        minimum=0,
+        help="With more delete files than this a table is compacted in the background; 0: never for this.",
+    ),
+    Setting(
         key="materialized-table.continuous.history",
         kind=Kind.DURATION,
         default="1 h",

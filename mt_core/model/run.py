@@ -15,7 +15,7 @@ from mt_core.model.partition import Scope
 class RunKind(StrEnum):
     """Where the request for a run comes from: schedule, user, change of the definition, CREATE, or changes of the sources.
 
-    VERIFY is no refresh: it compares the rows of a table with those of its query.
+    VERIFY and COMPACTION are no refreshes: one compares the rows of a table with those of its query, one writes its files anew.
     """
 
     PERIODIC = "PERIODIC"
@@ -24,9 +24,10 @@ class RunKind(StrEnum):
     INITIAL = "INITIAL"
     CONTINUOUS = "CONTINUOUS"
     VERIFY = "VERIFY"
+    COMPACTION = "COMPACTION"
 
 
-REFRESHES = frozenset(RunKind) - {RunKind.VERIFY}
+REFRESHES = frozenset(RunKind) - {RunKind.VERIFY, RunKind.COMPACTION}
 """The kinds of runs that refresh their table."""
 
 

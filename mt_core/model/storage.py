@@ -31,6 +31,7 @@ STRATEGY = "freshtable.strategy"
 BYTES_READ = "freshtable.bytes-read"
 LATE = "freshtable.late"
 
+_REPEATED = frozenset({RUN_ID, BATCH, PARTITIONS, SOURCES, FINGERPRINT, SCHEDULE_TIME, STRATEGY, LATE})
 _BRANCH_PREFIX = "run_"
 
 
@@ -41,8 +42,8 @@ class Snapshot:
     `created` marks our empty first one; `pinned`: its rows are exactly those of its query at its sources' versions.
 
     `strategy` is how its run got the rows; `added_rows` and `deleted_rows` count also rows that a run copies. `bytes_read` are
-    those of the sources, None if not known. `total_rows` and `total_bytes` are the table's. `late` are the partitions whose rows
-    were not those of the query at `sources` after the run, None if it did not look for them.
+    those of the sources, None if not known. `total_rows`, `total_bytes`, `data_files` and `delete_files` are the table's. `late`
+    are the partitions whose rows were not those of the query at `sources` after the run, None if it did not look for them.
     """
 
     snapshot_id: str
@@ -61,6 +62,8 @@ class Snapshot:
     total_rows: int = 0
     total_bytes: int = 0
     late: Scope | None = None
+    data_files: int = 0
+    delete_files: int = 0
 
     @property
     def tells(self) -> bool:
@@ -93,6 +96,8 @@ class Snapshot:
             total_rows=count("total-records"),
             total_bytes=count("total-files-size"),
             late=Scope.from_json(json.loads(summary[LATE])) if LATE in summary else None,
+            data_files=count("total-data-files"),
+            delete_files=count("total-delete-files"),
         )
 
 
@@ -117,6 +122,11 @@ def run_summary(
         SCHEDULE_TIME: schedule_time.isoformat() if schedule_time else "",
         **({} if strategy is None else {STRATEGY: strategy}),
     }
+
+
+def repeated_summary(summary: Mapping[str, str]) -> dict[str, str]:
+    """Return what the snapshot of a compaction says: that of main, whose *summary* is given, may expire before it."""
+    return {key: value for key, value in summary.items() if key in _REPEATED}
 
 
 def batch_summary(batch: int | None) -> dict[str, str]:

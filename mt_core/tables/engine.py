@@ -241,6 +241,27 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fragments:
+    """The files of main that a compaction takes away: data files that are small and not the only small one of their partition,
+    and delete files."""
+
+    small_files: int
+    delete_files: int
+
+    def __str__(self) -> str:
+        return f"{self.small_files} small files, {self.delete_files} delete files"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrite:
+    """Small files, and those with deletes, to be written anew on a branch that is at main."""
+
+    job_id: str
+    table: TableIdentifier
+    branch: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """Tasks of a job's Spark stages."""
 
@@ -325,6 +346,9 @@ class TableStorage(Protocol):
     def expire(self, identifier: TableIdentifier, older_than: datetime) -> None:
         """Delete snapshots committed before *older_than*, with their files, but not main and those that a branch or tag names."""
 
+    def fragments(self, identifier: TableIdentifier) -> Fragments:
+        """Count the files that a compaction would take away."""
+
     def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
         """Remove files written before *older_than* that no snapshot refers to."""
 
@@ -345,6 +369,12 @@ class RefreshJobs(Protocol):
 
     def compare(self, comparison: Comparison) -> Compared:
         """Compare a table with its query; blocks; raises QueryFailed, Canceled after `cancel(job_id)`, and Incomparable."""
+
+    def rewrite_files(self, rewrite: Rewrite) -> Staged:
+        """Stage main's rows in fewer files, by a `replace` commit that says what main's snapshot says; blocks.
+
+        Without anything to write anew the branch stays at main.
+        """
 
     def cancel(self, job_id: str) -> None:
         """End the job's work soon; harmless when there is none."""

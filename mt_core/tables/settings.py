@@ -57,6 +57,8 @@ class ManagerSettings:
     verify_interval: timedelta = timedelta(days=1)
     upstream_wait: timedelta | None = None
     suspend_after: int = 5
+    compact_small_files: int = 50
+    compact_delete_files: int = 20
 
     def in_session(self, properties: Mapping[str, str]) -> ManagerSettings:
         """Return the settings as a session sees them, whose own values count; raises ConfigError."""

@@ -14,10 +14,11 @@ from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column
 from mt_core.tables.engine import MetadataChange, Query, RefreshEngine
 from tests.support.engine_contract_changes import ChangesContract
+from tests.support.engine_contract_upkeep import UpkeepContract
 from tests.support.engine_steps import EngineSteps, SourceTables, day, row, versions
 
 
-class EngineContract(ChangesContract):
+class EngineContract(ChangesContract, UpkeepContract):
     """What the manager relies on."""
 
     @pytest.fixture

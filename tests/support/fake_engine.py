@@ -279,7 +279,12 @@ class FakeEngine(FakeSources):
                 rows, kept = tuple(read[len(then) :]), before
             else:
                 rows, kept = tuple(read), ()
-            counts = {"added-records": str(len(rows)), "deleted-records": str(len(before) - len(kept))}
+            kept_files = storage.snapshots[head].facts.data_files if head is not None and kept else 0
+            counts = {
+                "added-records": str(len(rows)),
+                "deleted-records": str(len(before) - len(kept)),
+                "total-data-files": str(kept_files + 1),
+            }
             facts = Snapshot.of(self._next_id(), {**write.summary, **counts})
             storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, head, (*kept, *rows))
             storage.branches[write.branch] = facts.snapshot_id

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from mt_core.errors import EngineError, EngineUnavailable, MtError, StorageMissing
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import TableIdentifier
-from tests.support.fake_tables import FakeStorage, Row
+from mt_core.tables.engine import Fragments, Rewrite, Staged
+from tests.support.fake_tables import FakeStorage, Row, StoredSnapshot
 
 
 class FakeHousekeeping:
@@ -21,6 +23,7 @@ class FakeHousekeeping:
         self.history_is_old = False
         self.failing: dict[str, BaseException] = {}
         self.away = False
+        self.on_rewrite: Callable[[Rewrite], None] | None = None
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()
 
@@ -28,7 +31,8 @@ class FakeHousekeeping:
         """Commit rows to main as somebody else would: they come on top of those that are there."""
         with self._lock:
             storage = self.storages[identifier]
-            storage.commit(Snapshot(snapshot_id=self._next_id()), (*storage.rows, *rows))
+            files = storage.snapshots[storage.main].facts.data_files + 1
+            storage.commit(Snapshot(snapshot_id=self._next_id(), data_files=files), (*storage.rows, *rows))
 
     def compact_foreign(self, identifier: TableIdentifier) -> None:
         """Compact main as somebody else would."""
@@ -51,6 +55,39 @@ class FakeHousekeeping:
 
     def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
         self._check("remove_orphans")
+
+    def fragments(self, identifier: TableIdentifier) -> Fragments:
+        self._check("fragments")
+        storage = self._storage(identifier)
+        facts = storage.snapshots[storage.main].facts
+        return Fragments(small_files=max(facts.data_files - 1, 0), delete_files=facts.delete_files)
+
+    def rewrite_files(self, rewrite: Rewrite) -> Staged:
+        if self.on_rewrite is not None:
+            self.on_rewrite(rewrite)
+        self._check("rewrite_files")
+        with self._lock:
+            storage = self._storage(rewrite.table)
+            head = storage.branches.get(rewrite.branch)
+            if head is None:
+                raise EngineError(f"{rewrite.table} has no branch {rewrite.branch} any more.")
+            before = storage.snapshots[head]
+            if before.facts.data_files > 1 or before.facts.delete_files:
+                facts = replace(
+                    before.facts,
+                    snapshot_id=self._next_id(),
+                    replace=True,
+                    added_rows=len(before.rows),
+                    deleted_rows=len(before.rows),
+                    bytes_read=None,
+                    data_files=1,
+                    delete_files=0,
+                )
+                storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, head, before.rows)
+                storage.branches[rewrite.branch] = facts.snapshot_id
+                storage.generation += 1
+            found = storage.snapshots[storage.branches[rewrite.branch]].facts
+            return Staged(snapshot=found, metadata=storage.metadata())
 
     def _storage(self, identifier: TableIdentifier) -> FakeStorage:
         if identifier not in self.storages:

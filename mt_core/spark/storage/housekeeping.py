@@ -1,17 +1,30 @@
-"""Housekeeping of storage tables: old snapshots, and files that belong to none."""
+"""Housekeeping of storage tables: old snapshots, files that belong to none, and files that are too small."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from uuid import uuid4
 
+from pyspark.sql.functions import col, count_if
+
+from mt_core.errors import EngineError
+from mt_core.model.storage import repeated_summary
 from mt_core.model.table import TableIdentifier
+from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.file_systems import IO_IMPL
-from mt_core.spark.driver.jvm_objects import static_member
+from mt_core.spark.driver.jvm_objects import static_member, text_map
 from mt_core.spark.engine_role import EngineRole
+from mt_core.spark.storage.metadata import read_metadata, snapshot_of
+from mt_core.tables.engine import Fragments, Rewrite, Staged
+
+SMALL_BYTES = 16 * 1024 * 1024
+_TARGET_BYTES = "write.target-file-size-bytes"
+_REWRITE = {"min-input-files": "2", "delete-file-threshold": "1"}
 
 
 class Housekeeping(EngineRole):
-    """Works on tables that the caller has claimed; only `has_expired` may be called at any time."""
+    """Works on tables that the caller has claimed; `has_expired`, `fragments` and `rewrite_files` may be called at any time."""
 
     def has_expired(self, identifier: TableIdentifier, older_than: datetime) -> bool:
         with self._working():
@@ -33,6 +46,50 @@ class Housekeeping(EngineRole):
             # A catalog with a FileIO of its own may write where Hadoop cannot list files.
             lists_by_prefix = bool(self._catalogs.setting(identifier.catalog, IO_IMPL))
             orphans.usePrefixListing(lists_by_prefix).olderThan(_millis(older_than)).execute()
+
+    def fragments(self, identifier: TableIdentifier) -> Fragments:
+        with self._driver.run_tagged(uuid4().hex, REFRESH_POOL, f"files of {identifier}"), self._working() as session:
+            files = session.table(f"{identifier.sql}.files")
+            limit = _small_bytes(text_map(session, self._catalogs.load_table(identifier).properties()))
+            place = "partition" if "partition" in files.columns else "spec_id"
+            is_data = col("content") == 0
+            counted = files.groupBy(place).agg(
+                count_if(is_data & (col("file_size_in_bytes") < limit)), count_if(~is_data)
+            )
+            numbers = [(row[1], row[2]) for row in counted.collect()]
+        return Fragments(
+            small_files=sum(max(small - 1, 0) for small, _ in numbers),
+            delete_files=sum(deletes for _, deletes in numbers),
+        )
+
+    def rewrite_files(self, rewrite: Rewrite) -> Staged:
+        description = f"compaction of {rewrite.table}"
+        with self._driver.run_tagged(rewrite.job_id, REFRESH_POOL, description), self._working() as session:
+            table = self._catalogs.load_table(rewrite.table)
+            if table.refs().get(rewrite.branch) is None:
+                raise _branch_lost(rewrite)
+            actions = static_member(session, "org.apache.iceberg.spark.actions.SparkActions.get")
+            action = actions(session._jsparkSession).rewriteDataFiles(table).toBranch(rewrite.branch)
+            options = _REWRITE | {"min-file-size-bytes": str(_small_bytes(text_map(session, table.properties())))}
+            for key, value in options.items():
+                action = action.option(key, value)
+            for key, value in repeated_summary(text_map(session, table.currentSnapshot().summary())).items():
+                action = action.snapshotProperty(key, value)
+            action.execute()
+            metadata = read_metadata(self._catalogs, rewrite.table)
+            head = metadata.branches.get(rewrite.branch)
+            if head is None:
+                raise _branch_lost(rewrite)
+            return Staged(snapshot=snapshot_of(session, metadata, head), metadata=metadata)
+
+
+def _branch_lost(rewrite: Rewrite) -> EngineError:
+    return EngineError(f"{rewrite.table} has no branch {rewrite.branch} any more: a refresh has opened the table.")
+
+
+def _small_bytes(properties: Mapping[str, str]) -> int:
+    """Return below how many bytes a file of a table with *properties* is small."""
+    return min(SMALL_BYTES, int(properties.get(_TARGET_BYTES) or SMALL_BYTES) * 3 // 4)
 
 
 def _millis(instant: datetime) -> int:

@@ -23,11 +23,13 @@ from mt_core.tables.refresh.outcome import GivenUp, RunEnded
 from mt_core.tables.runs.ledger import Claimed
 from mt_core.tables.services import TableServices
 from mt_core.tables.settings import refresh_timeout_of
+from mt_core.tables.upkeep.compaction import compact
 
 IDLE = "idle"
 MOST_RECENT = 50
 MOST_SNAPSHOTS = 500
 EXPIRE_EVERY = timedelta(minutes=1)
+COMPACT_BATCHES, COMPACT_EVERY = 60, timedelta(minutes=10)
 log = logging.getLogger(__name__)
 # What the ledger has of all batches together.
 _SUMS = ("rows", "rows_inserted", "rows_updated", "rows_deleted", "bytes_read")
@@ -47,6 +49,7 @@ class Stretch(Attempt):
         self._clock, self._history = services.clock, services.settings.continuous_history
         self._began_at = self._expired_at = self._clock.now()
         self._timeout = refresh_timeout_of(claimed.table.definition.options, services.settings)
+        self._services, self._compacted_at, self._compacted_before = services, self._began_at, 1
         self._batch = 1
         self._published: str | None = None
         self._begins: deque[datetime] = deque(maxlen=MOST_SNAPSHOTS)
@@ -67,6 +70,7 @@ class Stretch(Attempt):
                 self._end_batch(end)
             self._on_end()
             self._expire()
+            self._compact()
             if not self.ending:
                 yield IDLE
         status = RunStatus.SUCCEEDED if self._recent else RunStatus.SKIPPED
@@ -94,6 +98,16 @@ class Stretch(Attempt):
             raise
         except MtError as error:
             log.warning("expiry of %s failed: %s", self._identifier, error, extra={"action": "maintenance_failed"})
+
+    def _compact(self) -> None:
+        """Compact the table between two batches, if it has to be, each 60th of them or each ten minutes."""
+        now, batch = self._clock.now(), self._batch or 0
+        if self.ending or (
+            batch - self._compacted_before < COMPACT_BATCHES and now - self._compacted_at < COMPACT_EVERY
+        ):
+            return
+        self._compacted_before, self._compacted_at = batch, now
+        compact(self._services, self._table, holds=self._branch)
 
     def _open(self) -> Steps:
         """Go on with the branch if it ends where main does: no metadata has to be committed for that."""

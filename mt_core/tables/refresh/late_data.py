@@ -235,7 +235,7 @@ def _known(history: Iterable[Snapshot]) -> _Known | None:
     for snapshot in history:
         if snapshot.created:
             return None
-        if snapshot.replace or snapshot.scope is None or snapshot.sources is None:
+        if snapshot.scope is None or snapshot.sources is None:
             continue
         vector = SourceVector.from_json(json.loads(snapshot.sources))
         behind = NO_PARTITION if snapshot.scope.whole else snapshot.late

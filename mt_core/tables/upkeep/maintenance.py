@@ -1,20 +1,24 @@
-"""Maintenance: expires snapshots older than `materialized-table.history`, deletes unreferenced files, and deletes old runs."""
+"""Maintenance: expires snapshots older than `materialized-table.history`, deletes unreferenced files, compacts tables, and deletes
+old runs."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from uuid import UUID
 
 from mt_core.background import attempt
-from mt_core.errors import IllegalStatus, MtError, StorageMissing, TableBusy
+from mt_core.errors import EngineUnavailable, IllegalStatus, MtError, StorageMissing, TableBusy
 from mt_core.model.run import OPEN
-from mt_core.model.table import MaterializedTable, RefreshStatus
+from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus
 from mt_core.tables.pages import on_each_page
 from mt_core.tables.refresh.fencing import claim_exclusively
 from mt_core.tables.registry import Transaction
 from mt_core.tables.services import TableServices
+from mt_core.tables.upkeep.compaction import compact
 from mt_core.tables.upkeep.retention import forget_old_runs
 
 log = logging.getLogger(__name__)
@@ -22,17 +26,48 @@ ORPHAN_AGE = timedelta(days=1)
 
 
 def maintain(services: TableServices) -> list[str]:
-    """Maintain each table that has something to expire and no open run; return what was done, in words."""
+    """Maintain each table that needs it; return what was done, in words."""
     forgotten = forget_old_runs(services)
     done = [f"forgot {forgotten} old runs of the ledger"] if forgotten else []
     for table in on_each_page(services.registry, _idle):
         attempt(f"maintenance of {table.identifier}", partial(_maintain, services, table, done))
+        attempt(f"compaction of {table.identifier}", partial(_compact, services, table, done))
+    for table in on_each_page(services.registry, partial(_always_open, hour=services.clock.now().hour)):
+        attempt(f"maintenance of {table.identifier}", partial(_remove_orphans, services, table))
     return done
 
 
 def _idle(tx: Transaction, tables: Iterable[MaterializedTable]) -> list[MaterializedTable]:
     settled = [table for table in tables if table.intent is None and table.status is not RefreshStatus.INITIALIZING]
     return [table for table in settled if not tx.runs.newest(table_id=table.table_id, statuses=OPEN, limit=1)]
+
+
+def _always_open(tx: Transaction, tables: Iterable[MaterializedTable], hour: int) -> list[MaterializedTable]:
+    """Return those tables of refresh mode CONTINUOUS whose turn comes in this hour of the day."""
+    continuous = (table for table in tables if table.definition.refresh_mode is RefreshMode.CONTINUOUS)
+    return [table for table in continuous if table.intent is None and UUID(table.table_id).int % 24 == hour]
+
+
+def _remove_orphans(services: TableServices, table: MaterializedTable) -> None:
+    """Delete files that no snapshot refers to, without a claim: they are older than any batch that is under way."""
+    age = max(ORPHAN_AGE, services.settings.history)
+    try:
+        services.engine.remove_orphans(table.identifier, services.clock.now() - age)
+    except StorageMissing:
+        return
+    except MtError as error:
+        _log_failure(table, error)
+
+
+def _compact(services: TableServices, table: MaterializedTable, done: list[str]) -> None:
+    with suppress(EngineUnavailable):
+        run = compact(services, table)
+        if run is not None:
+            done.append(f"compacted {table.identifier}: {run.reason}")
+
+
+def _log_failure(table: MaterializedTable, error: MtError) -> None:
+    log.warning("maintenance of %s failed: %s", table.identifier, error, extra={"action": "maintenance_failed"})
 
 
 def _maintain(services: TableServices, table: MaterializedTable, done: list[str]) -> None:
@@ -47,6 +82,6 @@ def _maintain(services: TableServices, table: MaterializedTable, done: list[str]
     except (IllegalStatus, StorageMissing, TableBusy):
         return
     except MtError as error:
-        log.warning("maintenance of %s failed: %s", table.identifier, error, extra={"action": "maintenance_failed"})
+        _log_failure(table, error)
         return
     done.append(f"expired old snapshots of {table.identifier}")

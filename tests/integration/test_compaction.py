@@ -1,0 +1,70 @@
+"""Compaction of real storage tables, and the refresh that applies a change to a compacted one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mt_core.model.run import RefreshRun, RunStatus
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.tables.upkeep.compaction import compact
+from tests.integration.refresh_world import RefreshWorld
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+INCREMENTAL = "WITH ('refresh.strategy' = 'incremental')"
+
+
+@pytest.fixture
+def world(spark_driver: SparkDriver, tmp_path: Path) -> Iterator[RefreshWorld]:
+    """A table `mt` that shows `o`, to which four refreshes have each added a file."""
+    made = RefreshWorld(spark_driver, tmp_path)
+    made.spark("CREATE TABLE o (k INT, v STRING) USING iceberg", "INSERT INTO o VALUES (0, 'a')")
+    made.create("mt", "SELECT k, v FROM o", clauses=INCREMENTAL)
+    for number in range(4):
+        append(made, number)
+    return made
+
+
+def append(world: RefreshWorld, number: int) -> RefreshRun:
+    world.spark(f"INSERT INTO o VALUES ({number}, 'b')")
+    return world.tick("mt")
+
+
+def compacted(world: RefreshWorld) -> RefreshRun | None:
+    settings = replace(world.services.settings, compact_small_files=3, compact_delete_files=3)
+    return compact(replace(world.services, settings=settings), world.table("mt"))
+
+
+def data_files(world: RefreshWorld) -> int:
+    return len(world.plain(f"SELECT file_path FROM {world.table('mt').identifier.sql}.files"))
+
+
+def test_a_compacted_table_has_its_rows_in_one_file_and_takes_what_changes(world: RefreshWorld) -> None:
+    rows = world.rows("mt")
+
+    run = compacted(world)
+
+    assert run is not None
+    assert (run.reason, run.rows) == ("4 small files, 0 delete files; 1 file since", 5)
+    assert (data_files(world), world.rows("mt")) == (1, rows)
+    assert world.tick("mt").status is RunStatus.SKIPPED
+    assert append(world, 9).strategy == "append"
+    assert (data_files(world), world.rows("mt")) == (2, world.plain("SELECT * FROM o"))
+    assert compacted(world) is None
+
+
+def test_a_compaction_between_the_steps_of_a_refresh_costs_the_refresh_nothing(world: RefreshWorld) -> None:
+    world.spark("INSERT INTO o VALUES (9, 'c')")
+    done: list[object] = []
+
+    table = world.table("mt").identifier.sql
+    procedure = f"CALL lake.system.rewrite_data_files(table => '{table.replace('`', '')}', options => map('rewrite-all', 'true'))"
+    work = world.work
+    world.work = lambda: work(before="publish: commit", do=lambda: done.append(world.spark(procedure)))  # type: ignore[method-assign]
+    run = world.tick("mt")
+
+    assert (run.status, run.strategy, run.rows, len(done)) == (RunStatus.SUCCEEDED, "append", 1, 1)
+    assert world.rows("mt") == world.plain("SELECT * FROM o")

@@ -1,0 +1,58 @@
+"""The contract of refresh engines about upkeep; a part of `EngineContract`."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from mt_core.errors import EngineError
+from mt_core.tables.engine import Fragments, MetadataChange, Rewrite
+from tests.support.engine_steps import EngineSteps, row
+
+
+class UpkeepContract:
+    """What compaction relies on."""
+
+    def test_small_files_are_staged_as_fewer_with_the_same_rows_by_a_commit_that_says_what_main_says(
+        self, steps: EngineSteps
+    ) -> None:
+        first = steps.engine.read_vector(steps.query)
+        steps.refresh("r1")
+        steps.source.append(steps.source_name, [row("a", 3, 30)])
+        steps.apply("r2", first)
+        before, rows = steps.snapshots()[0], steps.rows()
+        assert steps.engine.fragments(steps.identifier) == Fragments(small_files=1, delete_files=0)
+
+        steps.swap(MetadataChange(branch="run_c1"))
+        staged = steps.engine.rewrite_files(Rewrite(job_id=uuid4().hex, table=steps.identifier, branch="run_c1"))
+
+        facts = staged.snapshot
+        assert (facts.replace, facts.added_rows >= 2, facts.data_files < before.data_files) == (True, True, True)
+        assert (facts.run_id, facts.scope, facts.pinned) == (before.run_id, before.scope, before.pinned)
+        assert (facts.sources, facts.fingerprint) == (before.sources, before.fingerprint)
+        assert (steps.load().main, steps.rows()) == (before.snapshot_id, rows)
+        change = MetadataChange(publish=facts.snapshot_id, drop=("run_c1",))
+        steps.engine.swap(steps.identifier, staged.metadata, change)
+        assert steps.engine.fragments(steps.identifier) == Fragments(small_files=0, delete_files=0)
+        assert steps.rows() == rows
+
+    def test_files_that_are_not_to_be_written_anew_leave_the_branch_at_main(self, steps: EngineSteps) -> None:
+        steps.refresh("r1")
+        steps.swap(MetadataChange(branch="run_c1"))
+
+        staged = steps.engine.rewrite_files(Rewrite(job_id=uuid4().hex, table=steps.identifier, branch="run_c1"))
+
+        assert staged.snapshot.snapshot_id == staged.metadata.main
+
+    def test_files_are_not_written_anew_on_a_branch_that_a_refresh_dropped(self, steps: EngineSteps) -> None:
+        first = steps.engine.read_vector(steps.query)
+        steps.refresh("r1")
+        steps.source.append(steps.source_name, [row("a", 3, 30)])
+        steps.apply("r2", first)
+        before = steps.facts()
+
+        with pytest.raises(EngineError):
+            steps.engine.rewrite_files(Rewrite(job_id=uuid4().hex, table=steps.identifier, branch="run_c1"))
+
+        assert steps.facts() == before

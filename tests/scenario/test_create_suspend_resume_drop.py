@@ -42,6 +42,7 @@ def test_a_created_table_is_there_with_its_first_rows_when_create_ends(whole: Wh
             "status by": "CREATE",
             "status at": "2026-03-01 12:00:00",
             "as of": None,
+            "late by": None,
         }
     ]
 

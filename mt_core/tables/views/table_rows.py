@@ -15,6 +15,7 @@ from mt_core.secrets import masked
 from mt_core.sql.flink.spark_types import in_flink
 from mt_core.tables.engine import StorageMetadata
 from mt_core.tables.views.continuous_job import ContinuousJob
+from mt_core.tables.views.lateness import Fault
 from mt_core.tables.views.run_view import RunView
 from mt_core.tables.views.table_view import TableDetails, TableView
 from mt_core.tables.workflows.observer import ObservedWorkflow
@@ -42,7 +43,14 @@ _TABLE_COLUMNS = (
     "status by",
     "status at",
     "as of",
+    "late by",
 )
+_FAULTS = {
+    Fault.SOURCE: "a materialized table that it reads is late",
+    Fault.QUEUE: "its refresh waits for a worker, or did for most of its time",
+    Fault.QUERY: "its refreshes fail, or take too long",
+    Fault.SCHEDULE: "no refresh was requested",
+}
 
 
 def table_rows(views: Iterable[TableView]) -> RowSet:
@@ -68,6 +76,7 @@ def _table_row(view: TableView) -> list[object]:
         table.status_by + (f": {table.status_reason}" if table.status_reason else ""),
         show_schedule_time(table.status_at, zone),
         show_schedule_time(workflow.as_of, zone) if workflow and workflow.as_of else None,
+        f"{age_text(late.by)} ({late.fault})" if (late := view.lateness) is not None else None,
     ]
 
 
@@ -148,6 +157,7 @@ def _facts(details: TableDetails) -> dict[str, str]:
         **({} if details.waiting is None else {"waiting": _waiting_text(details.waiting)}),
         "decision": f"{last.run.decision}: {last.reason}" if last and last.run.decision else "none",
         "stale for": _staleness_text(details.view),
+        "late by": "no" if (late := details.view.lateness) is None else f"{age_text(late.by)}: {_FAULTS[late.fault]}",
         "sources": "none read yet" if details.sources is None else "; ".join(map(str, details.sources)),
         "storage": _storage_text(details.storage, table),
         "rebuild due": "yes" if table.rebuild_due else "no",

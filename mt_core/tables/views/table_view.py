@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from mt_core.errors import MtError
-from mt_core.model.freshness import grid_of
 from mt_core.model.run import DONE, RefreshRun, RunStatus
-from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus
+from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.engine import StorageMetadata
 from mt_core.tables.keeper import KeeperState
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
 from mt_core.tables.services import TableServices
 from mt_core.tables.views.inclusion import PUBLISHED, Included, Inclusions
+from mt_core.tables.views.lateness import Lateness, lateness_of, oldest_allowed
 from mt_core.tables.views.run_view import RunView, SourceView
 from mt_core.tables.workflows.observer import ObservedWorkflow
 
@@ -39,8 +39,8 @@ class TableView:
 
     `done` is its newest run that succeeded, was skipped, or publishes batch after batch, `ended` the newest of these or that
     failed; `included` is until when it shows the sources of its sources, None before the first of them, and `stale_for` how long
-    ago that was; `health` is None for a table that is not kept
-    fresh, `workflow` None for one that was not observed.
+    ago that was; `health` is None for a table that is not kept fresh, `lateness` for one that is not behind, `workflow` for one
+    that was not observed.
     """
 
     table: MaterializedTable
@@ -49,6 +49,7 @@ class TableView:
     included: Included | None
     stale_for: timedelta | None
     health: Health | None
+    lateness: Lateness | None
     workflow: ObservedWorkflow | None
 
     @classmethod
@@ -66,6 +67,7 @@ class TableView:
             included=included,
             stale_for=max(timedelta(0), now - included.until) if included else None,
             health=_health(table, fresh_at, ended, now),
+            lateness=_lateness(tx, table, included, fresh_at, now),
             workflow=workflow,
         )
 
@@ -135,14 +137,23 @@ def _health(
         return Health.FAILING
     if table.status is not RefreshStatus.ACTIVATED:
         return None
-    freshness = table.definition.freshness
-    if table.definition.refresh_mode is RefreshMode.CONTINUOUS:
-        previous = now - timedelta(seconds=freshness.seconds)
-    else:
-        grid = grid_of(freshness, table.definition.zone)
-        previous = grid.at_or_before(grid.at_or_before(now) - timedelta(microseconds=1))
     since = fresh_at if fresh_at is not None else table.created_at
-    return Health.LATE if max(since, table.status_at) < previous else Health.OK
+    return Health.LATE if max(since, table.status_at) < oldest_allowed(table, now) else Health.OK
+
+
+def _lateness(
+    tx: Transaction, table: MaterializedTable, included: Included | None, fresh_at: datetime | None, now: datetime
+) -> Lateness | None:
+    """Return how late an active table is. The materialized table below that read the sources may itself be behind them."""
+    if table.status is not RefreshStatus.ACTIVATED:
+        return None
+    read_at = max(fresh_at or table.created_at, table.status_at)
+    shows, below = (included.until, included.by) if included is not None else (read_at, None)
+    upstream = None if below is None else tx.tables.named(below)
+    if upstream is not None:
+        shows += timedelta(seconds=upstream.definition.freshness.seconds)
+    runs = tx.runs.newest(table_id=table.table_id, limit=_PAGE)
+    return lateness_of(table, runs, read_at=read_at, shows=read_at if upstream is None else shows, now=now)
 
 
 def _fresh_at(done: RefreshRun | None, workflow: ObservedWorkflow | None) -> datetime | None:

@@ -161,6 +161,7 @@ def test_show_tells_how_stale_each_table_is(world: ManagerWorld) -> None:
         "status by": "CREATE",
         "status at": "2026-03-01 12:00:00",
         "as of": None,
+        "late by": None,
     }
     assert ages == ["0 s", "72 s", "61 min", "3 h", "2 d"]
     assert world.show("SHOW MATERIALIZED TABLES")[0]["last refresh"] == "2026-03-01 12:00:05"

@@ -1,0 +1,73 @@
+"""Lateness: by how much a table is behind its freshness, and whose fault that is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from mt_core.model.freshness import grid_of
+from mt_core.model.run import OPEN, RefreshRun, RunStatus
+from mt_core.model.table import MaterializedTable, RefreshMode
+
+
+class Fault(StrEnum):
+    """What keeps a table from being fresh.
+
+    SOURCE: a materialized table that it reads is behind. QUEUE: its refresh waits for a worker, or did for most of its time.
+    QUERY: its refreshes fail, or take too long. SCHEDULE: nobody asks for a refresh.
+    """
+
+    SOURCE = "source"
+    QUEUE = "queue"
+    QUERY = "query"
+    SCHEDULE = "schedule"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lateness:
+    """How much older than its freshness allows the sources are that a table shows, and why."""
+
+    by: timedelta
+    fault: Fault
+
+
+def oldest_allowed(table: MaterializedTable, now: datetime) -> datetime:
+    """Return of which instant a table that is fresh shows its sources at least: one on a schedule, of the last point but one."""
+    freshness = table.definition.freshness
+    if table.definition.refresh_mode is RefreshMode.CONTINUOUS:
+        return now - timedelta(seconds=freshness.seconds)
+    grid = grid_of(freshness, table.definition.zone)
+    return grid.at_or_before(grid.at_or_before(now) - timedelta(microseconds=1))
+
+
+def lateness_of(
+    table: MaterializedTable, runs: Iterable[RefreshRun], *, read_at: datetime, shows: datetime, now: datetime
+) -> Lateness | None:
+    """Return how late *table* is, None if it is not.
+
+    *runs* are its last ones, newest first, *read_at* is when it read its sources, and *shows* until when it shows the sources of
+    its sources, later by the freshness of those.
+    """
+    allowed = oldest_allowed(table, now)
+    freshness = timedelta(seconds=table.definition.freshness.seconds)
+    if read_at < allowed:
+        return Lateness(by=now - read_at - freshness, fault=_own_fault(table, list(runs), freshness, now))
+    return Lateness(by=now - shows - freshness, fault=Fault.SOURCE) if shows < allowed else None
+
+
+def _own_fault(table: MaterializedTable, runs: list[RefreshRun], freshness: timedelta, now: datetime) -> Fault:
+    ended = next((run for run in runs if run.status not in OPEN), None)
+    running = next((run for run in runs if run.status is RunStatus.RUNNING), None)
+    waiting = any(run.status is RunStatus.QUEUED for run in runs)
+    if running is not None and running.recent:
+        return Fault.QUERY if timedelta(seconds=running.recent[-1].seconds) > freshness / 2 else Fault.QUEUE
+    if running is not None and running.started_at is not None:
+        waited = running.started_at - running.requested_at
+        return Fault.QUEUE if waited > now - running.started_at else Fault.QUERY
+    if ended is not None and ended.status is RunStatus.FAILED:
+        return Fault.QUERY
+    if waiting or table.definition.refresh_mode is RefreshMode.CONTINUOUS:
+        return Fault.QUEUE
+    return Fault.SCHEDULE

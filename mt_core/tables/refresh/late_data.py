@@ -152,9 +152,9 @@ class LateRows:
     def _late(self, behind: _Specs, own: Scope, until: datetime) -> list[PartitionSpec]:
         """Return those of *behind* that no refresh on schedule takes anyway and that the table has, newest first."""
         others = behind - (own.specs or frozenset()) - (scope_of(self.table, self.table.failing).specs or frozenset())
-        if not others:
-            return []
-        return sorted(self._refreshed(others - self._to_come(until), until), reverse=True)
+        # The history of a table is long, and rows of the present day come all the time.
+        others -= self._to_come(until) if others else frozenset()
+        return sorted(self._refreshed(others, until), reverse=True) if others else []
 
     def _to_come(self, until: datetime) -> _Specs:
         """Return the partitions of the next schedule times after *until*."""

@@ -40,6 +40,7 @@ def test_rows_that_another_writer_added_or_deleted_are_reported_and_others_are_n
     ]
 
 
+@pytest.mark.slow
 def test_doubles_are_equal_within_a_billionth_also_inside_of_values(world: RefreshWorld) -> None:
     world.spark(ORDERS, ROWS)
     query = "SELECT id, x, array(x, NULL) AS a, named_struct('v', x, 't', s) AS st FROM o"
@@ -53,6 +54,7 @@ def test_doubles_are_equal_within_a_billionth_also_inside_of_values(world: Refre
     assert [row[:3] for row in verified(world, "mt")] == [["missing", 1, 2], ["unexpected", 1, 2]]
 
 
+@pytest.mark.slow
 def test_what_depends_on_order_or_ties_is_named_and_left_out_and_what_changes_by_itself_is_refused(
     world: RefreshWorld,
 ) -> None:

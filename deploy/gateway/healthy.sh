@@ -3,4 +3,6 @@
 tokens="${FRESHTABLE_SQL_GATEWAY_SECURITY_TOKENS:-generate}"
 token="${tokens%%,*}"
 [ "$token" != generate ] || token="$(cat "/data/token")"
-exec curl --fail --silent --show-error --header "Authorization: Bearer ${token#*:*:}" "${1:-http://127.0.0.1:8083}/v3/info"
+# The port of the environment, else of the settings file ($1), as the gateway has it.
+port="${FRESHTABLE_SQL_GATEWAY_ENDPOINT_REST_PORT:-$(sed -n 's/^sql-gateway\.endpoint\.rest\.port: *["'"'"']\{0,1\}\([0-9]*\).*/\1/p' "${1:-/etc/freshtable.yaml}" 2>/dev/null)}"
+exec curl --fail --silent --show-error --header "Authorization: Bearer ${token#*:*:}" "http://127.0.0.1:${port:-8083}/v3/info"

@@ -127,7 +127,10 @@ def test_sql_in_the_container_of_the_image_finds_the_generated_token() -> None:
 
 
 @pytest.mark.parametrize("tokens", ["s3cret", "admin:admin:s3cret,airflow:refresh:other", "admin:admin:s3:c:ret"])
-def test_the_image_asks_with_the_first_token_whether_it_is_healthy(tokens: str) -> None:
+@pytest.mark.parametrize("place", ["environment", "file", "quoted"])
+def test_the_image_asks_with_the_first_token_at_the_configured_port_whether_it_is_healthy(
+    tokens: str, place: str, tmp_path: Path
+) -> None:
     asked: list[str] = []
 
     class Gateway(BaseHTTPRequestHandler):
@@ -142,9 +145,13 @@ def test_the_image_asks_with_the_first_token_whether_it_is_healthy(tokens: str) 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Gateway)
     Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
     environ = {"PATH": "/usr/bin:/bin", "FRESHTABLE_SQL_GATEWAY_SECURITY_TOKENS": tokens, "no_proxy": "*"}
-    healthy = [DEPLOY / "gateway" / "healthy.sh", f"http://127.0.0.1:{server.server_port}"]
+    port, settings = str(server.server_port), tmp_path / "freshtable.yaml"
+    in_file = {"environment": "1", "file": port, "quoted": f"'{port}'  # ours"}[place]
+    settings.write_text(f"sql-gateway.endpoint.rest.address: 0.0.0.0\nsql-gateway.endpoint.rest.port: {in_file}\n")
+    if place == "environment":
+        environ["FRESHTABLE_SQL_GATEWAY_ENDPOINT_REST_PORT"] = port
 
-    done = subprocess.run(["sh", *healthy], env=environ, check=False)
+    done = subprocess.run(["sh", DEPLOY / "gateway" / "healthy.sh", settings], env=environ, check=False)
     server.shutdown()
     server.server_close()
 

@@ -135,9 +135,10 @@ class Attempt:
 
     def _decide(self) -> Steps:
         yield "decide"
-        if self._ledger.held(self.claimed) is None:
+        if (run := self._ledger.held(self.claimed)) is None:
             raise GivenUp
-        self._end_if_withdrawn()
+        if run.cancel_requested:
+            self._end_if_withdrawn()
         self._vector = self._first_vector()
         metadata = self._engine.load(self._identifier)
         with self._cancelable():

@@ -241,7 +241,9 @@ def _known(history: Iterable[Snapshot]) -> _Known | None:
         behind = NO_PARTITION if snapshot.scope.whole else snapshot.late
         if behind is not None:
             return _Known(vector=vector, behind=behind.specs or frozenset(), later=tuple(reversed(later)))
-        later.append((snapshot.scope, vector))
+        # A compaction repeats what the snapshot before it says.
+        if (snapshot.scope, vector) not in later[-1:]:
+            later.append((snapshot.scope, vector))
     return None
 
 

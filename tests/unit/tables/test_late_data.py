@@ -220,6 +220,20 @@ def test_reported_partitions_are_named_until_they_are_refreshed_by_hand() -> Non
     )
 
 
+def test_what_was_reported_is_known_after_a_compaction_whose_forerunners_have_expired() -> None:
+    late = LateWorld(with_option("report"))
+    late.add(1)
+    late.pass_a_day()
+    storage = late.world.engine.storages[late.world.table().identifier]
+    facts = storage.snapshots[storage.main].facts
+    storage.commit(replace(facts, snapshot_id="compacted", replace=True), storage.rows)
+    storage.snapshots[storage.main].parent = None
+
+    run = late.pass_a_day()
+
+    assert "late rows in 1 earlier partition: ds=2026-03-01;" in str(run.reason)
+
+
 def test_a_partition_that_was_refreshed_by_hand_is_late_only_if_it_changed_after_that() -> None:
     late = LateWorld()
     late.add(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.depth import DEPTH
 from tests.integration.maintained_world import AUTO, FORMATS, INCREMENTAL, KINDS, Maintained
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
-from tests.support.maintained_queries import PARTITIONED_QUERIES, QUERIES, SOURCES
+from tests.support.maintained_queries import PARTITIONED_QUERIES, QUERIES, SOURCES, MaintainedQuery
 from tests.support.recorded_plans import recorded, trimmed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -25,6 +26,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 SMALL = ("self join", "union all", "join and aggregate", "average", "limit")
 SMALL_FOR_ROWS = ("left join", "join and aggregate", "window")
 PARTS = 4
+
+
+def picked(part: int, half: int) -> Sequence[MaintainedQuery]:
+    """Return the queries of a part: all of them in a deep run, otherwise one half, of which the other test takes the other."""
+    queries = QUERIES[part::PARTS]
+    return queries if DEPTH > 1 else queries[half::2]
 
 
 def take_tables_for_large(monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
@@ -64,7 +71,7 @@ def test_every_query_is_kept_in_its_way_while_rows_are_appended(
 ) -> None:
     take_tables_for_large(monkeypatch, part % 2 == 1)
     maintained = Maintained(world, random.Random(part))
-    maintained.create(QUERIES[part::PARTS])
+    maintained.create(picked(part, 0))
 
     check_appends(maintained, DEPTH)
 
@@ -107,7 +114,7 @@ def test_every_query_is_kept_in_its_way_while_rows_change(
     take_tables_for_large(monkeypatch, part % 2 == 1)
     pick = random.Random(part)
     maintained = Maintained(world, pick, FORMATS[part % len(FORMATS)])
-    maintained.create(QUERIES[part::PARTS])
+    maintained.create(picked(part, 1))
 
     for _ in range(DEPTH):
         check_rows(maintained, pick.choice(KINDS), pick.choice(KINDS))

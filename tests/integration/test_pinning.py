@@ -49,6 +49,17 @@ QUERIES = {
     "a view below a CTE of the same name as its table": (
         "WITH orders AS (SELECT 7 AS id, 'cte' AS name) SELECT id, name FROM big_orders UNION ALL SELECT id, name FROM orders"
     ),
+    "a CTE that is read twice": (
+        "WITH w AS (SELECT id, name FROM orders -- all\n) SELECT w.id, v.name FROM w JOIN w AS v ON v.id = w.id"
+    ),
+    "CTEs that read each other and name their columns": (
+        "WITH `a b` (x, y) AS (SELECT id, name FROM orders WHERE name <> ')'), v AS (TABLE `a b`), "
+        "orders (SELECT x, y FROM v) SELECT orders.x AS id, v.y AS name FROM orders, v "
+        "WHERE v.x = orders.x AND v.x IN (SELECT x FROM `a b`)"
+    ),
+    "a sampled CTE that is read twice": (
+        "WITH w AS (SELECT id, name FROM orders) SELECT w.id, v.name FROM w TABLESAMPLE (100 PERCENT) JOIN w AS v ON v.id = w.id"
+    ),
 }
 
 

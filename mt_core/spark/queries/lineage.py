@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from mt_core.identifiers import display_name, quote, sql_name
+from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.queries.determinism import unstable_literal, unstable_reason
 from mt_core.spark.queries.relations import BaseRelation, ParsedQuery, RelationName, base_relations, parse
 from mt_core.spark.queries.views import Names, View
+from mt_core.spark.queries.with_queries import inlined
 from mt_core.tables.engine import Query
 
 MAX_VIEW_DEPTH = 50
@@ -64,9 +66,9 @@ def shape_of(table: Any) -> Shape:
 class Lineage:
     """The facts about a query that hold until a source's shape or a view changes.
 
-    `pieces` is the query's text with its views expanded, cut where versions can be inserted; `unnamed` are sources
-    without versions or catalog; `shapes` are those of the tables when the query was analysed; `unstable` and
-    `unpinnable` are reasons, None without one. `lock` guards the sources' tables.
+    `pieces` is the query's text, with its views and with WITH queries that are read several times in place of their names, cut
+    where versions can be inserted; `unnamed` are sources without versions or catalog; `shapes` are those of the tables when
+    the query was analysed; `unstable` and `unpinnable` are reasons, None without one. `lock` guards the sources' tables.
     """
 
     sources: tuple[Source, ...]
@@ -108,6 +110,9 @@ class LineageReader:
     def read(self, query: Query) -> Lineage:
         """Return the lineage; raises Spark's own errors of parsing and analysis."""
         parsed, analysed = parse(self._session, query.text), self._analysed(query.text)
+        once = inlined(parsed)
+        if once is not None and self._gives(once, columns_of(analysed.schema())):
+            parsed = parse(self._session, once)
         bases = base_relations(analysed)
         self._bases = {base.parts: base for base in bases if base.parts is not None}
         pieces = tuple(self._pieces(parsed, *self._names.current(), ()))
@@ -129,6 +134,12 @@ class LineageReader:
 
     def _analysed(self, text: str) -> Any:
         return self._session.sql(text)._jdf.queryExecution().analyzed()
+
+    def _gives(self, text: str, columns: Sequence[Column]) -> bool:
+        try:
+            return columns_of(self._analysed(text).schema()) == columns
+        except SPARK_ERRORS:
+            return False
 
     def _refuse_pins(self, reason: str) -> None:
         """Note why the versions of the sources cannot be pinned; the first reason counts."""

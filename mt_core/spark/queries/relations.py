@@ -47,11 +47,15 @@ class RelationName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedQuery:
-    """A text with the relations and functions that it names; `identifier_clause`: IDENTIFIER() hides some of them."""
+    """A text with the relations and functions that it names, and how many clauses WITH it has.
+
+    `identifier_clause`: IDENTIFIER() hides some of the names.
+    """
 
     text: str
     relations: tuple[RelationName, ...]
     functions: tuple[tuple[str, ...], ...]
+    with_clauses: int
     identifier_clause: bool
 
 
@@ -66,6 +70,7 @@ def parse(session: SparkSession, text: str) -> ParsedQuery:
         text=text,
         relations=tuple(sorted(walk.relations, key=lambda relation: relation.start)),
         functions=tuple(dict.fromkeys(walk.functions)),
+        with_clauses=walk.with_clauses,
         identifier_clause=walk.identifier_clause,
     )
 
@@ -80,6 +85,7 @@ class _PlanWalk:
         self._has_subquery = static_member(session, "org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION")()
         self.relations: list[RelationName] = []
         self.functions: list[tuple[str, ...]] = []
+        self.with_clauses = 0
         self.identifier_clause = False
 
     def query(self, plan: Any, scope: frozenset[str]) -> None:
@@ -114,6 +120,7 @@ class _PlanWalk:
                         self._expression(expression, scope)
 
     def _with(self, plan: Any, scope: frozenset[str]) -> None:
+        self.with_clauses += 1
         recursive = plan.allowRecursion()
         for entry in scala_items(plan.cteRelations()):
             name = frozenset({str(entry._1()).lower()})

@@ -243,7 +243,7 @@ class Compared:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragments:
     """The files of main that a compaction takes away: data files that are small and not the only small one of their partition,
-    and delete files."""
+    and delete files that apply to any."""
 
     small_files: int
     delete_files: int

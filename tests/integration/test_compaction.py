@@ -10,6 +10,7 @@ import pytest
 
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.tables.engine import Fragments
 from mt_core.tables.upkeep.compaction import compact
 from tests.integration.refresh_world import RefreshWorld
 
@@ -68,3 +69,21 @@ def test_a_compaction_between_the_steps_of_a_refresh_costs_the_refresh_nothing(w
 
     assert (run.status, run.strategy, run.rows, len(done)) == (RunStatus.SUCCEEDED, "append", 1, 1)
     assert world.rows("mt") == world.plain("SELECT * FROM o")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_deletes_are_carried_out_and_those_left_behind_do_not_count(world: RefreshWorld, version: str) -> None:
+    modes = ", ".join(f"'write.{each}.mode' = 'merge-on-read'" for each in ("delete", "update", "merge"))
+    world.create("deleted", "SELECT * FROM o", clauses=f"WITH ('format-version' = '{version}', {modes})")
+    identifier = world.table("deleted").identifier
+    world.spark(f"INSERT INTO {identifier.sql} SELECT CAST(id AS INT), 'd' FROM range(100, 200)")
+    world.spark(*(f"DELETE FROM {identifier.sql} WHERE k = {100 + number}" for number in range(4)))
+    rows = world.rows("deleted")
+    assert world.engine.fragments(identifier).delete_files > 0
+    settings = replace(world.services.settings, compact_small_files=1)
+
+    assert compact(replace(world.services, settings=settings), world.table("deleted")) is not None
+
+    assert world.rows("deleted") == rows
+    assert world.engine.fragments(identifier) == Fragments(small_files=0, delete_files=0)

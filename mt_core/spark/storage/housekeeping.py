@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from uuid import uuid4
 
-from pyspark.sql.functions import col, count_if
+from pyspark.sql.functions import col, collect_list, count_if, when
+from pyspark.sql.functions import min as least
 
 from mt_core.errors import EngineError
 from mt_core.model.storage import repeated_summary
@@ -19,8 +20,10 @@ from mt_core.spark.storage.metadata import read_metadata, snapshot_of
 from mt_core.tables.engine import Fragments, Rewrite, Staged
 
 SMALL_BYTES = 16 * 1024 * 1024
+_DELETED = 2
 _TARGET_BYTES = "write.target-file-size-bytes"
-_REWRITE = {"min-input-files": "2", "delete-file-threshold": "1"}
+# With a sequence number of their own the new files are newer than all delete files: nothing is committed in between.
+_REWRITE = {"min-input-files": "2", "delete-file-threshold": "1", "use-starting-sequence-number": "false"}
 
 
 class Housekeeping(EngineRole):
@@ -49,18 +52,19 @@ class Housekeeping(EngineRole):
 
     def fragments(self, identifier: TableIdentifier) -> Fragments:
         with self._driver.run_tagged(uuid4().hex, REFRESH_POOL, f"files of {identifier}"), self._working() as session:
-            files = session.table(f"{identifier.sql}.files")
             limit = _small_bytes(text_map(session, self._catalogs.load_table(identifier).properties()))
-            place = "partition" if "partition" in files.columns else "spec_id"
+            entries = session.table(f"{identifier.sql}.entries").where(col("status") != _DELETED)
+            named = entries.select("sequence_number", "data_file.*")
             is_data = col("content") == 0
-            counted = files.groupBy(place).agg(
-                count_if(is_data & (col("file_size_in_bytes") < limit)), count_if(~is_data)
+            counted = named.groupBy("partition" if "partition" in named.columns else "spec_id").agg(
+                count_if(is_data & (col("file_size_in_bytes") < limit)),
+                least(when(is_data, col("sequence_number"))),
+                collect_list(when(~is_data, col("sequence_number"))),
             )
-            numbers = [(row[1], row[2]) for row in counted.collect()]
-        return Fragments(
-            small_files=sum(max(small - 1, 0) for small, _ in numbers),
-            delete_files=sum(deletes for _, deletes in numbers),
-        )
+            places = [(row[1], row[2], row[3]) for row in counted.collect()]
+        # A delete file that is older than all data files of its partition applies to none, and stays.
+        deletes = [each for _, oldest, found in places if oldest is not None for each in found if each >= oldest]
+        return Fragments(small_files=sum(max(small - 1, 0) for small, _, _ in places), delete_files=len(deletes))
 
     def rewrite_files(self, rewrite: Rewrite) -> Staged:
         description = f"compaction of {rewrite.table}"

@@ -137,7 +137,8 @@ def test_a_missed_tick_that_is_made_up_before_resume_has_ended_is_not_skipped(tm
         whole.sql(DAILY)
         whole.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
         whole.pass_time(days=1)
-        whole.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": 7}])
+        rows = [{"ds": "2026-02-28", "amount": 1}, {"ds": "2026-03-01", "amount": 7}]
+        whole.engine.commit("lake.default.orders", rows)
 
         whole.sql("ALTER MATERIALIZED TABLE daily RESUME")
         whole.wait_quiet()

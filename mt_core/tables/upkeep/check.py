@@ -77,25 +77,36 @@ def _check(services: TableServices, table: MaterializedTable, found: list[str]) 
         return
     if verified.equal:
         found.append(f"{table.identifier} has the rows of its query: {verified.certificate.reason}")
-    elif in_transaction(services.registry, lambda tx: _doubt(services, tx, table, verified)):
-        services.signal.set()
-        log.error(
-            "%s has other rows than its query: %s. No change is applied to it, and all its rows are computed at each refresh, "
-            "until ALTER MATERIALIZED TABLE %s RESUME.",
-            table.identifier,
-            verified.certificate.reason,
-            table.identifier,
-            extra={"action": "rows_differ", "table": str(table.identifier)},
-        )
+        return
+    if not in_transaction(services.registry, lambda tx: _compute_again(services, tx, table, verified)):
+        return
+    services.signal.set()
+    follows = (
+        f"No change is applied to it, and all its rows are computed at each refresh, until ALTER MATERIALIZED TABLE "
+        f"{table.identifier} RESUME."
+        if verified.foreign is None
+        else f"Another writer committed snapshot {verified.foreign}; all its rows are computed again."
+    )
+    log.error(
+        "%s has other rows than its query: %s. %s",
+        table.identifier,
+        verified.certificate.reason,
+        follows,
+        extra={"action": "rows_differ", "table": str(table.identifier)},
+    )
 
 
-def _doubt(services: TableServices, tx: Transaction, seen: MaterializedTable, verified: Verified) -> bool:
-    """Apply no more changes to a table, and request all its rows; False if its definition is another one by now."""
+def _compute_again(services: TableServices, tx: Transaction, seen: MaterializedTable, verified: Verified) -> bool:
+    """Request all rows of a table, to which no more changes are applied unless another writer has changed it.
+
+    Return False if its definition is another one by now.
+    """
     table = tx.tables.get(seen.table_id)
     if table is None or table.intent is not None or fingerprint_of(table.definition) != fingerprint_of(seen.definition):
         return False
-    at = f"{verified.certificate.requested_at:%Y-%m-%d %H:%M:%S} UTC"
-    doubt = f"its rows differed from those of its query at {at} ({verified.certificate.reason})"
-    table = tx.tables.replace(replace(table, doubt=doubt))
+    if verified.foreign is None:
+        at = f"{verified.certificate.requested_at:%Y-%m-%d %H:%M:%S} UTC"
+        doubt = f"its rows differed from those of its query at {at} ({verified.certificate.reason})"
+        table = tx.tables.replace(replace(table, doubt=doubt))
     services.request_rebuild(tx, table, None)
     return True

@@ -55,6 +55,12 @@ def shares_of(table: TableIdentifier, history: Iterable[Snapshot], fingerprint: 
     return tuple(shares)
 
 
+def foreign_commit(history: Iterable[Snapshot]) -> str | None:
+    """Return the newest snapshot of a table with other rows than the one before, if another writer committed it."""
+    newest = next((snapshot for snapshot in history if not snapshot.replace), None)
+    return None if newest is None or newest.created or newest.run_id is not None else newest.snapshot_id
+
+
 def _check(table: TableIdentifier, snapshot: Snapshot, fingerprint: str) -> None:
     if snapshot.fingerprint != fingerprint:
         raise Incomparable(

@@ -15,7 +15,7 @@ from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import Compared, Comparison
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices, query_of
-from mt_core.tables.verification.shares import Share, shares_of
+from mt_core.tables.verification.shares import Share, foreign_commit, shares_of
 
 MOST_DIFFERENCES = 1000
 SAMPLE = "sample"
@@ -23,11 +23,15 @@ SAMPLE = "sample"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """What a verification found: the rows that differ, at most `MOST_DIFFERENCES` of them, and its row in the ledger."""
+    """What a verification found: the rows that differ, at most `MOST_DIFFERENCES` of them, and its row in the ledger.
+
+    `foreign` is the snapshot that another writer committed since the last refresh, None if none did.
+    """
 
     differences: RowSet
     certificate: RefreshRun
     warnings: tuple[str, ...]
+    foreign: str | None
 
     @property
     def equal(self) -> bool:
@@ -58,6 +62,7 @@ class Verification:
             raise Incomparable(f"{identifier} has no rows yet.", table=str(identifier))
         compared = [self._compare(share, metadata.main) for share in shares]
         different = sum(each.different for each in compared)
+        foreign = foreign_commit(engine.ancestors(metadata))
         certificate = self.record(
             RunStatus.FAILED if different else RunStatus.SUCCEEDED,
             self._outcome(shares, compared, different),
@@ -71,6 +76,7 @@ class Verification:
             differences=_together(compared),
             certificate=certificate,
             warnings=_warnings(compared, different, in_buckets=self.in_buckets),
+            foreign=foreign,
         )
 
     def record(self, status: RunStatus, reason: str, **facts: Any) -> RefreshRun:

@@ -122,6 +122,22 @@ def test_rows_that_differ_end_the_applying_of_changes_and_are_computed_again(cap
     assert f"strategy: recompute: {doubt}" in str(world.show("EXPLAIN REFRESH totals"))
 
 
+def test_rows_of_another_writer_are_computed_again_and_changes_are_applied_on(caplog: pytest.LogCaptureFixture) -> None:
+    world = Kept()
+    world.engine.write_foreign(TOTALS, [{"ds": "2026-03-09", "amount": 9}])
+    foreign = world.engine.storages[TOTALS].main
+
+    with caplog.at_level(logging.ERROR):
+        world.check()
+    world.work()
+    world.append()
+
+    rebuilt, last = world.runs("totals")[-2:]
+    assert f"Another writer committed snapshot {foreign}; all its rows are computed again." in caplog.text
+    assert (rebuilt.kind, rebuilt.reason) == (RunKind.REBUILD, f"another writer committed snapshot {foreign}")
+    assert (world.table("totals").doubt, last.strategy) == (None, "append")
+
+
 def test_resume_of_an_active_table_applies_changes_again_once() -> None:
     world = Kept()
     world.spoil()

@@ -55,7 +55,7 @@ def test_a_refresh_fails_naming_the_circle_that_a_replaced_view_has_closed(layer
     before, namespace = layers.rows("below"), f"lake.{layers.namespace}"
     layers.spark("CREATE OR REPLACE VIEW shown AS SELECT * FROM outer_view")
 
-    failed, above = layers.tick("below"), layers.tick("above")
+    failed, above = layers.tick("below"), layers.tick("above", layers.clock.now())
     layers.spark("CREATE OR REPLACE VIEW shown AS SELECT 5 AS k, v FROM orders")
     again = layers.tick("below")
 

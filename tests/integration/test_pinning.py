@@ -264,3 +264,36 @@ def test_an_empty_source_is_read_as_it_is(pins: Pins) -> None:
 
     assert vector.unpinnable == "source lake.pins.items is empty"
     assert pins.written("SELECT * FROM items", vector) == []
+
+
+def test_a_look_at_many_queries_tells_which_of_their_sources_changed(pins: Pins) -> None:
+    queries = [
+        pins.query(text)
+        for text in (
+            "SELECT id FROM orders",
+            "SELECT i.id FROM items i JOIN orders o ON i.id = o.id",
+            "SELECT id FROM big_orders",
+            "SELECT id FROM `odd.table x`",
+        )
+    ]
+    pins.engine.look(queries)
+    looks = [pins.engine.look(queries)]
+
+    def look_after(*statements: str) -> list[bool]:
+        for statement in statements:
+            pins.sql(statement)
+        looks.append(pins.engine.look(queries))
+        return [before != after for before, after in zip(*looks[-2:], strict=True)]
+
+    assert look_after() == [False, False, False, False]
+    assert look_after("INSERT INTO lake.pins.items VALUES (9, 'z')") == [False, True, False, False]
+    assert look_after("CREATE OR REPLACE VIEW lake.pins.big_orders AS SELECT id FROM lake.pins.orders") == [
+        *(False, False, True, False)
+    ]
+    assert look_after("DROP TABLE lake.pins.`odd.table x`", "INSERT INTO lake.pins.items VALUES (10, 'y')") == [
+        *(False, True, False, True)
+    ]
+    assert look_after("CREATE TABLE lake.pins.`odd.table x` (id INT, name STRING) USING iceberg") == [
+        *(False, False, False, True)
+    ]
+    assert look_after("INSERT INTO lake.pins.orders VALUES (9, 'z')") == [True, True, True, False]

@@ -6,6 +6,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from mt_core.errors import EngineError, EngineUnavailable, MtError, SourcesChanged
@@ -14,6 +15,7 @@ from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.jvm_objects import active_session, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.contexts import QueryContexts
+from mt_core.spark.queries.glances import Glances
 from mt_core.spark.queries.lineage import Lineage, LineageReader, Shape, Source, shape_of, text_of
 from mt_core.spark.queries.views import Names
 from mt_core.tables.engine import Query, SourceVector, SourceVersion
@@ -42,6 +44,8 @@ class SourceVersions:
         self._contexts = contexts
         self._lock = threading.Lock()
         self._lineages: OrderedDict[_Key, Lineage] = OrderedDict()
+        # For the one thread that looks.
+        self._glances = Glances()
 
     def vector(self, query: Query) -> SourceVector:
         """Return what *query* would read now."""
@@ -63,8 +67,25 @@ class SourceVersions:
 
     def look(self, queries: Sequence[Query]) -> list[str | None]:
         """Return for each query a text that changes when its sources or views do; None if they change without a version."""
-        known: dict[str, str] = {}
+        known = self._glance(queries)
         return [self._look(query, known) for query in queries]
+
+    def _glance(self, queries: Sequence[Query]) -> dict[str, str]:
+        """Return the snapshots of the sources of queries that were looked at before, as far as no other thread works on them."""
+        with self._lock:
+            lineages = [lineage for query in queries if (lineage := self._lineages.get(self._key(query))) is not None]
+        tables: dict[str, Any] = {}
+        with ExitStack() as stack:
+            for lineage in lineages:
+                new = {source.name: source.table for source in lineage.sources if source.name not in tables}
+                if new and None not in new.values() and lineage.lock.acquire(blocking=False):
+                    stack.callback(lineage.lock.release)
+                    tables |= new
+            try:
+                return self._glances.snapshots(self._driver.session, tables)
+            except SPARK_ERRORS:
+                # A table was dropped, or is none that commits: to look at each by itself finds out which.
+                return {}
 
     def _look(self, query: Query, known: dict[str, str]) -> str | None:
         """Return what one query would read, as far as it is not *known* from another query that reads it."""
@@ -72,15 +93,15 @@ class SourceVersions:
             lineage = self.lineage(query)
             if lineage.unstable or lineage.unnamed or any(source.table is None for source in lineage.sources):
                 return None
-            with lineage.lock:
-                for source in lineage.sources:
-                    if source.name not in known:
+            for source in lineage.sources:
+                if source.name not in known:
+                    with lineage.lock:
                         source.table.refresh()
                         snapshot = source.table.currentSnapshot()
-                        known[source.name] = "" if snapshot is None else str(snapshot.snapshotId())
-            session = self._contexts.session(query)
+                    known[source.name] = "" if snapshot is None else str(snapshot.snapshotId())
             for view in lineage.views:
                 if display_name(view.parts) not in known:
+                    session = self._contexts.session(query)
                     with active_session(session):
                         current = Names(session).view(view.parts)
                     known[display_name(view.parts)] = "" if current is None else current.digest

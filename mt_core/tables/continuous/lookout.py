@@ -17,7 +17,7 @@ from mt_core.errors import IllegalStatus, TableBusy, TableNotFound
 from mt_core.model.run import DONE, RunStatus
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.commands.lifecycle import suspend_failing
-from mt_core.tables.continuous.pace import SHORTEST_PAUSE, apart, look_every, pause_after
+from mt_core.tables.continuous.pace import SHORTEST_PAUSE, apart, look_every, next_look, pause_after
 from mt_core.tables.continuous.stretch import IDLE, Stretch
 from mt_core.tables.refresh.workers import Watch, unwatched
 from mt_core.tables.registry import Transaction, in_transaction
@@ -149,7 +149,7 @@ class LookOut:
     def _look_at(self, looking: list[_Kept], now: datetime) -> None:
         seen = self._services.engine.look([query_of(kept.table.definition) for kept in looking])
         for kept, sources in zip(looking, seen, strict=True):
-            kept.look_at = now + look_every(kept.table.definition.freshness)
+            kept.look_at = next_look(kept.table.definition.freshness, now)
             # Sources without versions may have changed at any time.
             kept.due, kept.is_due = sources, sources is None or sources != kept.seen
             if not kept.is_due:

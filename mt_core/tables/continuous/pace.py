@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from mt_core.maintenance.strategy import Way
 from mt_core.model.freshness import Freshness
 
 LOOKS = 10
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 SHORTEST_LOOK, LONGEST_LOOK = timedelta(milliseconds=50), timedelta(seconds=5)
 SHORTEST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)
 
@@ -15,6 +16,13 @@ SHORTEST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)
 def look_every(freshness: Freshness) -> timedelta:
     """Return how often the sources are looked at: ten times within the freshness, from twenty times a second to every 5 s."""
     return min(max(timedelta(seconds=freshness.seconds) / LOOKS, SHORTEST_LOOK), LONGEST_LOOK)
+
+
+def next_look(freshness: Freshness, now: datetime) -> datetime:
+    """Return when the sources are looked at after *now*: at whole multiples of the time between two looks, so that those of many
+    tables are looked at together."""
+    every = look_every(freshness)
+    return now + every - (now - _FIRST) % every
 
 
 def apart(freshness: Freshness, way: Way | None) -> timedelta:

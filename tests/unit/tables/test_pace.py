@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from mt_core.model.freshness import Freshness
+from mt_core.tables.continuous.pace import next_look
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, 730_000, tzinfo=UTC)
+
+
+def test_tables_of_one_freshness_are_looked_at_together_ten_times_within_it() -> None:
+    looks = [next_look(Freshness(10, "SECOND"), NOW + timedelta(milliseconds=each)) for each in (0, 100, 269, 270)]
+
+    assert [look - NOW for look in looks] == [timedelta(milliseconds=each) for each in (270, 270, 270, 1270)]
+
+
+def test_a_look_is_at_most_five_seconds_and_at_least_a_twentieth_of_one_away() -> None:
+    assert next_look(Freshness(1, "HOUR"), NOW) == NOW + timedelta(milliseconds=4270)
+    assert next_look(Freshness(100, "SECOND"), NOW) == NOW + timedelta(milliseconds=4270)

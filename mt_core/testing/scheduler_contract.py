@@ -198,8 +198,12 @@ class SchedulerContract(SchedulerWorkbench):
         self.move_clock(timedelta(seconds=self.often.seconds))
         both = self.wait_for_ticks(2)
 
-        assert [tick.schedule_time for tick in first] == [self.point(1, self.often)]
-        assert [tick.schedule_time for tick in both] == [self.point(1, self.often), self.point(2, self.often)]
+        points = [self.point(number, self.often) for number in range(1, 20)]
+        times = [tick.schedule_time for tick in both]
+        assert times[: len(first)] == [tick.schedule_time for tick in first]
+        assert times == [point for point in points if point in times]
+        # Where time goes on meanwhile, a scheduler that is late makes up the latest point alone.
+        assert not self.jumps or (len(first), times) == (1, points[:2])
 
     def test_a_new_schedule_leaves_a_suspended_workflow_suspended(self) -> None:
         handler = self.create()

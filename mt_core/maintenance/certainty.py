@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mt_core.maintenance.plan import Node, join_type, read_plan
+from mt_core.maintenance.plan import TRANSPARENT, Node, joined_columns, read_plan
 
 OF_ORDER: Mapping[str, str] = {
     "AnyValue": "any_value()",
@@ -40,14 +40,7 @@ _RANKS = frozenset({"Rank", "DenseRank", "PercentRank", "CumeDist"})
 # What is the same of a list, whatever its order.
 _WITHOUT_ORDER = frozenset({"SortArray", "Size"})
 _LISTS = frozenset({"CollectList", "CollectSet"})
-_TRANSPARENT = frozenset(
-    {
-        *("SubqueryAlias", "View", "ResolvedHint", "Sort"),
-        *("Repartition", "RepartitionByExpression", "RebalancePartitions"),
-    }
-)
 _LIMITS = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Tail"})
-_LEFT_ONLY = frozenset({"LeftSemi", "LeftAnti"})
 _FLOATS = frozenset({"float", "double"})
 _SUMS = frozenset({"Sum", "Average"})
 _MOMENTS = frozenset(
@@ -159,7 +152,7 @@ def _part(node: Node) -> _Part:
     if node.kind == "Sort":
         order = (column.identity for each in node.expressions("order") if (column := _ordered(each)) is not None)
         return replace(below[0], order=frozenset(order))
-    if node.kind in _TRANSPARENT:
+    if node.kind in TRANSPARENT:
         return below[0]
     if node.kind in _LIMITS:
         return below[0].certain_only(below[0].order, _TIES_OF_LIMIT)
@@ -167,7 +160,7 @@ def _part(node: Node) -> _Part:
     if rule is not None:
         return rule(node, below)
     if not below:
-        return _Part(columns=_outputs(node, "output"))
+        return _Part(columns=node.identities("output"))
     part = _joined(below)
     return part.uncertain(next((f"{node.kind} is above a column that is not certain" for _ in part.doubts), None))
 
@@ -227,14 +220,7 @@ def _filter(node: Node, below: Sequence[_Part]) -> _Part:
 def _join(node: Node, below: Sequence[_Part]) -> _Part:
     part = _joined(below)
     part = part.uncertain(part.doubt_of(node.expressions("condition")))
-    match join_type(node):
-        case kind if kind in _LEFT_ONLY:
-            return replace(part, columns=below[0].columns)
-        case "ExistenceJoin":
-            exists = read_plan(node.fields["joinType"]["exists"]).identity
-            return replace(part, columns=(*below[0].columns, exists))
-        case _:
-            return part
+    return replace(part, columns=joined_columns(node, below[0].columns, below[1].columns))
 
 
 def _union(node: Node, below: Sequence[_Part]) -> _Part:
@@ -251,11 +237,11 @@ def _union(node: Node, below: Sequence[_Part]) -> _Part:
 
 def _generate(node: Node, below: Sequence[_Part]) -> _Part:
     part = below[0].uncertain(below[0].doubt_of(node.expressions("generator")))
-    return replace(part, columns=(*part.columns, *_outputs(node, "generatorOutput")), order=frozenset())
+    return replace(part, columns=(*part.columns, *node.identities("generatorOutput")), order=frozenset())
 
 
 def _expand(node: Node, below: Sequence[_Part]) -> _Part:
-    part, columns = below[0], _outputs(node, "output")
+    part, columns = below[0], node.identities("output")
     rows = [tuple(map(read_plan, each)) for each in node.fields.get("projections") or ()]
     doubts = dict(part.doubts)
     for position, column in enumerate(columns):
@@ -304,7 +290,3 @@ def _all(node: Node) -> Iterator[Node]:
     yield node
     for child in node.children:
         yield from _all(child)
-
-
-def _outputs(node: Node, name: str) -> tuple[int, ...]:
-    return tuple(each.identity for each in node.expressions(name))

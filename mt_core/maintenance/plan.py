@@ -15,6 +15,17 @@ _NAMES_OF_USES = frozenset({"exprId", "qualifier", "metadata", "nonInheritableMe
 _INTEGERS = ("byte", "short", "integer", "long")
 
 
+TRANSPARENT = frozenset(
+    {
+        *("Sort", "SubqueryAlias", "View", "ResolvedHint"),
+        *("Repartition", "RepartitionByExpression", "RebalancePartitions"),
+    }
+)
+"""Operators that give the rows from below."""
+LEFT_ONLY = frozenset({"LeftSemi", "LeftAnti"})
+"""Joins that give columns of their left side alone."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """An operator or an expression. `kind` is its class in Spark, without the package; `fields` are its own facts."""
@@ -29,6 +40,10 @@ class Node:
         if not value:
             return ()
         return tuple(map(read_plan, value)) if isinstance(value[0], list) else (read_plan(value),)
+
+    def identities(self, field: str) -> tuple[int, ...]:
+        """Return the ids of the columns that the expressions in a field of an operator give."""
+        return tuple(each.identity for each in self.expressions(field))
 
     @property
     def identity(self) -> int:
@@ -118,3 +133,13 @@ def join_type(node: Node) -> str:
     """Return the type of a join: Inner, Cross, LeftOuter, RightOuter, FullOuter, LeftSemi, LeftAnti, ExistenceJoin."""
     written = node.fields["joinType"]
     return str(written.get("object") or written["product-class"]).rpartition(".")[2].removesuffix("$")
+
+
+def joined_columns(node: Node, left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the columns of a join by their ids, from those of its two sides."""
+    kind = join_type(node)
+    if kind in LEFT_ONLY:
+        return left
+    if kind == "ExistenceJoin":
+        return (*left, read_plan(node.fields["joinType"]["exists"]).identity)
+    return (*left, *right)

@@ -13,7 +13,17 @@ from enum import IntEnum
 from typing import Any
 
 from mt_core.maintenance.merging import Merge, merge_of
-from mt_core.maintenance.plan import Node, attributes_of, join_type, occurrence_of, occurrences_below, read_plan
+from mt_core.maintenance.plan import (
+    LEFT_ONLY,
+    TRANSPARENT,
+    Node,
+    attributes_of,
+    join_type,
+    joined_columns,
+    occurrence_of,
+    occurrences_below,
+    read_plan,
+)
 
 Lineage = Mapping[int, str]
 """For a column of the result: a relation's number, and the column of it that has the same values."""
@@ -22,16 +32,9 @@ Lineage = Mapping[int, str]
 _UNNUMBERED = -1
 _RELATION = "DataSourceV2Relation"
 _CONSTANT = frozenset({"OneRowRelation", "LocalRelation", "Range"})
-_TRANSPARENT = frozenset(
-    {
-        *("Sort", "SubqueryAlias", "View", "ResolvedHint"),
-        *("Repartition", "RepartitionByExpression", "RebalancePartitions"),
-    }
-)
 # The joins after which each row of a side is there or not by itself, however the other side's rows are.
 _KEEPS_LEFT = frozenset({"Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti", "ExistenceJoin"})
 _KEEPS_RIGHT = frozenset({"Inner", "Cross", "RightOuter"})
-_LEFT_ONLY = frozenset({"LeftSemi", "LeftAnti"})
 # A collation makes different strings equal; nested values have no order.
 _NO_KEY = ("collate", "map", "struct", "array", "variant")
 
@@ -139,13 +142,13 @@ def read_shape(plan: Sequence[Mapping[str, Any]], subqueries: Iterable[Sequence[
 
 def _part(node: Node) -> _Part:
     below = [_part(child) for child in node.children]
-    if node.kind in _TRANSPARENT:
+    if node.kind in TRANSPARENT:
         return _numbered(node, below[0])
     rule = _RULES.get(node.kind)
     if rule is not None:
         return rule(node, below)
     if not below and node.kind in _CONSTANT:
-        return _Part(columns=_outputs(node, "output"))
+        return _Part(columns=node.identities("output"))
     # An operator without a rule: nothing is certain above it.
     return _Part(
         columns=tuple(column for part in below for column in part.columns),
@@ -211,7 +214,7 @@ def _window(node: Node, below: Sequence[_Part]) -> _Part:
     lineages = [part.lineage[column] for column in partition if part.lineage.get(column)]
     partition += [column for column in part.columns if part.lineage.get(column) in lineages and column not in partition]
     return _Part(
-        columns=(*part.columns, *_outputs(node, "windowExpressions")),
+        columns=(*part.columns, *node.identities("windowExpressions")),
         lineage={column: part.lineage.get(column, {}) for column in partition},
         groups=frozenset(column for column in partition if part.groups is None or column in part.groups),
         occurrences=part.worsened(Reach.GROUPED, "a window function is above it"),
@@ -249,7 +252,7 @@ def _join(node: Node, below: Sequence[_Part]) -> _Part:
         if kind in _KEEPS_RIGHT:
             lineage[b] = {**lineage.get(b, {}), **merged}
     return _Part(
-        columns=_joined_columns(node, kind, left, right),
+        columns=joined_columns(node, left.columns, right.columns),
         lineage=lineage,
         groups=_joined_groups(kind, left, right, equal),
         occurrences=_together(
@@ -267,17 +270,9 @@ def _side(part: _Part, keeps: bool, kind: str, conditions: Sequence[Node]) -> di
     return dict(part.occurrences)
 
 
-def _joined_columns(node: Node, kind: str, left: _Part, right: _Part) -> tuple[int, ...]:
-    if kind in _LEFT_ONLY:
-        return left.columns
-    if kind == "ExistenceJoin":
-        return (*left.columns, read_plan(node.fields["joinType"]["exists"]).identity)
-    return (*left.columns, *right.columns)
-
-
 def _joined_groups(kind: str, left: _Part, right: _Part, equal: Sequence[tuple[int, int]]) -> frozenset[int] | None:
     """Return the grouping keys above a join: those of the side that has groups, and what the condition makes equal to them."""
-    if kind in _LEFT_ONLY or kind == "ExistenceJoin":
+    if kind in LEFT_ONLY or kind == "ExistenceJoin":
         return left.groups
     match [part.groups for part in (left, right) if part.groups is not None]:
         case [groups]:
@@ -343,14 +338,14 @@ def _generate(node: Node, below: Sequence[_Part]) -> _Part:
     if part.hides(node.expressions("generator")):
         occurrences = part.worsened(Reach.NONE, "rows are generated from aggregated values of it", above=Reach.GROUPED)
     return replace(
-        part, columns=(*part.columns, *_outputs(node, "generatorOutput")), occurrences=occurrences, coalesced={}
+        part, columns=(*part.columns, *node.identities("generatorOutput")), occurrences=occurrences, coalesced={}
     )
 
 
 def _expand(node: Node, below: Sequence[_Part]) -> _Part:
     part = below[0]
     groups = None if part.groups is None else frozenset[int]()
-    return _Part(columns=_outputs(node, "output"), groups=groups, occurrences=part.occurrences)
+    return _Part(columns=node.identities("output"), groups=groups, occurrences=part.occurrences)
 
 
 _RULES: Mapping[str, Callable[[Node, Sequence[_Part]], _Part]] = {
@@ -364,10 +359,6 @@ _RULES: Mapping[str, Callable[[Node, Sequence[_Part]], _Part]] = {
     "Generate": _generate,
     "Expand": _expand,
 }
-
-
-def _outputs(node: Node, name: str) -> tuple[int, ...]:
-    return tuple(each.identity for each in node.expressions(name))
 
 
 def _together(parts: Iterable[Mapping[int, Occurrence]]) -> dict[int, Occurrence]:

@@ -57,11 +57,8 @@ def static_value(session: SparkSession, path: str) -> Any:
     """
 
     def make() -> Any:
-        declaring, _, name = path.rpartition(".")
         gateway: Any = session.sparkContext._gateway
-        classes = gateway.new_array(static_member(session, "java.lang.Class"), 0)
-        values = gateway.new_array(static_member(session, "java.lang.Object"), 0)
-        return java_class(session, declaring).getMethod(name, classes).invoke(None, values)
+        return _method(session, path).invoke(None, gateway.new_array(static_member(session, "java.lang.Object"), 0))
 
     return _once(session, f"{path}()", make)
 
@@ -70,11 +67,8 @@ def java_function(session: SparkSession, path: str) -> Any:
     """Return a Java Function of the method at *path*, which has no parameters, for objects of its class; from a cache."""
 
     def make() -> Any:
-        declaring, _, name = path.rpartition(".")
-        gateway: Any = session.sparkContext._gateway
-        none = gateway.new_array(static_member(session, "java.lang.Class"), 0)
         lookup = static_member(session, "java.lang.invoke.MethodHandles.publicLookup")()
-        handle = lookup.unreflect(java_class(session, declaring).getMethod(name, none))
+        handle = lookup.unreflect(_method(session, path))
         implement = static_member(session, "java.lang.invoke.MethodHandleProxies.asInterfaceInstance")
         return implement(java_class(session, "java.util.function.Function"), handle)
 
@@ -141,6 +135,15 @@ def spark_identifier(session: SparkSession, parts: Sequence[str]) -> Any:
     """Return Spark's Identifier for a name without its catalog."""
     of = static_member(session, "org.apache.spark.sql.connector.catalog.Identifier.of")
     return of(java_strings(session, parts[:-1]), parts[-1])
+
+
+def _method(session: SparkSession, path: str) -> Any:
+    """Return Java's own object of the method at *path* that has no parameters."""
+    declaring, _, name = path.rpartition(".")
+    gateway: Any = session.sparkContext._gateway
+    return java_class(session, declaring).getMethod(
+        name, gateway.new_array(static_member(session, "java.lang.Class"), 0)
+    )
 
 
 def _from_json(session: SparkSession, class_name: str, value: Sequence[str] | Mapping[str, str]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from queue import SimpleQueue
 
@@ -14,10 +14,12 @@ from mt_core.model.partition import WHOLE, Scope
 from mt_core.model.run import RefreshRun, RunKind
 from mt_core.model.table import MaterializedTable, TableDefinition, TableIdentifier
 from mt_core.tables.changes import Signal
+from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import Query, RefreshEngine, StorageSpec
 from mt_core.tables.intents import Intents
 from mt_core.tables.keeper import Keeper, KeeperReport
 from mt_core.tables.registry import Registry, Transaction
+from mt_core.tables.runs.decide import all_computed
 from mt_core.tables.runs.ledger import Ledger
 from mt_core.tables.settings import ManagerSettings
 
@@ -79,6 +81,13 @@ class TableServices:
         """Queue a run that recomputes all of *table*, and return it, or the queued run that does so already."""
         run = self.new_run(table, RunKind.REBUILD, tx.now(), requested_by=requested_by)
         return self.ledger.request_in(tx, table, run)
+
+    def end_doubt(self, table: MaterializedTable) -> Callable[[MaterializedTable], MaterializedTable]:
+        """Return what ends the doubt of *table* as a transaction has it: at once, or with a rebuild that is due from then on if
+        rows in doubt are still there."""
+        if table.doubt is None or all_computed(self.engine.ancestors(self.engine.load(table.identifier))):
+            return lambda now: replace(now, doubt=None)
+        return lambda now: replace(now, rebuild_due=fingerprint_of(now.definition))
 
 
 def storage_spec(table: MaterializedTable) -> StorageSpec:

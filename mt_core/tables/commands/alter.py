@@ -105,7 +105,10 @@ def _redefine(
         now = _rescheduled(services, now, new, tx.now()) if detail["reschedules"] else now
         due = fingerprint_of(new)
         if due == fingerprint_of(old):
-            return replace(now, definition=new, doubt=None)
+            now = trusted(replace(now, definition=new))
+            if now.rebuild_due is not None and now.doubt is not None and now.status is RefreshStatus.ACTIVATED:
+                services.request_rebuild(tx, now, requested_by)
+            return now
         if now.status is RefreshStatus.ACTIVATED:
             run_id = services.request_rebuild(tx, now, requested_by).run_id
         return replace(now, definition=new, rebuild_due=due, doubt=None)
@@ -113,6 +116,7 @@ def _redefine(
     check = partial(_refuse_changed, seen=seen)
     with services.intents.command(seen.identifier, "ALTER", check=check, detail=detail) as command:
         _change_storage(services, command.table, new, appended)
+        trusted = services.end_doubt(command.table)
         if detail["reschedules"]:
             services.keeper.reschedule(_rescheduled(services, command.table, new, services.clock.now()))
         command.finish(redefined)

@@ -73,7 +73,7 @@ def resume(
     def resumed(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
         if now.status is not RefreshStatus.ACTIVATED:
             now = now.advance(RefreshStatus.ACTIVATED, by=by, at=tx.now())
-        now = replace(now, dynamic_options=given or now.dynamic_options, doubt=None)
+        now = trusted(replace(now, dynamic_options=given or now.dynamic_options))
         if catch_up == "none":
             grid = grid_of(now.definition.freshness, now.definition.zone)
             now = replace(now, covered_until=max(now.covered_until, grid.at_or_before(tx.now())))
@@ -88,6 +88,7 @@ def resume(
         before = services.keeper.ensure(table, active=True, options=given or None)
         if before is KeeperState.ACTIVE and not (repaired or given or table.doubt):
             _refuse_activated(table)
+        trusted = services.end_doubt(table)
         command.finish(resumed)
     services.signal.set()
     return CommandOutcome(warnings=warnings)

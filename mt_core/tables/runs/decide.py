@@ -117,6 +117,16 @@ def only_compacted(history: Iterable[Snapshot], since: str | None) -> bool:
     return False
 
 
+def all_computed(history: Iterable[Snapshot]) -> bool:
+    """Return whether no row of main, whose *history* is given newest first, is the result of a change that a run applied."""
+    for snapshot in history:
+        if snapshot.tells and snapshot.strategy not in (None, Way.RECOMPUTE):
+            return False
+        if snapshot.tells and (snapshot.scope is None or snapshot.scope.whole):
+            return True
+    return False
+
+
 def _difference(snapshot: Snapshot, vector: SourceVector, fingerprint: str) -> str | None:
     if snapshot.fingerprint != fingerprint:
         return "the definition or its options changed"

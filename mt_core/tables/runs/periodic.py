@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from mt_core.maintenance.strategy import Way
 from mt_core.model.partition import WHOLE
 from mt_core.model.run import DONE, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable
@@ -127,8 +128,10 @@ def _marked(tx: Transaction, table: MaterializedTable, run: RefreshRun) -> Mater
             marked = cover(with_spans(tx, marked), run.points)
         # An upgrade may have given the query of the table another text, and so another fingerprint.
         computed = run.fingerprint in (table.rebuild_due, fingerprint_of(table.definition))
-        if run.scope.whole and table.rebuild_due is not None and computed:
-            marked = replace(marked, rebuild_due=None)
+        # A run that began before the doubt does not know of it.
+        trusted = table.doubt is None or run.kind is RunKind.REBUILD or run.strategy == Way.RECOMPUTE
+        if run.scope.whole and table.rebuild_due is not None and computed and trusted:
+            marked = replace(marked, rebuild_due=None, doubt=None)
     failing = [point for point in marked.failing if point not in run.points or run.status not in DONE]
     if run.solo and len(run.points) == 1 and run.status is RunStatus.FAILED and not run.broken:
         failing = [*(point for point in failing if point not in run.points), *run.points]

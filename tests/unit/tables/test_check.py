@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from mt_core.errors import EngineUnavailable, IllegalStatus, Incomparable
+from mt_core.errors import EngineError, EngineUnavailable, IllegalStatus, Incomparable
 from mt_core.model.run import RunKind, RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.registry import in_transaction
@@ -150,6 +150,67 @@ def test_resume_of_an_active_table_applies_changes_again_once() -> None:
     assert world.table("totals").doubt is None
     assert world.runs("totals")[-1].strategy == "append"
     world.refused(lambda: world.sql("ALTER MATERIALIZED TABLE totals RESUME"), IllegalStatus)
+
+
+TRUSTED_AGAIN = (
+    "ALTER MATERIALIZED TABLE totals RESUME",
+    "CREATE OR ALTER MATERIALIZED TABLE totals WITH ('refresh.strategy' = 'auto') FRESHNESS = INTERVAL '1' HOUR "
+    "REFRESH_MODE = FULL AS SELECT * FROM orders",
+)
+
+
+@pytest.mark.parametrize("statement", TRUSTED_AGAIN, ids=["resume", "the same definition"])
+@pytest.mark.parametrize("changed", [False, True], ids=["sources unchanged", "sources changed"])
+def test_a_doubt_that_ends_before_the_rows_are_computed_again_does_not_save_them(
+    statement: str, *, changed: bool
+) -> None:
+    world = Kept()
+    world.spoil()
+    world.check()
+
+    world.sql(statement)
+    if changed:
+        world.engine.commit(ORDERS, [*TEN, {"ds": "2026-03-03", "amount": 11}])
+    world.work()
+
+    (rebuilt,) = [run for run in world.runs("totals") if run.kind is RunKind.REBUILD and run.covered_by is None]
+    assert (rebuilt.status, rebuilt.strategy) == (RunStatus.SUCCEEDED, "recompute")
+    source = world.engine.sources[ORDERS]
+    assert world.rows("totals") == list(source.versions[source.current])
+    table = world.table("totals")
+    assert (table.doubt, table.rebuild_due) == (None, None)
+    world.append()
+    assert world.runs("totals")[-1].strategy == "append"
+
+
+def test_a_doubt_that_ends_while_a_change_is_applied_waits_for_the_rebuild_and_for_one_that_failed() -> None:
+    world = Kept()
+    source = world.engine.sources[ORDERS]
+    world.engine.commit(ORDERS, [*source.versions[source.current], {"ds": "2026-03-03", "amount": 11}])
+    world.clock.advance(timedelta(hours=23))
+    world.tick(world.latest_point("totals"), "totals")
+    claimed = world.claim()
+    assert claimed is not None
+    steps = world.attempt(claimed)
+    while next(steps) != "staged":
+        pass
+    world.spoil()
+    world.check()
+    world.sql("ALTER MATERIALIZED TABLE totals RESUME")
+    doubt = world.table("totals").doubt
+    for _ in steps:
+        pass
+
+    world.engine.failing["write"] = EngineError("disk full")
+    world.work()
+    failed = world.table("totals")
+    world.engine.failing.clear()
+    world.append()
+
+    assert (failed.doubt, failed.rebuild_due is None) == (doubt, False)
+    assert world.runs("totals")[-1].strategy == "recompute"
+    assert sorted(str(row["amount"]) for row in world.rows("totals")) == sorted(map(str, [*range(10), 10, 10, 11]))
+    assert world.table("totals").doubt is None
 
 
 @pytest.mark.parametrize(

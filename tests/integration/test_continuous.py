@@ -7,58 +7,20 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from mt_core.errors import GatewayError
-from mt_core.model.run import RunKind, RunStatus
-from mt_core.tables.continuous.lookout import LookOut
-from mt_core.tables.registry import in_transaction
 from tests.depth import DEPTH
-from tests.integration.refresh_world import RefreshWorld
+from tests.integration.follower import Follower
+from tests.integration.follower import follower as follower
 from tests.integration.refresh_world import world as world
 from tests.support.gateway.own_process import GatewayUnderTest, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 BY_CITY = "SELECT city, count(*) AS n, sum(amount) AS amount FROM orders GROUP BY city"
-
-
-class Follower:
-    """A world whose look-out works in the calling thread; `step` lets ten seconds pass."""
-
-    def __init__(self, world: RefreshWorld) -> None:
-        self.world = world
-        self.lookout = LookOut(world.services, submit=lambda work: work())
-        world.spark("CREATE TABLE orders (city STRING, amount INT) USING iceberg")
-        world.spark("INSERT INTO orders VALUES ('Rome', 1), ('Rome', 2), ('Oslo', 3), (NULL, 4)")
-
-    def follow(self, name: str, query: str) -> None:
-        """Create a continuous table, filled."""
-        clauses = "WITH ('refresh.strategy' = 'incremental') FRESHNESS = INTERVAL '10' SECOND"
-        self.world.sql(f"CREATE MATERIALIZED TABLE {name} {clauses} AS {query}")
-        self.world.work()
-
-    def step(self, *statements: str) -> None:
-        self.world.spark(*statements)
-        for _ in range(4):
-            self.world.clock.advance(timedelta(seconds=5))
-            self.lookout.look()
-
-    def strategies(self, name: str) -> list[str]:
-        """Return how the batches of a table were published, oldest first."""
-        table_id = self.world.table(name).table_id
-        runs = in_transaction(self.world.registry, lambda tx: list(tx.runs.newest(table_id=table_id)))
-        stretches = [run for run in reversed(runs) if run.kind is RunKind.CONTINUOUS]
-        assert {run.status for run in stretches} <= {RunStatus.SUCCEEDED, RunStatus.RUNNING, RunStatus.SKIPPED}, runs
-        return [batch.strategy for run in stretches for batch in run.recent]
-
-
-@pytest.fixture
-def follower(world: RefreshWorld) -> Follower:
-    return Follower(world)
 
 
 def test_appended_rows_are_added_or_merged_and_a_table_over_tables_follows(follower: Follower) -> None:

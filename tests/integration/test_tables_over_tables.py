@@ -1,0 +1,84 @@
+"""Tables over tables on real Spark: long chains, diamonds and mixed modes show what their queries give."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from mt_core.model.run import RunStatus
+from tests.integration.follower import Follower
+from tests.integration.follower import follower as follower
+from tests.integration.refresh_world import world as world
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+CHAIN = {
+    "one": "SELECT city, amount FROM orders WHERE amount > 1",
+    "two": "SELECT city, amount, amount * 2 AS twice FROM one",
+    "three": "SELECT city, count(*) AS n, sum(twice) AS twice FROM two GROUP BY city",
+    "four": "SELECT city, twice FROM three WHERE n > 0",
+    "five": "SELECT count(*) AS cities, sum(twice) AS twice FROM four",
+}
+DIAMOND = {
+    "low": "SELECT city, min(amount) AS amount FROM orders GROUP BY city",
+    "high": "SELECT city, max(amount) AS amount FROM orders GROUP BY city",
+    "span": "SELECT l.city, h.amount - l.amount AS span FROM low l JOIN high h ON l.city <=> h.city",
+}
+CHANGES = (
+    "INSERT INTO orders VALUES ('Rome', 5), ('Bern', 6)",
+    "UPDATE orders SET amount = amount + 10 WHERE city = 'Oslo'",
+    "DELETE FROM orders WHERE city = 'Rome' AND amount < 3",
+)
+
+
+def check(follower: Follower, queries: dict[str, str]) -> None:
+    world = follower.world
+    assert {name: world.rows(name) for name in queries} == {name: world.plain(text) for name, text in queries.items()}
+
+
+@pytest.mark.slow
+def test_five_tables_over_each_other_follow_within_the_sum_of_their_freshnesses(follower: Follower) -> None:
+    world = follower.world
+    for name, query in CHAIN.items():
+        follower.follow(name, query, strategy="auto")
+
+    for change in CHANGES:
+        world.spark(change)
+        for name, query in CHAIN.items():
+            for _ in range(2):
+                world.clock.advance(timedelta(seconds=5))
+                follower.lookout.look()
+            check(follower, {name: query})
+    assert follower.differences(*CHAIN) == {}
+
+
+@pytest.mark.slow
+def test_two_paths_from_one_source_meet_again_and_agree(follower: Follower) -> None:
+    for name, query in DIAMOND.items():
+        follower.follow(name, query, strategy="auto")
+
+    for change in CHANGES:
+        follower.step(change)
+        check(follower, DIAMOND)
+        assert follower.differences("span") == {}
+
+
+def test_a_full_table_over_a_continuous_one_over_a_full_one_shows_what_was_published_below(follower: Follower) -> None:
+    world = follower.world
+    world.create("daily", "SELECT city, sum(amount) AS amount FROM orders GROUP BY city")
+    follower.follow("live", "SELECT city, amount FROM daily WHERE amount > 2", strategy="auto")
+    world.create("best", "SELECT max(amount) AS amount FROM live")
+
+    for change in CHANGES:
+        before = world.rows("live")
+        follower.step(change)
+        assert world.rows("live") == before
+        assert world.tick("daily").status is RunStatus.SUCCEEDED
+        follower.step()
+        assert world.tick("best", world.clock.now()).status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED)
+
+        assert world.rows("live") == world.plain(
+            "SELECT * FROM (SELECT city, sum(amount) AS amount FROM orders GROUP BY city) WHERE amount > 2"
+        )
+        assert world.rows("best") == world.plain("SELECT max(amount) FROM live")

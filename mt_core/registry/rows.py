@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from mt_core.errors import RegistryError
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.gateway import GatewayLease
+from mt_core.model.job import Job, JobEvent, JobHook, JobStatus
 from mt_core.model.partition import Scope
 from mt_core.model.run import Batch, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import (
@@ -31,7 +32,10 @@ Row = Mapping[Any, Any]
 F = TypeVar("F")
 
 _SPARSE = frozenset(
-    {"failing", "failed_times", "rest", "alike", "broken", "by_query", "batches", "recent", "waits_for"}
+    {
+        *("failing", "failed_times", "rest", "alike", "broken", "by_query", "batches", "recent", "waits_for"),
+        *("session", "user", "restarts", "hooks"),
+    }
 )
 
 
@@ -60,6 +64,8 @@ def row_of(fact: Any) -> dict[str, Any]:
             row["continuous"] = fact.definition.refresh_mode is RefreshMode.CONTINUOUS
         case RefreshRun():
             row["last_point"] = _stored(max(fact.points, default=None))
+        case Job():
+            row["hooks_due"] = fact.hooks_due
         case _:
             pass
     # Without what is None or usually empty, of which most of a million runs would consist.
@@ -120,7 +126,7 @@ def _stored(value: Any) -> Any:
             return value.value
         case Scope() | TableDefinition() | TableIdentifier():
             return value.to_json()
-        case Intent() | Batch():
+        case Intent() | Batch() | JobHook():
             return {field.name: _stored(getattr(value, field.name)) for field in fields(value)}
         case Mapping():
             return {key: _stored(item) for key, item in value.items()}
@@ -137,6 +143,10 @@ class _Mapping:
     noun: str = ""
     columns: tuple[str, ...] = ()
     readers: Mapping[str, Callable[[Any], Any]]
+
+
+def _events(stored: list[str]) -> tuple[JobEvent, ...]:
+    return tuple(map(JobEvent, stored))
 
 
 _MAPPINGS: dict[type[Any], _Mapping] = {
@@ -182,6 +192,18 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
             ),
             **dict.fromkeys(("points", "rest"), instants_of),
             "recent": lambda bodies: tuple(_fact(Batch, body, "a batch") for body in bodies),
+        },
+    ),
+    JobHook: _Mapping(
+        readers={"done": _events, "given_up": _events, "retry_at": instants_of},
+    ),
+    Job: _Mapping(
+        noun="job",
+        columns=("job_id", "status", "started_at", "finished_at", "revision"),
+        readers={
+            "status": JobStatus,
+            "hooks": lambda bodies: tuple(_fact(JobHook, body, f"hook {body.get('name')}") for body in bodies),
+            **dict.fromkeys(("started_at", "finished_at"), instants_of),
         },
     ),
     Tombstone: _Mapping(

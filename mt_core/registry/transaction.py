@@ -5,12 +5,13 @@ from __future__ import annotations
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.gateway import GatewayLease
 from mt_core.registry.facts import SqlFacts
+from mt_core.registry.jobs import SqlJobs
 from mt_core.registry.runs import SqlRuns
 from mt_core.registry.schema import CATALOGS, GATEWAYS, TOMBSTONES
 from mt_core.registry.statements import Statements
 from mt_core.registry.tables import SqlTables
 from mt_core.registry.workflows import SqlWorkflows
-from mt_core.tables.registry import StoredFacts, StoredRuns, StoredTables, StoredWorkflows, Tombstone
+from mt_core.tables.registry import StoredFacts, StoredJobs, StoredRuns, StoredTables, StoredWorkflows, Tombstone
 
 
 class SqlTransaction:
@@ -21,6 +22,7 @@ class SqlTransaction:
         self.now = statements.now
         self.tables: StoredTables = SqlTables(statements)
         self.runs: StoredRuns = SqlRuns(statements)
+        self.jobs: StoredJobs = SqlJobs(statements)
         self.workflows: StoredWorkflows = SqlWorkflows(statements)
         self.tombstones: StoredFacts[Tombstone] = SqlFacts(
             statements=statements, kind=Tombstone, table=TOMBSTONES, order="dropped_at"

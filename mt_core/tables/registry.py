@@ -12,6 +12,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 from mt_core.errors import RevisionConflict
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.gateway import GatewayLease
+from mt_core.model.job import Job
 from mt_core.model.run import REFRESHES, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.workflow.definitions import DefinitionStore
@@ -118,6 +119,31 @@ class StoredRuns(Protocol):
         """Return RUNNING runs whose lease has lapsed, or that of the gateway which owns them."""
 
 
+class StoredJobs(Protocol):
+    """The jobs of statements that change data, in a transaction."""
+
+    def get(self, job_id: str) -> Job | None:
+        """Return a job, locked until the end of the transaction."""
+
+    def insert(self, job: Job) -> None:
+        """Add a job; raises RevisionConflict when its id is taken."""
+
+    def replace(self, job: Job) -> Job:
+        """Store *job* over revision `job.revision` and return it with the next revision; raises RevisionConflict."""
+
+    def newest(self, limit: int) -> Sequence[Job]:
+        """Return the jobs that began last, the newest first."""
+
+    def open(self) -> Sequence[Job]:
+        """Return the jobs that have not ended, oldest first."""
+
+    def with_hooks_due(self) -> Sequence[Job]:
+        """Return the jobs with a hook that has to be called, oldest first."""
+
+    def forget(self, ended_before: datetime) -> int:
+        """Remove the jobs that ended before that instant and have no hook to call; return how many."""
+
+
 class StoredWorkflows(Protocol):
     """Workflow definitions in a transaction."""
 
@@ -149,6 +175,7 @@ class Transaction(Protocol):
 
     tables: StoredTables
     runs: StoredRuns
+    jobs: StoredJobs
     workflows: StoredWorkflows
     tombstones: StoredFacts[Tombstone]
     catalogs: StoredFacts[CreatedCatalog]

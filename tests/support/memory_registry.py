@@ -14,10 +14,12 @@ from mt_core.clock import Clock
 from mt_core.errors import RegistryError, RevisionConflict, TableExists, TableGone
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.gateway import GatewayLease
+from mt_core.model.job import Job
 from mt_core.model.run import DONE, REFRESHES, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshMode, TableIdentifier
-from mt_core.tables.registry import StoredFacts, StoredRuns, StoredTables, StoredWorkflows, Tombstone
+from mt_core.tables.registry import StoredFacts, StoredJobs, StoredRuns, StoredTables, StoredWorkflows, Tombstone
 from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition, shard_of
+from tests.support.memory_jobs import MemoryJobs
 
 _Fact = TypeVar("_Fact")
 
@@ -30,6 +32,7 @@ class _State:
 
     tables: Mapping[str, MaterializedTable] = field(default_factory=dict)
     runs: Mapping[str, RefreshRun] = field(default_factory=dict)
+    jobs: Mapping[str, Job] = field(default_factory=dict)
     tombstones: Mapping[str, Tombstone] = field(default_factory=dict)
     definitions: Mapping[str, WorkflowDefinition] = field(default_factory=dict)
     catalogs: Mapping[str, CreatedCatalog] = field(default_factory=dict)
@@ -81,6 +84,7 @@ class MemoryTransaction:
         self._clock = clock
         self.tables: StoredTables = MemoryTables(self)
         self.runs: StoredRuns = MemoryRuns(self)
+        self.jobs: StoredJobs = MemoryJobs(self)
         self.workflows: StoredWorkflows = MemoryWorkflows(self)
         self.tombstones: StoredFacts[Tombstone] = MemoryFacts(self, "tombstones", order=("dropped_at", "table_id"))
         self.catalogs: StoredFacts[CreatedCatalog] = MemoryFacts(self, "catalogs", order=("name",))

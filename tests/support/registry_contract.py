@@ -14,6 +14,7 @@ from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import RefreshStatus, TableIdentifier
 from mt_core.tables.registry import Registry, Tombstone
 from mt_core.workflow.definitions import etag_of, shard_of
+from tests.support.registry_contract_jobs import JobsContract
 from tests.support.registry_contract_ledger import LedgerContract
 from tests.support.registry_contract_transactions import TransactionsContract
 from tests.support.registry_facts import HOUR, NOON, a_definition, a_run, a_table, an_intent
@@ -368,5 +369,7 @@ class CatalogsContract:
             assert transaction.catalogs.all() == []
 
 
-class RegistryContract(TablesContract, LedgerContract, DefinitionsContract, CatalogsContract, TransactionsContract):
+class RegistryContract(
+    TablesContract, LedgerContract, JobsContract, DefinitionsContract, CatalogsContract, TransactionsContract
+):
     """Everything the port `Registry` promises."""

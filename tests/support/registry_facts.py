@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from mt_core.model.freshness import Freshness
+from mt_core.model.job import Job, JobStatus
 from mt_core.model.partition import WHOLE
 from mt_core.model.run import RefreshRun, RunKind
 from mt_core.model.table import (
@@ -79,3 +80,9 @@ def a_definition(workflow_id: str, **changes: Any) -> WorkflowDefinition:
         schedule=Schedule(freshness=Freshness(1, "HOUR"), zone="Europe/Rome", since=NOON),
     )
     return replace(definition, **changes)
+
+
+def a_job(job_id: str = "a", **changes: Any) -> Job:
+    """Return a RUNNING job that inserts into `t` since NOON."""
+    job = Job(job_id=job_id, kind="INSERT", name="insert-t", status=JobStatus.RUNNING, started_at=NOON)
+    return replace(job, **changes)

@@ -12,6 +12,7 @@ from mt_core.errors import RegistryError
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.freshness import Freshness
 from mt_core.model.gateway import GatewayLease
+from mt_core.model.job import Job, JobEvent, JobHook, JobStatus
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import (
@@ -134,12 +135,44 @@ GATEWAY = GatewayLease(
     owner="h/7/x", lease_until=NOON, url="http://127.0.0.1:8083", host="h", machine="boot/pid:[1]", pid=7, started="99"
 )
 
+JOB = Job(
+    job_id="0f" * 16,
+    kind="INSERT",
+    name="insert-lake.sales.t",
+    status=JobStatus.FAILED,
+    started_at=NOON,
+    statement="INSERT INTO t SELECT 1",
+    session="s",
+    user="u",
+    target="lake.sales.t",
+    owner="h/7/x",
+    rows_read=7,
+    rows_written=5,
+    error="it broke",
+    checkpoint="file:///c",
+    restarts=2,
+    hooks=(
+        JobHook(
+            name="webhook",
+            body={"url": "https://h"},
+            done=(JobEvent.CREATED,),
+            given_up=(JobEvent.FAILED,),
+            failures=3,
+            retry_at=NOON,
+            error="503",
+        ),
+    ),
+    finished_at=NOON + HOUR,
+    revision=4,
+)
+
 FACTS: list[tuple[str, Any]] = [
     ("materialized_tables", TABLE),
     ("runs", RUN),
     ("tombstones", TOMBSTONE),
     ("catalogs", CATALOG),
     ("gateways", GATEWAY),
+    ("jobs", JOB),
 ]
 STORED = pytest.mark.parametrize(("kind", "fact"), FACTS, ids=[kind for kind, _ in FACTS])
 

@@ -1,0 +1,66 @@
+"""The job store of the registry in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from mt_core.errors import RevisionConflict
+from mt_core.model.job import OPEN, Job
+from mt_core.registry.rows import instant_text
+
+if TYPE_CHECKING:
+    from tests.support.memory_registry import MemoryTransaction
+
+
+class MemoryJobs:
+    """A `StoredJobs` on the state of *transaction*."""
+
+    def __init__(self, transaction: MemoryTransaction) -> None:
+        self._tx = transaction
+
+    def get(self, job_id: str) -> Job | None:
+        return self._tx.state.jobs.get(job_id)
+
+    def insert(self, job: Job) -> None:
+        if job.job_id in self._tx.state.jobs:
+            raise RevisionConflict(f"Job {job.job_id} was not added: its id is taken; take another one.")
+        self._store(job)
+
+    def replace(self, job: Job) -> Job:
+        current = self.get(job.job_id)
+        if current is None or current.revision != job.revision:
+            raise RevisionConflict(f"Job {job.job_id} is no longer at revision {job.revision}; read it again.")
+        stored = replace(job, revision=job.revision + 1)
+        self._store(stored)
+        return stored
+
+    def newest(self, limit: int) -> Sequence[Job]:
+        return self._sorted()[::-1][:limit]
+
+    def open(self) -> Sequence[Job]:
+        return [job for job in self._sorted() if job.status in OPEN]
+
+    def with_hooks_due(self) -> Sequence[Job]:
+        return [job for job in self._sorted() if job.hooks_due]
+
+    def forget(self, ended_before: datetime) -> int:
+        old = {
+            job.job_id
+            for job in self._sorted()
+            if job.finished_at is not None and job.finished_at < ended_before and not job.hooks_due
+        }
+        self._tx.change(jobs={job_id: job for job_id, job in self._tx.state.jobs.items() if job_id not in old})
+        return len(old)
+
+    def _sorted(self) -> list[Job]:
+        return sorted(self._tx.state.jobs.values(), key=attrgetter("started_at", "job_id"))
+
+    def _store(self, job: Job) -> None:
+        for instant in (job.started_at, job.finished_at, *(hook.retry_at for hook in job.hooks)):
+            if instant is not None:
+                instant_text(instant)
+        self._tx.change(jobs={**self._tx.state.jobs, job.job_id: job})

@@ -62,7 +62,8 @@ DONE = frozenset({RunStatus.SUCCEEDED, RunStatus.SKIPPED})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """One publish of a CONTINUOUS run: its number, when it began (UTC), the seconds that it took, and those from the oldest
-    commit that it shows to the end of its publish, None where the sources do not tell; `rows` were written by `strategy`."""
+    commit that it shows to the end of its publish, None where the sources do not tell; `rows` were written by `strategy`, which
+    read that many bytes of the sources, None where that is not known."""
 
     number: int
     began_at: datetime
@@ -71,6 +72,7 @@ class Batch:
     strategy: str
     rows: int
     snapshot_id: str
+    bytes_read: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +120,9 @@ class RefreshRun:
     # The requester's highest attempt at this request, and the name of the requester's token.
     request_attempt: int | None = None
     requested_by: str | None = None
-    # The group of its Spark jobs.
+    # The group of its Spark jobs, and the continuous job that a CONTINUOUS run is a part of.
     job_id: str | None = None
+    continuous_job: str | None = None
     # The source vector that it read, and whether it is certain that it read exactly these versions.
     vector: tuple[Mapping[str, Any], ...] | None = None
     pinned: bool | None = None

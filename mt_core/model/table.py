@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 from mt_core.errors import IllegalStatus
 from mt_core.identifiers import Namespace, display_name, namespace_of, namespace_text, sql_name
@@ -205,6 +206,13 @@ class MaterializedTable:
     def token(self) -> int:
         """The order of operations on its workflow: the token of the command in progress, or the revision without one."""
         return self.intent.token if self.intent is not None else self.revision
+
+    @property
+    def continuous_job(self) -> str | None:
+        """The id of the job that refreshes it continuously, a new one after each CREATE and RESUME; None for another table."""
+        if self.definition.refresh_mode is not RefreshMode.CONTINUOUS or self.status is not RefreshStatus.ACTIVATED:
+            return None
+        return uuid5(NAMESPACE_OID, f"{self.table_id} {self.status_at.isoformat()}").hex
 
     def advance(self, target: RefreshStatus, *, by: str, at: datetime, reason: str | None = None) -> MaterializedTable:
         """Return the table in status *target*; raises IllegalStatus for a move that `TRANSITIONS` does not have."""

@@ -34,6 +34,7 @@ F = TypeVar("F")
 _SPARSE = frozenset(
     {
         *("failing", "failed_times", "rest", "alike", "broken", "by_query", "batches", "recent", "waits_for"),
+        "continuous_job",
         *("session", "user", "restarts", "hooks"),
     }
 )

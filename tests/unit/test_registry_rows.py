@@ -222,7 +222,7 @@ def test_a_workflow_definition_is_stored_and_read_as_version_1_has_it() -> None:
 
 def test_why_a_table_was_suspended_is_stored_with_what_failed() -> None:
     table = replace(TABLE, status_reason="division by zero", failed_times=(NOON, NOON + HOUR))
-    run = replace(RUN, by_query=True)
+    run = replace(RUN, by_query=True, continuous_job="b" * 32)
 
     assert rows.fact_of(MaterializedTable, rows.row_of(table)) == table
     assert rows.fact_of(RefreshRun, rows.row_of(run)) == run

@@ -230,7 +230,12 @@ def _tables_and_waiting(tx: Transaction, held: Iterable[str]) -> tuple[Iterable[
 
 def _why_held(kept: _Kept, table: MaterializedTable, waiting: Mapping[str, str]) -> str:
     changed = "the definition changed" if table.definition != kept.table.definition else ""
-    return why_no_batch(table) or changed or waiting.get(table.table_id, "")
+    return why_no_batch(table) or changed or waiting.get(table.table_id, "") or _why_another_job(kept, table)
+
+
+def _why_another_job(kept: _Kept, table: MaterializedTable) -> str:
+    resumed = kept.stretch is not None and kept.stretch.claimed.run.continuous_job != table.continuous_job
+    return "the table was suspended and resumed" if resumed else ""
 
 
 def _has_idled(kept: _Kept, now: datetime) -> bool:

@@ -150,6 +150,7 @@ class Stretch(Attempt):
             strategy=way,
             rows=self._noted.get("rows", 0),
             snapshot_id=self._published or "",
+            bytes_read=self._noted.get("bytes_read"),
         )
         self._written = {name: _added(self._written.get(name, 0), self._noted.get(name)) for name in _SUMS}
         self._recent = (*self._recent, batch)[-MOST_RECENT:]

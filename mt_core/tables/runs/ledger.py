@@ -163,7 +163,12 @@ class Ledger:
         if table is None or why_no_batch(table) or tx.runs.newest(table_id=table_id, statuses=OPEN, limit=1):
             return None
         run = RefreshRun(
-            run_id=self._new_id(), table_id=table_id, kind=RunKind.CONTINUOUS, scope=WHOLE, requested_at=tx.now()
+            run_id=self._new_id(),
+            table_id=table_id,
+            kind=RunKind.CONTINUOUS,
+            scope=WHOLE,
+            requested_at=tx.now(),
+            continuous_job=table.continuous_job,
         )
         tx.runs.insert(run)
         return self._claimed(tx, table, run)

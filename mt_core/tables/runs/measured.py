@@ -32,7 +32,7 @@ def measured_runs(registry: Registry, table: MaterializedTable, way: Way) -> Seq
 def _measured(run: RefreshRun) -> Iterator[tuple[datetime, Measured]]:
     """Yield when each publish of a run began, and what it took."""
     for batch in run.recent:
-        yield batch.began_at, Measured(way=Way(batch.strategy), seconds=batch.seconds, bytes_read=None)
+        yield batch.began_at, Measured(way=Way(batch.strategy), seconds=batch.seconds, bytes_read=batch.bytes_read)
     # One whose process was lost took longer than its last attempt.
     if not run.recent and run.scope.whole and run.attempt == 1 and run.strategy and run.started_at and run.finished_at:
         seconds = (run.finished_at - run.started_at).total_seconds()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from uuid import NAMESPACE_OID, uuid5
 
-from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus, TableIdentifier
+from mt_core.model.table import MaterializedTable, TableIdentifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +19,6 @@ class ContinuousJob:
     @classmethod
     def of(cls, table: MaterializedTable) -> ContinuousJob | None:
         """Return the job of *table*, None if it is not refreshed continuously now."""
-        continuous = table.definition.refresh_mode is RefreshMode.CONTINUOUS
-        if not continuous or table.status is not RefreshStatus.ACTIVATED:
+        if table.continuous_job is None:
             return None
-        job_id = uuid5(NAMESPACE_OID, f"{table.table_id} {table.status_at.isoformat()}").hex
-        return cls(job_id=job_id, table=table.identifier, started_at=table.status_at)
+        return cls(job_id=table.continuous_job, table=table.identifier, started_at=table.status_at)

@@ -31,6 +31,7 @@ _COLUMNS = (
     Column(name="rows updated", type=BIGINT),
     Column(name="rows deleted", type=BIGINT),
     Column(name="bytes read", type=BIGINT),
+    Column(name="job"),
 )
 
 
@@ -43,6 +44,7 @@ _BATCH_COLUMNS = (
     Column(name="strategy"),
     Column(name="rows", type=BIGINT),
     Column(name="snapshot"),
+    Column(name="bytes read", type=BIGINT),
 )
 
 
@@ -63,6 +65,7 @@ def batch_rows(stretches: Iterable[RunView], limit: int) -> RowSet:
             batch.strategy,
             batch.rows,
             batch.snapshot_id,
+            batch.bytes_read,
         ]
         for view in stretches
         for batch in reversed(view.run.recent)
@@ -98,4 +101,5 @@ def _row(view: RunView) -> list[object]:
         run.rows_updated,
         run.rows_deleted,
         run.bytes_read,
+        run.continuous_job or run.job_id,
     ]

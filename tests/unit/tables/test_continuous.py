@@ -211,10 +211,11 @@ def test_show_refreshes_says_what_a_stretch_published_and_its_batches() -> None:
 
     assert (run["kind"], run["status"], run["rows"], run["rows inserted"]) == ("CONTINUOUS", "RUNNING", 2, 2)
     assert str(run["reason"]).startswith("2 batches; lake.default.orders changed")
-    assert [(batch["batch"], batch["strategy"], batch["rows"]) for batch in batches] == [
-        (2, "append", 1),
-        (1, "append", 1),
+    assert [(batch["batch"], batch["strategy"], batch["rows"], batch["bytes read"]) for batch in batches] == [
+        (2, "append", 1, 1),
+        (1, "append", 1, 1),
     ]
+    assert run["bytes read"] == 2
     assert world.show("SHOW REFRESHES FOR live BATCHES LIMIT 1") == batches[:1]
 
 
@@ -511,6 +512,11 @@ def test_a_continuous_refresh_is_a_job_from_create_to_suspend_and_a_new_one_afte
 
     (second,) = world.manager.requests.continuous_jobs()
     assert second.job_id != first.job_id
+    world.look()
+    world.append(11)
+    world.look(after=300)
+    runs = [run for run in world.show("SHOW REFRESHES FOR live") if run["kind"] == "CONTINUOUS"]
+    assert [run["job"] for run in runs] == [second.job_id, first.job_id]
 
 
 def test_a_batch_that_breaks_in_the_gateway_itself_is_tried_again_after_a_pause() -> None:

@@ -66,6 +66,7 @@ def test_each_batch_of_a_stretch_counts_by_itself() -> None:
             strategy=strategy,
             rows=1,
             snapshot_id="1",
+            bytes_read=number * 100,
         )
         for number, strategy in enumerate(["recompute", "keys"], 1)
     )
@@ -73,7 +74,7 @@ def test_each_batch_of_a_stretch_counts_by_itself() -> None:
     insert_runs(registry, a_run(**DONE, strategy="recompute"), a_run(**stretch, strategy="keys", recent=batches))
 
     assert measured_runs(registry, TABLE, Way.KEYS) == [
-        Measured(way=Way.KEYS, seconds=2.0, bytes_read=None),
-        Measured(way=Way.RECOMPUTE, seconds=1.0, bytes_read=None),
+        Measured(way=Way.KEYS, seconds=2.0, bytes_read=200),
+        Measured(way=Way.RECOMPUTE, seconds=1.0, bytes_read=100),
         ALL,
     ]

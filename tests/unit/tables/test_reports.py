@@ -207,9 +207,10 @@ def test_show_refreshes_gives_the_ledger_newest_first(world: ManagerWorld) -> No
     assert rows[0]["schedule time"] == "2026-03-02 00:00:00"
     assert rows[0]["reason"] == "lake.default.orders changed"
     assert (rows[1]["decision"], rows[1]["rows"], rows[1]["attempt"]) == ("refresh", 1, 1)
-    assert list(rows[1])[-5:] == ["strategy", "rows inserted", "rows updated", "rows deleted", "bytes read"]
-    assert list(rows[1].values())[-5:] == ["recompute", 1, None, 0, 1]
-    assert list(rows[0].values())[-5:] == [None] * 5
+    assert list(rows[1])[-6:] == ["strategy", "rows inserted", "rows updated", "rows deleted", "bytes read", "job"]
+    assert list(rows[1].values())[-6:-1] == ["recompute", 1, None, 0, 1]
+    assert list(rows[0].values())[-6:-1] == [None] * 5
+    assert [row["job"] for row in rows] == [run.job_id for run in reversed(world.runs("daily"))]
     assert len(world.show("SHOW REFRESHES LIMIT 1")) == 1
 
 

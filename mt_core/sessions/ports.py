@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 from mt_core.errors import MtError
 from mt_core.identifiers import Namespace
+from mt_core.model.reservation import Reservation
 from mt_core.model.run import RefreshRun
+from mt_core.model.table import Column as StoredColumn
 from mt_core.rowset import Column, PageForm
 from mt_core.sql.statements import Statement
 from mt_core.tables.engine import Progress
@@ -102,10 +104,24 @@ class StatementEngine(Protocol):
     def wait_ready(self, timeout_s: float) -> bool:
         """Wait until statements can run; raises EngineUnavailable with the cause if the engine failed, or lost its cluster."""
 
-    def execute(self, context: SessionContext, sql: str, *, job_id: str) -> StatementResult:
-        """Run one statement until its first rows are available; blocks.
+    def execute(
+        self, context: SessionContext, sql: str, *, job_id: str, reservation: Reservation | None = None
+    ) -> StatementResult:
+        """Run one statement until its first rows are available; blocks. It keeps to its *reservation*, if it has one.
 
         Raises QueryFailed with line and position, Canceled after `cancel(job_id)`.
+        """
+
+    def reserve(self, context: SessionContext, sql: str, *, job_id: str) -> Reservation | None:
+        """Return what a statement that creates or replaces a table of a query may leave behind; nothing runs.
+
+        None for any other statement, and for one that has nothing to create. Raises QueryFailed, TableNotFound.
+        """
+
+    def settle(self, reservation: Reservation) -> bool:
+        """Return whether the job, which has ended, published its table; remove all that it left if it has not.
+
+        May be repeated, also by another process.
         """
 
     def session_state(self, context: SessionContext) -> SessionState: ...
@@ -121,6 +137,12 @@ class StatementEngine(Protocol):
 
         Nothing runs. Raises QueryFailed or EngineError if there is no such namespace.
         """
+
+    def query_columns(self, context: SessionContext, query: str) -> Sequence[StoredColumn]:
+        """Return the columns that a query gives, without running it; raises QueryFailed."""
+
+    def check_assignable(self, context: SessionContext, produced: StoredColumn, declared: StoredColumn) -> None:
+        """Raise DefinitionInvalid unless values of the one column can be stored in the other without a CAST."""
 
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
         """Return the plan of a statement without running it, in a mode of EXPLAIN or as json; raises QueryFailed."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from mt_core.sql.statements import Name
+from mt_core.sql.statements import ColumnSpec, Name
 
 _WILDCARDS = {"%": ".*", "*": ".*", "_": "."}
 
@@ -202,7 +202,8 @@ class SparkStatement(CatalogStatement):
 class CreateConnectorTable(SparkStatement):
     """CREATE [TEMPORARY] TABLE … WITH (…) [AS query]; `connector` is None for the catalog's own format.
 
-    `keys` are the columns of its primary key.
+    `keys` are the columns of its primary key. `query` is at its line and column. If the statement has a list of `columns` and a
+    query, `spark_sql` ends before AS: what follows depends on the columns of the query.
     """
 
     name: Name
@@ -210,6 +211,8 @@ class CreateConnectorTable(SparkStatement):
     is_temporary: bool = False
     if_not_exists: bool = False
     keys: tuple[str, ...] = ()
+    columns: tuple[ColumnSpec, ...] = ()
+    query: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from mt_core.model.table import Column as StoredColumn
 from mt_core.rowset import Column
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
-from tests.support.fake_statements import ONE_ROW, FakeStatementEngine
+from tests.support.fake_statements import NO_ROWS, ONE_ROW, FakeStatementEngine
 from tests.support.statement_engine_contract import ONE, StatementEngineContract, job, session
 
 TABLE = ("lake", "default", "contract_of_statements")
@@ -20,7 +21,9 @@ ENDLESS = "SELECT java_method('java.lang.Thread', 'sleep', id + 600000) FROM ran
 class TestFakeStatementEngine(StatementEngineContract):
     @pytest.fixture
     def engine(self) -> FakeStatementEngine:
-        return FakeStatementEngine({ONE: ONE_ROW})
+        engine = FakeStatementEngine({ONE: ONE_ROW})
+        engine.columns_of_queries[ONE] = [StoredColumn(name="a", type="int")]
+        return engine
 
     @pytest.fixture
     def table(self, engine: FakeStatementEngine) -> Sequence[str]:
@@ -31,6 +34,12 @@ class TestFakeStatementEngine(StatementEngineContract):
     def endless(self, engine: FakeStatementEngine) -> str:
         engine.hold(ENDLESS)
         return ENDLESS
+
+    @pytest.fixture
+    def created(self, engine: FakeStatementEngine) -> str:
+        for words in ("CREATE TABLE", "REPLACE TABLE"):
+            engine.answers[f"{words} created_of_query AS {ONE}"] = NO_ROWS
+        return "created_of_query"
 
     @pytest.fixture
     def missing_jar(self, engine: FakeStatementEngine) -> str:
@@ -53,6 +62,12 @@ class TestSparkStatements(StatementEngineContract):
     @pytest.fixture
     def endless(self) -> str:
         return ENDLESS
+
+    @pytest.fixture
+    def created(self, engine: SparkStatements) -> Iterator[str]:
+        name = "contract_of_created"
+        yield name
+        engine.execute(session(), f"DROP TABLE IF EXISTS {name}", job_id=job())
 
     @pytest.fixture
     def missing_jar(self, tmp_path: Path) -> str:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from mt_core.errors import Canceled, DefinitionInvalid, EngineError, EngineUnavailable, MtError, QueryFailed
+from mt_core.errors import (
+    Canceled,
+    DefinitionInvalid,
+    EngineError,
+    EngineUnavailable,
+    MtError,
+    QueryFailed,
+    TableNotFound,
+)
+from mt_core.model.reservation import Atomicity, Reservation
+from mt_core.model.table import Column as StoredColumn
 from mt_core.rowset import INT, Column, RowSet
 from mt_core.sessions.ports import Relation, SessionContext, SessionState, StatementResult
 from mt_core.sql.flink.catalog_options import configured_catalogs
@@ -13,6 +24,10 @@ from mt_core.tables.engine import Progress
 
 WAIT_S = 60.0
 LAKE = {"type": "org.apache.iceberg.spark.SparkCatalog", "catalog-type": "jdbc", "jdbc.password": "hidden"}
+
+_CREATION = re.compile(
+    r"(?P<verb>CREATE TABLE( IF NOT EXISTS)?|CREATE OR REPLACE TABLE|REPLACE TABLE) `?(?P<table>\w+)`? .*AS ", re.S
+)
 
 ONE_ROW = StatementResult(is_query=True, rows=RowSet(columns=(Column(name="a", type=INT),), rows=[[1]]))
 NO_ROWS = StatementResult(is_query=False, rows=None)
@@ -51,6 +66,10 @@ class FakeStatementEngine:
         self.opened_catalogs: list[tuple[str, Mapping[str, str]]] = []
         self.broken_catalogs: set[str] = set()
         self.missing_jars: set[str] = set()
+        # The tables of queries, with the job that published each last, and what has been settled.
+        self.published: dict[tuple[str, ...], str] = {}
+        self.settled: list[Reservation] = []
+        self.columns_of_queries: dict[str, Sequence[StoredColumn]] = {}
         self.tasks: Progress | None = None
         self.failure: EngineUnavailable | None = None
         self.ready = threading.Event()
@@ -68,7 +87,9 @@ class FakeStatementEngine:
             raise self.failure
         return self.ready.wait(timeout_s)
 
-    def execute(self, context: SessionContext, sql: str, *, job_id: str) -> StatementResult:
+    def execute(
+        self, context: SessionContext, sql: str, *, job_id: str, reservation: Reservation | None = None
+    ) -> StatementResult:
         self.executed.append((context, sql))
         hold = self._holds.pop(sql, None)
         if hold is not None:
@@ -78,7 +99,33 @@ class FakeStatementEngine:
         answer = self.answers.get(sql, QueryFailed(f"[PARSE_SYNTAX_ERROR] Syntax error at or near {sql!r}."))
         if isinstance(answer, Exception):
             raise answer
+        if reservation is not None:
+            self.published[reservation.table] = reservation.job_id
         return answer
+
+    def reserve(self, context: SessionContext, sql: str, *, job_id: str) -> Reservation | None:
+        creation = _CREATION.match(sql)
+        if creation is None:
+            return None
+        table = ("lake", "default", creation["table"])
+        if creation["verb"].startswith("CREATE TABLE") and table in self.published:
+            return None
+        if creation["verb"] == "REPLACE TABLE" and table not in self.published:
+            raise TableNotFound(f"REPLACE TABLE {'.'.join(table)}: there is no such table.", table=".".join(table))
+        return Reservation(job_id=job_id, table=table, atomicity=Atomicity.ATOMIC, folder=f"/lake/{job_id}")
+
+    def settle(self, reservation: Reservation) -> bool:
+        self.settled.append(reservation)
+        return self.published.get(reservation.table) == reservation.job_id
+
+    def query_columns(self, context: SessionContext, query: str) -> Sequence[StoredColumn]:
+        if query.strip() not in self.columns_of_queries:
+            raise QueryFailed(f"[PARSE_SYNTAX_ERROR] Syntax error at or near {query!r}.")
+        return self.columns_of_queries[query.strip()]
+
+    def check_assignable(self, context: SessionContext, produced: StoredColumn, declared: StoredColumn) -> None:
+        if produced.type == "string" and declared.type.lower() != "string":
+            raise DefinitionInvalid(f"Column {declared.name} is declared {declared.type}, its query gives string.")
 
     def session_state(self, context: SessionContext) -> SessionState:
         return SessionState(

@@ -6,13 +6,16 @@ The subclass prepares the statement `SELECT 1 AS a`, a table, a statement withou
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mt_core.errors import Canceled, DefinitionInvalid, MtError, QueryFailed
+from mt_core.errors import Canceled, DefinitionInvalid, MtError, QueryFailed, TableNotFound
+from mt_core.model.reservation import Reservation
+from mt_core.model.table import Column
 from mt_core.sessions.ports import SessionContext, StatementEngine
 
 ONE = "SELECT 1 AS a"
@@ -37,6 +40,11 @@ class StatementEngineContract:
     def endless(self, engine: StatementEngine) -> str:
         """Return a statement that does not end before it is cancelled."""
         raise NotImplementedError("Give the contract a fixture endless.")
+
+    @pytest.fixture
+    def created(self, engine: StatementEngine) -> str:
+        """Return the name of a table that is not there, in the current namespace."""
+        raise NotImplementedError("Give the contract a fixture created.")
 
     @pytest.fixture
     def missing_jar(self, engine: StatementEngine) -> str:
@@ -141,6 +149,65 @@ class StatementEngineContract:
             engine.open_catalog("unknown", {"spark.sql.catalog.unknown.type": "hadoop"})
 
         assert "unknown" not in engine.catalogs(session())
+
+    # ------------------------------------------------------------------------------------------------- tables of queries
+
+    def test_a_query_reserves_nothing(self, engine: StatementEngine) -> None:
+        assert engine.reserve(session(), ONE, job_id=job()) is None
+
+    def test_a_reservation_alone_leaves_nothing(self, engine: StatementEngine, created: str) -> None:
+        reservation = reserved(engine, f"CREATE TABLE {created} AS {ONE}")
+
+        assert not engine.settle(reservation)
+        assert not engine.settle(Reservation.from_json(json.loads(json.dumps(reservation.to_json()))))
+
+    def test_a_published_table_stays_when_it_is_settled(self, engine: StatementEngine, created: str) -> None:
+        context, sql = session(), f"CREATE TABLE {created} AS {ONE}"
+        reservation = reserved(engine, sql)
+
+        engine.execute(context, sql, job_id=reservation.job_id, reservation=reservation)
+
+        assert engine.settle(reservation)
+        assert engine.settle(reservation)
+
+    def test_a_table_that_is_there_is_not_reserved_for_creation(self, engine: StatementEngine, created: str) -> None:
+        context, sql = session(), f"CREATE TABLE {created} AS {ONE}"
+        reservation = reserved(engine, sql)
+        engine.execute(context, sql, job_id=reservation.job_id, reservation=reservation)
+
+        again = f"CREATE TABLE IF NOT EXISTS {created} AS {ONE}"
+
+        assert engine.reserve(session(), again, job_id=job()) is None
+
+    def test_a_replacement_that_was_given_up_leaves_the_table(self, engine: StatementEngine, created: str) -> None:
+        context, sql = session(), f"CREATE TABLE {created} AS {ONE}"
+        first = reserved(engine, sql)
+        engine.execute(context, sql, job_id=first.job_id, reservation=first)
+
+        second = reserved(engine, f"REPLACE TABLE {created} AS {ONE}")
+
+        assert not engine.settle(second)
+        assert engine.settle(first)
+
+    def test_a_table_that_is_not_there_cannot_be_replaced(self, engine: StatementEngine, created: str) -> None:
+        with pytest.raises(TableNotFound, match=created):
+            engine.reserve(session(), f"REPLACE TABLE {created} AS {ONE}", job_id=job())
+
+    def test_the_columns_of_a_query(self, engine: StatementEngine) -> None:
+        assert list(engine.query_columns(session(), ONE)) == [Column(name="a", type="int")]
+
+    def test_a_text_is_not_stored_as_a_number(self, engine: StatementEngine) -> None:
+        engine.check_assignable(session(), Column(name="a", type="int"), Column(name="a", type="bigint"))
+
+        with pytest.raises(DefinitionInvalid, match=r"(?i)Column a is declared int, its query gives string"):
+            engine.check_assignable(session(), Column(name="a", type="string"), Column(name="a", type="int"))
+
+
+def reserved(engine: StatementEngine, sql: str) -> Reservation:
+    """Return the reservation of a job of its own."""
+    reservation = engine.reserve(session(), sql, job_id=job())
+    assert reservation is not None
+    return reservation
 
 
 def session(properties: Mapping[str, str] | None = None) -> SessionContext:

@@ -37,6 +37,7 @@ from mt_core.sessions.statements.names import SessionNames
 from mt_core.sessions.statements.refresh_wait import PendingRefresh, RefreshWait, outcome_result
 from mt_core.sessions.statements.spark_work import SparkWork, Task
 from mt_core.sessions.statements.statement_sets import collect
+from mt_core.sessions.statements.table_creations import TableCreations
 from mt_core.sql.catalog import CatalogStatement, SparkStatement
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
@@ -75,7 +76,10 @@ class StatementExecutor:
         self._deadlines = Deadlines(ports.clock)
         self.jobs = Jobs(ports.clock, ports.runs)
         self._catalogs = CatalogStatements(ports.engine, self.jobs, ports.catalogs)
-        self._spark = SparkWork(engine=ports.engine, jobs=self.jobs, engine_timeout_s=engine_timeout_s)
+        creations = TableCreations(ports.engine, engine_timeout_s=engine_timeout_s)
+        self._spark = SparkWork(
+            engine=ports.engine, jobs=self.jobs, creations=creations, engine_timeout_s=engine_timeout_s
+        )
         self._refreshes = RefreshWait(runs=ports.runs, cluster_info=ports.cluster_info)
         self._pool = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="statement")
         # Pools of their own: running statements must not block those that stop them, nor waits for a refresh the running ones.

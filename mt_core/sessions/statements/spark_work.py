@@ -21,8 +21,10 @@ from mt_core.sessions.operations.operation import (
 )
 from mt_core.sessions.ports import SessionContext, StatementEngine, StatementResult
 from mt_core.sessions.session import Session
+from mt_core.sessions.statements.table_creations import TableCreations
 from mt_core.sessions.statements.translation import in_spark
 from mt_core.sql.parser import ReadStatement
+from mt_core.sql.statement_types import CREATE_TABLE_AS, REPLACE_TABLE_AS
 
 _JOB = (Column(name="job id"),)
 
@@ -45,6 +47,7 @@ class SparkWork:
 
     engine: StatementEngine
     jobs: Jobs
+    creations: TableCreations
     engine_timeout_s: float
 
     def run(self, task: Task, statements: Sequence[ReadStatement], *, changing: bool) -> None:
@@ -63,7 +66,8 @@ class SparkWork:
         operation.begin(running)
         texts = [in_spark(statement, engine, task.context()) for statement in statements]
         with self.jobs.running(operation, statements[0], engine.cancel) as follow:
-            result = self._run_one(task, texts[0]) if len(texts) == 1 else self._run_set(task, texts)
+            members = list(zip(statements, texts, strict=True))
+            result = self._run_one(task, *members[0]) if len(members) == 1 else self._run_set(task, members)
             follow(result)
         operation.finish(_answer(result, job_id, changing=changing))
 
@@ -78,26 +82,29 @@ class SparkWork:
                     f"Spark did not start within {self.engine_timeout_s:.0f} s; see the gateway's log, then try again."
                 )
 
-    def _run_one(self, task: Task, texts: Sequence[str]) -> StatementResult:
+    def _run_one(self, task: Task, statement: ReadStatement, texts: Sequence[str]) -> StatementResult:
         """Run a statement, which may be several of Spark's; returns the result of the first."""
         job_id, context = task.operation.planned_job_id, task.context()
-        first = self.engine.execute(context, texts[0], job_id=job_id)
+        if statement.type in (CREATE_TABLE_AS, REPLACE_TABLE_AS):
+            first = self.creations.run(context, texts[0], job_id)
+        else:
+            first = self.engine.execute(context, texts[0], job_id=job_id)
         for text in texts[1:]:
             self.engine.execute(context, text, job_id=job_id)
         return first
 
-    def _run_set(self, task: Task, statements: Sequence[Sequence[str]]) -> StatementResult:
+    def _run_set(self, task: Task, members: Sequence[tuple[ReadStatement, Sequence[str]]]) -> StatementResult:
         """Run the statements of a set; raises QueryFailed naming the one that failed. To close the session does not stop them."""
         operation, counts = task.operation, list[int | None]()
-        for number, texts in enumerate(statements, 1):
+        for number, member in enumerate(members, 1):
             if operation.status in (OperationStatus.CANCELED, OperationStatus.TIMEOUT):
                 raise Canceled(f"Operation {operation.handle} is {operation.status}.")
-            operation.report(f"running statement {number} of {len(statements)}")
+            operation.report(f"running statement {number} of {len(members)}")
             try:
-                counts.append(self._run_one(task, texts).affected_rows)
+                counts.append(self._run_one(task, *member).affected_rows)
             except QueryFailed as cause:
                 raise cause.reworded(
-                    f"Statement {number} of {len(statements)} of the statement set failed, those before it are done: {cause}"
+                    f"Statement {number} of {len(members)} of the statement set failed, those before it are done: {cause}"
                 ) from cause
         numbers = [count for count in counts if count is not None]
         affected_rows = sum(numbers) if len(numbers) == len(counts) else None

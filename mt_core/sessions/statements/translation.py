@@ -6,6 +6,7 @@ from mt_core.errors import DefinitionInvalid, QueryFailed
 from mt_core.identifiers import quote, sql_name
 from mt_core.sessions.ports import SessionContext, StatementEngine
 from mt_core.sql.catalog import CreateConnectorTable, SparkStatement
+from mt_core.sql.flink.columns_of_query import overrides, select_list
 from mt_core.sql.parser import ReadStatement
 
 _ICEBERG = "org.apache.iceberg.spark.SparkCatalog"
@@ -19,11 +20,23 @@ def in_spark(read: ReadStatement, engine: StatementEngine, context: SessionConte
     match read.fact:
         case CreateConnectorTable(is_temporary=False) as table:
             _check_catalog(table, engine, context)
+            if table.columns:
+                return (_with_columns(table, engine, context),)
             return _with_keys(table, engine, context)
         case SparkStatement(spark_sql=text):
             return (text,)
         case _:
             return (read.text,)
+
+
+def _with_columns(table: CreateConnectorTable, engine: StatementEngine, context: SessionContext) -> str:
+    """Add the query of a table with a list of columns; raises DefinitionInvalid for one that it cannot be stored in."""
+    produced = engine.query_columns(context, table.query)
+    for query_column, column in overrides(table.columns, produced):
+        engine.check_assignable(context, query_column, column)
+    items = select_list(".".join(table.name), table.columns, produced)
+    # A line of its own for the bracket: the query may end with a comment.
+    return f"{table.spark_sql} AS SELECT {items} FROM ({table.query.strip()}\n)"
 
 
 def _with_keys(table: CreateConnectorTable, engine: StatementEngine, context: SessionContext) -> tuple[str, ...]:

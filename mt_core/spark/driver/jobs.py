@@ -109,6 +109,18 @@ def progress(context: SparkContext, job_id: str) -> Progress | None:
     )
 
 
+def active_tasks(context: SparkContext, job_id: str) -> int:
+    """Return how many tasks of the job run now; those of a cancelled job end after it."""
+    tracker = handle_of(context).spark.statusTracker()
+    active = 0
+    for spark_job_id in tracker.getJobIdsForTag(job_id):
+        job = tracker.getJobInfo(spark_job_id)
+        for stage_id in job.get().stageIds() if job.isDefined() else ():
+            stage = tracker.getStageInfo(stage_id)
+            active += stage.get().numActiveTasks() if stage.isDefined() else 0
+    return active
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
     """Spark's own context behind PySpark's, and a reader of JSON as Java properties."""

@@ -38,6 +38,7 @@ STARTING = "Spark is starting; repeat the statement in a few seconds."
 RETRY_S = 10.0
 STOP_TIMEOUT_S = 20.0
 CANCEL_AGAIN_S = 0.5
+TASKS_END_S, TASKS_POLL_S = 20.0, 0.05
 
 log = logging.getLogger(__name__)
 
@@ -207,6 +208,14 @@ class SparkDriver:
         with suppress(EngineUnavailable), self.translating():
             return jobs.progress(self.session.sparkContext, job_id)
         return None
+
+    def wait_tasks(self, job_id: str) -> None:
+        """Wait until no task of the job runs: those of one that failed or was cancelled may still write files for a moment."""
+        waited_s = 0.0
+        with self.translating():
+            while waited_s < TASKS_END_S and jobs.active_tasks(self.session.sparkContext, job_id):
+                self._stopping.wait(TASKS_POLL_S)
+                waited_s += TASKS_POLL_S
 
     # -------------------------------------------------------------------------------------------------------- internal
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Protocol
 
@@ -56,8 +56,12 @@ class NoTables(TableDirectory):
         return ()
 
 
-def run_protected(session: SparkSession, text: str, tables: TableDirectory) -> DataFrame:
+def run_protected(
+    session: SparkSession, text: str, tables: TableDirectory, adapt: Callable[[Any], Any] = lambda plan: plan
+) -> DataFrame:
     """Run *text* unless it would change one of *tables*; raises TableProtected, and Spark's own errors.
+
+    What runs of a statement that is no query is the plan that *adapt* makes of its own.
 
     A query costs no more than without. Any other statement is parsed here and run from its plan, so that a long INSERT is
     parsed once.
@@ -72,7 +76,7 @@ def run_protected(session: SparkSession, text: str, tables: TableDirectory) -> D
         _Check(session, parser, tables, " ".join(words)).check(plan)
         if str(plan.productPrefix()) == "CompoundBody":
             return session.sql(text)
-        return DataFrame(java_dataset(session, plan), session)
+        return DataFrame(java_dataset(session, adapt(plan)), session)
 
 
 def _first_words(text: str) -> list[str]:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -15,9 +16,12 @@ from pyspark.sql import types as spark
 
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import sql_name
+from mt_core.model.reservation import Reservation
+from mt_core.model.table import Column as SparkColumn
 from mt_core.rowset import RowSet
 from mt_core.sessions.ports import Relation, ResultRows, SessionContext, SessionState, StatementEngine, StatementResult
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, Settings, no_catalogs
+from mt_core.spark.catalogs.columns import check_assignable, columns_of
 from mt_core.spark.catalogs.lookup import ICEBERG_INTERNAL
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, SESSION_CATALOG
 from mt_core.spark.driver.jvm_objects import active_session, java_items, scala_items, state_of, static_member
@@ -33,6 +37,7 @@ from mt_core.spark.results.types import result_columns
 from mt_core.spark.statements.affected_rows import affected_rows
 from mt_core.spark.statements.protection import NoTables, TableDirectory, run_protected
 from mt_core.spark.statements.sessions import SparkSessions
+from mt_core.spark.statements.table_creations import explained, placed, reserve, settle
 from mt_core.sql.flink.catalog_options import configured_catalogs
 from mt_core.tables.definition.table_definition import SPARK_ZONE_KEY
 from mt_core.tables.engine import Progress
@@ -69,19 +74,35 @@ class SparkStatements(StatementEngine):
             self._driver.check_cluster()
         return ready
 
-    def execute(self, context: SessionContext, sql: str, *, job_id: str) -> StatementResult:
+    def execute(
+        self, context: SessionContext, sql: str, *, job_id: str, reservation: Reservation | None = None
+    ) -> StatementResult:
         session = self._sessions.session(context)
         job = QueryJob(job_id=job_id, pool=INTERACTIVE_POOL, description=sql[:DESCRIPTION_LENGTH])
         started_ms = time.time_ns() // 1_000_000
         with self._driver.run_tagged(job.job_id, job.pool, job.description):
             # A command has run when this returns; a query runs when its rows are fetched.
-            frame = run_protected(session, sql, self._tables)
+            if reservation is None:
+                frame = run_protected(session, sql, self._tables)
+            else:
+                adapt = partial(placed, session, reservation=reservation)
+                frame = run_protected(session, sql, self._tables, adapt)
             if not frame.schema.fields:
                 return StatementResult(is_query=False, rows=None, affected_rows=affected_rows(frame, started_ms))
             rows = command_rows(frame)
             if rows is not None and all(type(field.dataType) in _SIMPLE for field in frame.schema.fields):
                 return StatementResult(is_query=False, rows=_local_result(frame, rows))
             return StatementResult(is_query=rows is None, rows=fetch(self._driver, frame, job, self._spools))
+
+    def reserve(self, context: SessionContext, sql: str, *, job_id: str) -> Reservation | None:
+        with self._session(context) as session:
+            return reserve(session, self._sync.apply(self._driver.session), sql, job_id)
+
+    def settle(self, reservation: Reservation) -> bool:
+        self._driver.wait_tasks(reservation.job_id)
+        session = self._sync.apply(self._driver.session)
+        with self._driver.translating(), active_session(session):
+            return settle(session, reservation)
 
     def cancel(self, job_id: str) -> None:
         self._driver.cancel(job_id)
@@ -102,7 +123,15 @@ class SparkStatements(StatementEngine):
             if mode == JSON_MODE:
                 return str(plan.executedPlan().prettyJson())
             explain_mode = static_member(session, "org.apache.spark.sql.execution.ExplainMode.fromString")
-            return str(plan.explainString(explain_mode(mode)))
+            return str(plan.explainString(explain_mode(mode))) + explained(session, sql)
+
+    def query_columns(self, context: SessionContext, query: str) -> Sequence[SparkColumn]:
+        with self._session(context) as session:
+            return columns_of(session.sql(query)._jdf.schema())
+
+    def check_assignable(self, context: SessionContext, produced: SparkColumn, declared: SparkColumn) -> None:
+        with self._session(context) as session:
+            check_assignable(session, produced, declared)
 
     # ------------------------------------------------------------------------------------- sessions and their catalogs
 

@@ -6,17 +6,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from mt_core.errors import DefinitionInvalid, Unsupported
+from mt_core.errors import DefinitionInvalid, SqlSyntaxError, Unsupported
 from mt_core.identifiers import property_list, quote, sql_name, string_literal
 from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.flink.changes import not_enforced, read_key
 from mt_core.sql.flink.connectors import Source, source_of
 from mt_core.sql.flink.types import read_type
-from mt_core.sql.statements import Name
+from mt_core.sql.statements import ColumnSpec, Name
 from mt_core.tokens import TokenKind, significant
 
 _NO_KEYS = ("FLOAT", "DOUBLE", "ARRAY", "MAP", "STRUCT", "VARIANT")
+# Words before brackets that are no list of columns, and words of Spark's CREATE TABLE that are not Flink's.
+_BEFORE_BRACKETS = frozenset({"BY", "WITH", "OPTIONS", "TBLPROPERTIES", "ON"})
+_SPARKS = frozenset({"USING", "OPTIONS", "LOCATION", "TBLPROPERTIES", "CLUSTERED", "ROW", "STORED"})
 _NOT_TEMPORARY = "a table without a connector to files or a database"
 
 
@@ -27,6 +30,9 @@ class _Table:
     temporary: bool
     if_not_exists: bool
     columns: dict[str, str] = field(default_factory=dict)
+    specs: list[ColumnSpec] = field(default_factory=list)
+    # Columns have no type in CREATE TABLE … AS alone, which shows at its end.
+    untyped: SqlSyntaxError | None = None
     keys: tuple[str, ...] = ()
     comment: str | None = None
     partition_keys: list[str] = field(default_factory=list)
@@ -65,6 +71,10 @@ def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | N
         cursor.expect("BY")
         table.partition_keys = [cursor.identifier("a partition column") for _ in cursor.entries("the columns")]
     _read_end(cursor, table)
+    if table.query is not None and (table.specs or table.keys):
+        _check_columns_of_query(table)
+    elif table.untyped is not None:
+        raise table.untyped
     _check_keys(table)
     source = source_of(str(table), table.options)
     return CreateConnectorTable(
@@ -74,6 +84,8 @@ def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | N
         is_temporary=table.temporary,
         if_not_exists=table.if_not_exists,
         keys=table.keys if table.has_keys else (),
+        columns=tuple(table.specs) if table.query is not None else (),
+        query=table.query or "",
     )
 
 
@@ -82,11 +94,25 @@ def _read_end(cursor: TokenCursor, table: _Table) -> None:
         table.options = cursor.properties()
     if cursor.accept("AS"):
         query, line, column = cursor.query()
-        # At the line and column of the text that was sent, as far as the text before it leaves room.
-        table.query = "\n" * (line - 1) + " " * (column - 1) + query if line > 1 else f" {query}"
+        # At the line and column of the text that was sent.
+        table.query = "\n" * (line - 1) + " " * (column - 1) + query
     if cursor.word() == "LIKE":
         raise Unsupported(f"Table {table}: LIKE is not supported for a table in Flink's words; write its columns.")
     cursor.expect_end(f"{'' if table.options else 'WITH (…), '}AS query, or the end of the statement")
+
+
+def _check_columns_of_query(table: _Table) -> None:
+    """Refuse what the columns of CREATE TABLE … AS cannot be."""
+    way_out = f"CREATE TABLE {table} (…) first, then INSERT INTO {table} its query"
+    if table.keys:
+        raise Unsupported(f"Table {table}: PRIMARY KEY does not go with AS; {way_out}.")
+    types = [each.type is None for each in table.specs]
+    if any(types) and not all(types):
+        raise Unsupported(f"Table {table}: give every column of the list a type, or none.")
+    for each in table.specs:
+        if not each.nullable or each.comment is not None:
+            what = "COMMENT" if each.nullable else "NOT NULL"
+            raise Unsupported(f"Table {table}, column {each.name}: {what} does not go with AS; {way_out}.")
 
 
 def _check_keys(table: _Table) -> None:
@@ -110,14 +136,16 @@ def _check_keys(table: _Table) -> None:
 
 
 def _is_flinks(text: str) -> bool:
-    """Return whether `WITH (` comes before AS and outside of brackets, or the columns have a key or a watermark."""
-    cursor, depth, before = TokenCursor(text), 0, ""
+    """Return whether `WITH (` or a list of columns comes before AS, or the columns have a key or a watermark."""
+    cursor, depth, before, listed, sparks = TokenCursor(text), 0, "", False, False
     while token := cursor.take():
-        if token.kind is TokenKind.SYMBOL:
-            depth += {"(": 1, ")": -1}.get(token.text, 0)
         word = token.keyword
+        if token.kind is TokenKind.SYMBOL:
+            listed |= depth == 0 and token.text == "(" and before not in _BEFORE_BRACKETS
+            depth += {"(": 1, ")": -1}.get(token.text, 0)
         if depth == 0 and word == "AS":
-            return False
+            return listed and not sparks
+        sparks |= depth == 0 and word in _SPARKS
         if depth == 0 and word == "WITH" and cursor.word() == "(":
             return True
         if depth == 1 and (before, word) in {("PRIMARY", "KEY"), ("WATERMARK", "FOR")}:
@@ -132,13 +160,15 @@ def _read_column(cursor: TokenCursor, table: _Table) -> None:
     name = cursor.identifier("a column name")
     if cursor.word() in {"AS", "METADATA"}:
         raise Unsupported(f"Table {table}, column {name}: computed and metadata columns are not supported; use a view.")
+    if any(each.name.lower() == name.lower() for each in table.specs):
+        raise cursor.refusal(f"column {name} is given twice")
     if cursor.word() in {",", ")"}:
-        raise cursor.error(f"the type of column {name}")
-    column = f"{quote(name)} {read_type(cursor)}"
-    if cursor.accept("NOT", "NULL"):
-        column += " NOT NULL"
-    else:
-        cursor.accept("NULL")
+        table.untyped = table.untyped or cursor.error(f"the type of column {name}")
+        table.specs.append(ColumnSpec(name=name))
+        return
+    kind = read_type(cursor)
+    nullable = cursor.accept("NULL") or not cursor.accept("NOT", "NULL")
+    column = f"{quote(name)} {kind}{'' if nullable else ' NOT NULL'}"
     if cursor.word() == "METADATA":
         raise Unsupported(f"Table {table}, column {name}: metadata columns are not supported; leave it out.")
     if cursor.accept("PRIMARY", "KEY"):
@@ -148,6 +178,7 @@ def _read_column(cursor: TokenCursor, table: _Table) -> None:
     if (comment := cursor.comment()) is not None:
         column += f" COMMENT {string_literal(comment)}"
     table.columns[name] = column
+    table.specs.append(ColumnSpec(name=name, type=kind, nullable=nullable, comment=comment))
 
 
 def _accept_key(cursor: TokenCursor, table: _Table) -> bool:
@@ -183,7 +214,11 @@ def _accept_unenforced(cursor: TokenCursor) -> bool:
 def _spark_sql(table: _Table, source: Source) -> str:
     clauses = _temporary(table, source) if table.temporary else _permanent(table, source)
     text = " ".join(clause for clause in clauses if clause)
-    return text if table.query is None else f"{text} AS{table.query}"
+    if table.query is None or table.specs:
+        return text
+    # A query on the first line comes after what is before it, which has a length of its own.
+    query = table.query if table.query.startswith("\n") else f" {table.query.lstrip()}"
+    return f"{text} AS{query}"
 
 
 def _temporary(table: _Table, source: Source) -> Iterable[str]:
@@ -201,15 +236,11 @@ def _temporary(table: _Table, source: Source) -> Iterable[str]:
 
 
 def _permanent(table: _Table, source: Source) -> Iterable[str]:
-    if table.query is not None and table.columns:
-        raise Unsupported(
-            f"Table {table}: columns do not go with AS; give them names and types in the query, with CAST(… AS type) AS name."
-        )
     # REPLACE TABLE without CREATE needs an existing table.
     head = " ".join(word for word in ("CREATE", "OR", "REPLACE") if word in table.words)
     return (
         f"{head} TABLE {'IF NOT EXISTS ' if table.if_not_exists else ''}{sql_name(table.name)}",
-        _list(table.columns.values()),
+        _list(table.columns.values()) if table.query is None else "",
         f"USING {source.provider}" if source.provider else "",
         _pairs("OPTIONS", source.options),
         f"PARTITIONED BY {_list(quote(key) for key in table.partition_keys)}" if table.partition_keys else "",

@@ -20,6 +20,7 @@ import pytest
 from mt_core.app.wiring import Parts
 from mt_core.client.http import GatewayClient, ResultPage
 from mt_core.errors import GatewayError
+from mt_core.model.reservation import Reservation
 from mt_core.model.run import OPEN
 from mt_core.model.table import TableIdentifier
 from mt_core.registry.store import SqlRegistry
@@ -58,10 +59,12 @@ class TableStatements(FakeStatementEngine):
         super().__init__()
         self._refreshes = engine
 
-    def execute(self, context: SessionContext, sql: str, *, job_id: str) -> StatementResult:
+    def execute(
+        self, context: SessionContext, sql: str, *, job_id: str, reservation: Reservation | None = None
+    ) -> StatementResult:
         select = _SELECT.fullmatch(sql)
         if select is None or identifier_of(select["name"]) not in self._refreshes.storages:
-            return super().execute(context, sql, job_id=job_id)
+            return super().execute(context, sql, job_id=job_id, reservation=reservation)
         stored = self._refreshes.storages[identifier_of(select["name"])]
         names = [column.name for column in stored.columns]
         rows = [[row[name] for name in names] for row in self._refreshes.rows(stored.spec.identifier)]

@@ -1,0 +1,56 @@
+"""Reservations: what a statement that creates a table of a query may leave behind, so that any process can remove it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+RESERVATION_VERSION = 1
+
+
+class Atomicity(StrEnum):
+    """What readers can see of a table while its query fills it, and what a failure leaves (the levels of FLIP-218)."""
+
+    NONE = "none"
+    CLEANED_UP = "cleaned up"
+    ATOMIC = "atomic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """The table that a job creates or replaces: its full name, and the folder that belongs to the job alone.
+
+    `folder` is None if the job has none of its own. `made` are those of the folders above it that it has to make, the
+    lowest first. An `emptied` folder was there before, without files.
+    """
+
+    job_id: str
+    table: tuple[str, ...]
+    atomicity: Atomicity
+    folder: str | None = None
+    made: tuple[str, ...] = ()
+    emptied: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": RESERVATION_VERSION,
+            "job": self.job_id,
+            "table": list(self.table),
+            "atomicity": self.atomicity.value,
+            "folder": self.folder,
+            "made": list(self.made),
+            "emptied": self.emptied,
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Reservation:
+        return cls(
+            job_id=body["job"],
+            table=tuple(body["table"]),
+            atomicity=Atomicity(body["atomicity"]),
+            folder=body["folder"],
+            made=tuple(body["made"]),
+            emptied=body["emptied"],
+        )

@@ -1,0 +1,76 @@
+"""Tables that statements create from queries: one job at a time for each, and nothing is left of one that fails."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mt_core.errors import EngineUnavailable, MtError, TableBusy
+from mt_core.identifiers import display_name
+from mt_core.model.reservation import Atomicity, Reservation
+from mt_core.sessions.operations.operation import POLL_S
+from mt_core.sessions.ports import SessionContext, StatementEngine, StatementResult
+
+log = logging.getLogger(__name__)
+
+
+class TableCreations:
+    """Runs CREATE and REPLACE TABLE … AS. Safe from any thread.
+
+    A lost engine is waited for up to *engine_timeout_s*, so that what it left can be removed.
+    """
+
+    def __init__(self, engine: StatementEngine, *, engine_timeout_s: float) -> None:
+        self._engine, self._engine_timeout_s = engine, engine_timeout_s
+        self._lock = threading.Lock()
+        self._jobs: dict[tuple[str, ...], str] = {}
+
+    def run(self, context: SessionContext, text: str, job_id: str) -> StatementResult:
+        """Create the table: its publication is the last step. Raises TableBusy naming the job that works on the table."""
+        reservation = self._engine.reserve(context, text, job_id=job_id)
+        if reservation is None:
+            return self._engine.execute(context, text, job_id=job_id)
+        with self._reserved(reservation):
+            try:
+                return self._engine.execute(context, text, job_id=job_id, reservation=reservation)
+            except MtError as error:
+                if self._settled(reservation, error) and reservation.atomicity is Atomicity.ATOMIC:
+                    # Its commit was on its way when the job was cancelled, or Spark was lost.
+                    return StatementResult(is_query=False, rows=None)
+                raise
+
+    @contextmanager
+    def _reserved(self, reservation: Reservation) -> Iterator[None]:
+        table, job_id = reservation.table, reservation.job_id
+        with self._lock:
+            first = self._jobs.setdefault(table, job_id)
+        if first != job_id:
+            name = display_name(table)
+            raise TableBusy(
+                f"Table {name} is being created by job {first}; wait for it, or STOP JOB '{first}'.",
+                table=name,
+                job=first,
+            )
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._jobs[table]
+
+    def _settled(self, reservation: Reservation, error: MtError) -> bool:
+        """Return whether the table was published although its job raised *error*; False too if the engine does not return."""
+        waited_s = 0.0
+        while waited_s < self._engine_timeout_s:
+            try:
+                if self._engine.wait_ready(POLL_S):
+                    return self._engine.settle(reservation)
+            except EngineUnavailable as cause:
+                error = cause
+                threading.Event().wait(POLL_S)
+            waited_s += POLL_S
+        text = "what job %s wrote for table %s was not removed: %s"
+        table = display_name(reservation.table)
+        log.error(text, reservation.job_id, table, error, extra={"action": "creation_not_settled", "table": table})
+        return False

@@ -1,0 +1,226 @@
+"""Tables of queries: CREATE and REPLACE TABLE … AS, which readers see as a whole, and of which a failure leaves nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.errors import TableNotFound
+from mt_core.identifiers import display_name
+from mt_core.model.reservation import Atomicity, Reservation
+from mt_core.spark.driver.conf import SESSION_CATALOG
+from mt_core.spark.driver.file_systems import (
+    IO_IMPL,
+    delete_folder,
+    entries_of,
+    full_path,
+    missing_folders,
+    settings_of,
+)
+from mt_core.spark.driver.jvm_objects import scala_items, spark_identifier, state_of, static_member
+from mt_core.spark.queries.views import Names
+
+_CREATES, _REPLACES = "CreateTableAsSelect", "ReplaceTableAsSelect"
+_ICEBERG_PLUGIN = "org.apache.iceberg.spark.SparkCatalog"
+# The catalogs of Iceberg that let a table have a folder of any name; a folder is the table itself to hadoop.
+_FREE_FOLDERS = frozenset({"jdbc", "hive", "rest", "glue", "nessie"})
+_FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
+_SEEN = {
+    Atomicity.ATOMIC: "atomic: readers see the whole table, and until the last step what was there before; a failure leaves "
+    "nothing",
+    Atomicity.CLEANED_UP: "cleaned up: the table appears when it is whole, and its files are deleted after a failure; "
+    "who reads its folder can see some of them before",
+    Atomicity.NONE: "none: rows are visible as they are written, and stay after a failure",
+}
+
+
+def reserve(session: SparkSession, shared: SparkSession, text: str, job_id: str) -> Reservation | None:
+    """Return what *text* may leave behind; None for another statement, and one that finds its table there.
+
+    *shared* has the catalogs of all sessions: any process can remove what is in them. Raises TableNotFound for the
+    REPLACE of a table that does not exist.
+    """
+    creation = creation_of(session, text)
+    if creation is None or not Names(shared).is_catalog(creation.parts[0]):
+        return None
+    if creation.replaces and not creation.exists:
+        if not creation.plan.orCreate():
+            name = display_name(creation.parts)
+            raise TableNotFound(
+                f"REPLACE TABLE {name}: there is no such table; CREATE OR REPLACE TABLE {name} AS query creates it too.",
+                table=name,
+            )
+    elif creation.exists and not creation.replaces:
+        return None
+    folder = creation.folder(job_id)
+    entries = None if folder is None or creation.has_file_io else entries_of(session, folder)
+    if entries:
+        # Files of others: Spark refuses such a folder, or writes beside them.
+        folder = None
+    return Reservation(
+        job_id=job_id,
+        table=creation.parts,
+        atomicity=creation.atomicity,
+        folder=folder,
+        made=() if folder is None or creation.has_file_io else missing_folders(session, folder),
+        emptied=entries == [],
+    )
+
+
+def settle(session: SparkSession, reservation: Reservation) -> bool:
+    """Return whether the job has published its table; remove all that it left if it has not. May be repeated."""
+    if reservation.folder is None:
+        return False
+    catalog = reservation.table[0]
+    location = _location(session, reservation.table)
+    if location is not None and _same_folder(session, catalog, location, reservation.folder):
+        return True
+    if reservation.emptied:
+        for entry in entries_of(session, reservation.folder) or ():
+            delete_folder(session, catalog, entry)
+    else:
+        delete_folder(session, catalog, reservation.folder)
+    for folder in reservation.made:
+        if entries_of(session, folder) == []:
+            delete_folder(session, catalog, folder)
+    return False
+
+
+def placed(session: SparkSession, plan: Any, reservation: Reservation) -> Any:
+    """Return *plan* with the job's own folder as the place of the table."""
+    folder, spec = reservation.folder, plan.tableSpec()
+    if folder is None or not folder.endswith(reservation.job_id):
+        return plan
+    location = static_member(session, "scala.Option.apply")(folder)
+    arguments = [spec.productElement(index) for index in range(spec.productArity())]
+    arguments[3] = location
+    replaces = str(plan.productPrefix()) == _REPLACES
+    return plan.copy(
+        plan.name(),
+        plan.partitioning(),
+        plan.query(),
+        spec.copy(*arguments),
+        plan.writeOptions(),
+        plan.orCreate() if replaces else plan.ignoreIfExists(),
+        plan.isAnalyzed(),
+    )
+
+
+def explained(session: SparkSession, text: str) -> str:
+    """Return a section for EXPLAIN about what readers see of the table that *text* creates; empty for another statement."""
+    creation = creation_of(session, text)
+    return "" if creation is None else f"\n== Table of a Query ==\n{_SEEN[creation.atomicity]}\n"
+
+
+def creation_of(session: SparkSession, text: str) -> Creation | None:
+    """Return the table of a query that *text* creates, None for another statement; nothing runs."""
+    plan = state_of(session).sqlParser().parsePlan(text)
+    if str(plan.productPrefix()) not in (_CREATES, _REPLACES):
+        return None
+    if str(plan.name().productPrefix()) != "UnresolvedIdentifier":
+        return None
+    names = Names(session)
+    parts = tuple(map(str, scala_items(plan.name().nameParts())))
+    if not (len(parts) > 2 and names.is_catalog(parts[0])):
+        parts = names.qualify(parts, *names.current())
+    return Creation(session, plan, parts)
+
+
+@dataclass(frozen=True)
+class Creation:
+    """A table of a query: the parsed statement and the table's full name."""
+
+    session: SparkSession
+    plan: Any
+    parts: tuple[str, ...]
+
+    @property
+    def replaces(self) -> bool:
+        return str(self.plan.productPrefix()) == _REPLACES
+
+    @cached_property
+    def exists(self) -> bool:
+        return bool(self._plugin.tableExists(spark_identifier(self.session, self.parts[1:])))
+
+    @cached_property
+    def has_file_io(self) -> bool:
+        """Whether the catalog writes to a store without folders."""
+        return IO_IMPL in self._settings
+
+    @cached_property
+    def atomicity(self) -> Atomicity:
+        if self._is_iceberg:
+            return Atomicity.ATOMIC
+        return Atomicity.CLEANED_UP if self._is_files or self.parts[0] != SESSION_CATALOG else Atomicity.NONE
+
+    def folder(self, job_id: str) -> str | None:
+        """Return the folder of the table; None where a catalog chooses it when the table is published."""
+        written = self._written_location
+        if self._is_iceberg:
+            return self._of_iceberg(job_id) if written is None else written.rstrip("/")
+        if not self._is_files:
+            return None
+        if written is None:
+            identifier = static_member(self.session, "org.apache.spark.sql.catalyst.TableIdentifier")
+            database = static_member(self.session, "scala.Option.apply")(self.parts[1])
+            written = str(state_of(self.session).catalog().defaultTablePath(identifier(self.parts[2], database)))
+        return full_path(self.session, written)
+
+    def _of_iceberg(self, job_id: str) -> str | None:
+        warehouse, kind = self._settings.get("warehouse", "").rstrip("/"), self._settings.get("type", "")
+        if not warehouse:
+            return None
+        if kind in _FREE_FOLDERS:
+            levels = "/".join(_UNSAFE.sub("_", part) for part in self.parts[1:])
+            return f"{warehouse}/{levels}-{job_id}"
+        return f"{warehouse}/{'/'.join(self.parts[1:])}" if kind == "hadoop" and not self.replaces else None
+
+    @property
+    def _plugin(self) -> Any:
+        return _plugin(self.session, self.parts[0])
+
+    @cached_property
+    def _is_iceberg(self) -> bool:
+        return str(self._plugin.getClass().getName()) == _ICEBERG_PLUGIN
+
+    @cached_property
+    def _is_files(self) -> bool:
+        provider = self.plan.tableSpec().provider()
+        named = str(provider.get()) if provider.isDefined() else str(self.session.conf.get("spark.sql.sources.default"))
+        return self.parts[0] == SESSION_CATALOG and named.lower() in _FILES
+
+    @cached_property
+    def _settings(self) -> dict[str, str]:
+        return dict(settings_of(self.session, self.parts[0]))
+
+    @property
+    def _written_location(self) -> str | None:
+        """The folder that the statement names."""
+        location = self.plan.tableSpec().location()
+        return str(location.get()) if location.isDefined() else None
+
+
+def _location(session: SparkSession, table: tuple[str, ...]) -> str | None:
+    """Return the folder of a table as it is now, None if there is none."""
+    plugin, identifier = _plugin(session, table[0]), spark_identifier(session, table[1:])
+    plugin.invalidateTable(identifier)
+    if not plugin.tableExists(identifier):
+        return None
+    location = plugin.loadTable(identifier).properties().get("location")
+    return None if location is None else str(location)
+
+
+def _same_folder(session: SparkSession, catalog: str, one: str, other: str) -> bool:
+    """Return whether two texts name one folder: Spark adds the scheme of a file system to those that it is given."""
+    if IO_IMPL in settings_of(session, catalog):
+        return one.rstrip("/") == other.rstrip("/")
+    return full_path(session, one) == full_path(session, other)
+
+
+def _plugin(session: SparkSession, catalog: str) -> Any:
+    return state_of(session).catalogManager().catalog(catalog)

@@ -1,0 +1,49 @@
+"""The columns of CREATE TABLE t (columns) AS query: those of the list and those of the query in one select list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mt_core.errors import DefinitionInvalid
+from mt_core.identifiers import quote
+from mt_core.model.table import Column
+from mt_core.sql.statements import ColumnSpec
+
+
+def overrides(declared: Sequence[ColumnSpec], produced: Sequence[Column]) -> Iterator[tuple[Column, Column]]:
+    """Yield each column of the query that the list gives a type of its own, and that column as the list has it."""
+    types = {each.name.lower(): each for each in declared if each.type is not None}
+    for column in produced:
+        if each := types.get(column.name.lower()):
+            yield column, Column(name=each.name, type=each.type or column.type)
+
+
+def select_list(table: str, declared: Sequence[ColumnSpec], produced: Sequence[Column]) -> str:
+    """Return the items of SELECT … FROM (query) that give the table its columns.
+
+    Names alone give the columns of the query another order. Of columns with types, those that the query does not have come
+    first and are NULL; those that it has keep the query's order. Raises DefinitionInvalid for names that are not the query's.
+    """
+    written = {each.name.lower(): each for each in declared}
+    columns = {each.name.lower(): each for each in produced}
+    if declared and declared[0].type is None:
+        if written.keys() != columns.keys():
+            raise DefinitionInvalid(
+                f"Table {table}: the list names {', '.join(each.name for each in declared)}, but the columns of the query are "
+                f"{', '.join(each.name for each in produced)}; name all of them, or give the columns types."
+            )
+        return ", ".join(_item(columns[each.name.lower()].name, each.name) for each in declared)
+    added = [
+        f"CAST(NULL AS {each.type}) AS {quote(each.name)}" for each in declared if each.name.lower() not in columns
+    ]
+    kept = [
+        f"CAST({quote(column.name)} AS {each.type}) AS {quote(each.name)}"
+        if (each := written.get(column.name.lower()))
+        else quote(column.name)
+        for column in produced
+    ]
+    return ", ".join([*added, *kept])
+
+
+def _item(column: str, name: str) -> str:
+    return quote(column) if column == name else f"{quote(column)} AS {quote(name)}"

@@ -1,0 +1,173 @@
+"""Tables of queries in Spark: whole or nothing, and no file of what failed."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
+from mt_core.sessions.ports import SessionContext
+from mt_core.sessions.statements.table_creations import TableCreations
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.statements.spark_statements import SparkStatements
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+CONTEXT = SessionContext(session_id="tables-of-queries", properties={})
+# Two tasks: the first writes its rows, the second fails or waits.
+FAILS = (
+    "SELECT id, raise_error('broken') AS x FROM range(0, 2, 1, 2) WHERE id = 1 UNION ALL SELECT id, 'x' FROM range(9)"
+)
+WAITS = "SELECT id, IF(id = 1, java_method('java.lang.Thread', 'sleep', 600000L + id), 'x') AS x FROM range(0, 2, 1, 2)"
+_jobs = itertools.count(1)
+
+
+class World:
+    """An engine with its tables of queries, and the files below its warehouse."""
+
+    def __init__(self, driver: SparkDriver) -> None:
+        self.driver, self.engine = driver, SparkStatements(driver)
+        self.creations = TableCreations(self.engine, engine_timeout_s=120)
+        self.warehouse = Path(driver.settings.warehouse)
+
+    def create(self, sql: str, job_id: str = "") -> None:
+        self.creations.run(CONTEXT, sql, job_id or self.job())
+
+    def job(self) -> str:
+        return f"creation-{next(_jobs)}"
+
+    def rows(self, sql: str) -> list[list[object]]:
+        rows = self.engine.execute(CONTEXT, sql, job_id=self.job()).rows
+        return [] if rows is None else rows.page(0, 1000)
+
+    def files(self) -> set[str]:
+        """Return all files and folders below the warehouse."""
+        return {str(path.relative_to(self.warehouse)) for path in self.warehouse.rglob("*")}
+
+    def exists(self, table: str) -> bool:
+        return table.split(".")[-1] in self.engine.relations(CONTEXT, table.split(".")[:-1])
+
+
+@pytest.fixture
+def world(spark_driver: SparkDriver) -> Iterator[World]:
+    world = World(spark_driver)
+    for sql in ("CREATE NAMESPACE IF NOT EXISTS lake.made", "CREATE TABLE IF NOT EXISTS lake.made.anchor (a INT)"):
+        world.rows(sql)
+    yield world
+    for table in ("lake.made.t", "spark_catalog.default.t"):
+        world.rows(f"DROP TABLE IF EXISTS {table}")
+    world.engine.close_session(CONTEXT.session_id)
+
+
+SINKS = [
+    pytest.param("CREATE TABLE lake.made.t", id="iceberg", marks=pytest.mark.slow),
+    pytest.param("CREATE TABLE lake.fresh_namespace.t", id="iceberg in a namespace without a folder"),
+    pytest.param("CREATE TABLE spark_catalog.default.t USING parquet", id="parquet", marks=pytest.mark.slow),
+    pytest.param(
+        "CREATE TABLE spark_catalog.default.t USING csv LOCATION '{tmp}/new/t'",
+        id="csv in a folder of its own",
+        marks=pytest.mark.slow,
+    ),
+]
+
+
+@pytest.mark.parametrize("sink", SINKS)
+def test_a_query_that_fails_or_is_cancelled_leaves_no_table_and_no_file(
+    world: World, sink: str, tmp_path: Path
+) -> None:
+    world.rows("CREATE NAMESPACE IF NOT EXISTS lake.fresh_namespace")
+    sink, before = sink.format(tmp=tmp_path), world.files()
+
+    with pytest.raises(QueryFailed, match="broken"):
+        world.create(f"{sink} AS {FAILS}")
+    with pytest.raises(QueryFailed, match="nowhere"):
+        world.create(f"{sink} AS SELECT * FROM nowhere")
+    _cancel(world, f"{sink} AS {WAITS}")
+
+    assert world.files() == before
+    assert list(tmp_path.iterdir()) == []
+    assert not world.exists(sink.split()[2])
+
+
+def test_a_replacement_that_fails_leaves_the_old_table_and_no_file(world: World) -> None:
+    world.create("CREATE TABLE lake.made.t AS SELECT 1 AS a")
+    before = world.files()
+
+    with pytest.raises(QueryFailed, match="broken"):
+        world.create(f"REPLACE TABLE lake.made.t AS {FAILS}")
+    _cancel(world, f"CREATE OR REPLACE TABLE lake.made.t AS {WAITS}")
+
+    assert world.rows("SELECT * FROM lake.made.t") == [[1]]
+    assert world.files() == before
+
+
+def test_readers_see_the_old_table_until_the_new_one_is_whole(world: World) -> None:
+    world.create("CREATE TABLE lake.made.t AS SELECT 1 AS a")
+
+    world.create("REPLACE TABLE lake.made.t PARTITIONED BY (b) AS SELECT 2 AS a, 'x' AS b")
+
+    assert world.rows("SELECT * FROM lake.made.t") == [[2, "x"]]
+    assert len(world.rows("SELECT * FROM lake.made.t.snapshots")) == 2
+
+
+def test_a_folder_with_files_of_others_is_left_alone(world: World, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.csv"
+    mine.write_text("1\n")
+
+    with pytest.raises(MtError):
+        world.create(f"CREATE TABLE spark_catalog.default.t USING csv LOCATION '{tmp_path}' AS {FAILS}")
+
+    assert mine.read_text() == "1\n"
+
+
+def test_explain_says_what_readers_see(world: World) -> None:
+    plans = [
+        world.engine.explain(CONTEXT, f"CREATE TABLE {table} AS SELECT 1 AS a", "simple")
+        for table in ("lake.made.t", "spark_catalog.default.t USING parquet")
+    ]
+
+    assert "atomic: readers see the whole table" in plans[0]
+    assert "cleaned up: the table appears when it is whole" in plans[1]
+    assert not world.exists("lake.made.t")
+
+
+@pytest.mark.slow
+def test_a_jvm_that_is_killed_leaves_no_table_and_no_file(world: World) -> None:
+    before = world.files()
+    with ThreadPoolExecutor(1) as pool:
+        work = pool.submit(world.create, f"CREATE TABLE lake.made.t AS {WAITS}", job_id := world.job())
+        _await_tasks(world, job_id)
+        pid = world.driver.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
+        assert isinstance(work.exception(), EngineUnavailable)
+
+    assert world.files() == before
+    assert not world.exists("lake.made.t")
+
+
+def _cancel(world: World, sql: str) -> None:
+    """Cancel a statement when one of its tasks is done and the other waits."""
+    with ThreadPoolExecutor(1) as pool:
+        work = pool.submit(world.create, sql, job_id := world.job())
+        _await_tasks(world, job_id)
+        world.engine.cancel(job_id)
+
+        assert isinstance(work.exception(), Canceled)
+
+
+def _await_tasks(world: World, job_id: str) -> None:
+    pause = threading.Event()
+    for _ in range(600):
+        progress = world.engine.progress(job_id)
+        if progress is not None and progress.done:
+            return
+        pause.wait(0.1)
+    pytest.fail("no task of the statement has ended")

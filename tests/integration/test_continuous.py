@@ -20,6 +20,7 @@ from tests.support.gateway.own_process import GatewayUnderTest, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
+ROUNDS = 3 if DEPTH == 1 else 5 * DEPTH
 BY_CITY = "SELECT city, count(*) AS n, sum(amount) AS amount FROM orders GROUP BY city"
 
 
@@ -109,7 +110,7 @@ def test_kills_suspends_and_changes_of_mode_at_random_lose_and_double_nothing(tm
         chain = "SELECT count(*) AS n, sum(amount) AS amount FROM dear"
         gateway.sql(f"CREATE MATERIALIZED TABLE whole FRESHNESS = INTERVAL '1' SECOND AS {chain}")
         with a_writer_that_never_stops(gateway):
-            for _ in range(3 * DEPTH):
+            for _ in range(ROUNDS):
                 time.sleep(dice.uniform(2, 6))
                 match dice.randrange(3):
                     case 0:

@@ -25,15 +25,22 @@ appends = st.builds(insert, st.sampled_from(TABLES), rows)
 commits = st.lists(st.one_of(appends, data_commits), min_size=1, max_size=3).map(
     lambda found: list(chain.from_iterable(found))
 )
+partitionings = st.sampled_from(["", "PARTITIONED BY (ds)", "PARTITIONED BY (ds, hh)"])
+# Whatever rows of a day change, all rows of that day may.
+by_days = st.builds(
+    "SELECT ds, hh, CAST(rank() OVER (PARTITION BY ds ORDER BY hh, k, v) AS INT) AS k, v FROM {0}".format,
+    st.sampled_from([*TABLES, "v1", "v2", "(SELECT a.* FROM t1 a JOIN t2 b ON a.k = b.k)"]),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """Tables over the same sources, and what is committed to the sources before each refresh of all of them."""
+    """Tables over the same sources, each a query and its partitioning, and what is committed to the sources before each refresh
+    of all of them."""
 
     properties: str
     sources: tuple[list[Row], ...]
-    queries: list[str]
+    queries: tuple[tuple[str, str], ...]
     rounds: list[list[str]]
 
 
@@ -41,7 +48,7 @@ histories = st.builds(
     History,
     properties=st.sampled_from(FORMATS),
     sources=st.tuples(*[rows] * len(TABLES)),
-    queries=st.lists(queries, min_size=4, max_size=4),
+    queries=st.tuples(*[st.tuples(queries, partitionings)] * 3, st.tuples(by_days, st.just("PARTITIONED BY (ds)"))),
     rounds=st.lists(commits, min_size=2, max_size=3),
 )
 
@@ -55,14 +62,14 @@ def wrong(world: RefreshWorld, history: History) -> list[object]:
         f"CREATE VIEW v2 AS SELECT * FROM v1 UNION ALL SELECT {COLUMNS} FROM t2 -- all",
     )
     texts = {
-        f"mt_{number}": text.replace("{namespace}", world.namespace) for number, text in enumerate(history.queries)
+        f"mt_{number}": text.replace("{namespace}", world.namespace) for number, (text, _) in enumerate(history.queries)
     }
-    for name, text in texts.items():
+    for (name, text), (_, keys) in zip(texts.items(), history.queries, strict=True):
         try:
-            world.create(name, text, clauses=INCREMENTAL)
+            world.create(name, text, clauses=f"{keys} {INCREMENTAL}")
         except DefinitionInvalid:
             # No change of its sources could be applied.
-            world.create(name, text, clauses=AUTO)
+            world.create(name, text, clauses=f"{keys} {AUTO}")
     found: list[object] = []
     for statements in history.rounds:
         world.spark(*statements)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from mt_core.background import attempt
+from mt_core.maintenance.shape import Occurrence, QueryShape, Reach
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.continuous.lookout import LookOut
@@ -17,6 +18,9 @@ from tests.support.manager_world import ManagerWorld
 ORDERS = "lake.default.orders"
 LIVE = TableIdentifier("lake", ("default",), "live")
 TEN = [{"ds": "2026-03-01", "amount": number} for number in range(10)]
+BY_DAYS = QueryShape(
+    occurrences={0: Occurrence(reach=Reach.GROUPED)}, lineage=({0: "ds"}, {0: "ds"}), keys=(0, 1), merge="not on top"
+)
 
 
 class ProcessEnded(BaseException):
@@ -26,16 +30,21 @@ class ProcessEnded(BaseException):
 class LiveTable(ManagerWorld):
     """`live` shows ten rows of `orders`; it is refreshed continuously within 10 seconds, and was filled by CREATE.
 
+    It is partitioned *by_days* if changed rows are to be applied by replacing their partitions.
+
     `ways` is how each batch since then got its rows; the process ends before the step `ends_before`, somebody compacts
     the table before `compacts_before`, once.
     """
 
-    def __init__(self, clauses: str = "FRESHNESS = INTERVAL '10' SECOND") -> None:
+    def __init__(self, clauses: str = "FRESHNESS = INTERVAL '10' SECOND", *, by_days: bool = False) -> None:
         self.ways: list[str] = []
         self.ends_before: str | None = None
         self.compacts_before: str | None = None
         super().__init__()
         self.engine.commit(ORDERS, TEN)
+        if by_days:
+            self.engine.shape = BY_DAYS
+            clauses = f"PARTITIONED BY (ds) WITH ('refresh.strategy' = 'incremental') {clauses}"
         self.sql(f"CREATE MATERIALIZED TABLE live {clauses} AS SELECT * FROM orders")
         self.work()
         self.engine.on_write = self._note

@@ -36,9 +36,9 @@ STEPS = (
 class ContinuousTable(RuleBasedStateMachine):
     """Writers, commands, kills, lost answers and foreign commits, while the look-out and a worker of full refreshes look on."""
 
-    @initialize()
-    def begin(self) -> None:
-        self.world = LiveTable()
+    @initialize(by_days=st.booleans())
+    def begin(self, *, by_days: bool) -> None:
+        self.world = LiveTable(by_days=by_days)
         self.seen: list[str] = []
         self.amount = 100
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,7 @@ from mt_core.tables.refresh.change_plan import plan_change
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_facts import a_table
+from tests.unit.tables.continuous_table import ORDERS, LiveTable, ProcessEnded
 
 VECTOR = SourceVector(sources=())
 STORAGE = StorageMetadata(table_id="t", location="", epoch=1, last_run=None, main="1", branches={})
@@ -131,3 +133,33 @@ def test_partitions_that_storage_rounds_are_not_found_again() -> None:
         None,
         "recomputed: column ds is stored in another type than the query gives",
     )
+
+
+@pytest.mark.parametrize("step", ["decide", "open: commit", "write", "staged", "publish: commit", "published", "idle"])
+def test_a_process_that_ends_at_any_step_replaces_each_partition_once(step: str) -> None:
+    world = LiveTable(by_days=True)
+    world.append(10)
+    world.ends_before = step
+    with suppress(ProcessEnded):
+        world.look(after=5)
+    world.ends_before = None
+
+    world.restart()
+    world.recover()
+    world.append(11)
+    world.look(after=400)
+    world.look(after=400)
+
+    assert set(world.ways) == {"partitions"}
+    assert world.shows_its_source()
+
+
+def test_partitions_are_replaced_whose_rows_changed_and_the_others_stay() -> None:
+    world = LiveTable(by_days=True)
+    source = world.engine.sources[ORDERS]
+    world.engine.commit(ORDERS, [*source.versions[source.current][1:], {"ds": "2026-03-03", "amount": 1}])
+
+    world.look(after=5)
+
+    assert world.ways == ["partitions"]
+    assert world.shows_its_source()

@@ -29,6 +29,7 @@ _SECRET = re.compile(SECRET_KEYS, re.IGNORECASE | re.DOTALL)
 # A port is not a password: `http://host:8080/x?mail=a@b`.
 _URL_PASSWORD = re.compile(r"(://[^:/?#@\s]*:)(?![0-9]+[/?#])[^\s'\"<>]{1,500}(?=@)")
 _ASSIGNMENT = re.compile(r"(?<![\w.-])([\w.-]+)(=)(\"[^\"]*\"|'[^']*'|[^&;,\s)'\"]+)")
+_PROPERTY = re.compile(r"(['\"`]?)([\w.-]+)\1(\s*=\s*|\s+)('(?:[^'\\]|''|\\.)*(?:'|$)|\"(?:[^\"\\]|\"\"|\\.)*(?:\"|$))")
 _HEADER = re.compile(r"(authorization['\"]?\s*[:=]\s*['\"]?(?:bearer|basic)\s+)[\w.~+/=-]+", re.IGNORECASE)
 
 
@@ -85,3 +86,12 @@ def redacted(text: str, properties: Mapping[str, str]) -> str:
         if value and is_secret(key):
             text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", MASK, text)
     return without_passwords(text)
+
+
+def statement_text(text: str, longest: int) -> str:
+    """Return the first *longest* characters of a statement, as they may be shown: with the values of secret properties masked."""
+
+    def shown_property(match: re.Match[str]) -> str:
+        return f"{match[0][: match.start(4) - match.start()]}'{MASK}'" if is_secret(match[2]) else match[0]
+
+    return without_passwords(_PROPERTY.sub(shown_property, text[:longest]))

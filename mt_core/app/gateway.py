@@ -95,13 +95,13 @@ class Gateway:
         self._server = self._listening(config)
         lease = lease_of(self._tables.settings.owner, self.url)
         self._lease = RegistryLease(self._registry, lease, clock=self._clock, on_lost=on_lost)
-        self._expiry = self._loop(
-            "sessions", config.duration("sql-gateway.session.check-interval"), self._wiring.sessions.expire_idle
-        )
         self._configuration = {key: text for key, text, _source in config.rows()}
+        every = config.duration("sql-gateway.session.check-interval")
+        self._expiry = self._loop("sessions", every, self._wiring.sessions.expire_idle)
+        self._jobs = self._loop("jobs", RECONCILE_EVERY, self._settle_jobs)
         self._reconciler = self._loop("reconciler", RECONCILE_EVERY, partial(self._upkeep, reconcile, "reconciled"))
         self._check = self._loop("check", CHECK_EVERY, partial(self._upkeep, check_tables, "checked"))
-        self._maintenance = self._loop("maintenance", MAINTAIN_EVERY, partial(self._upkeep, maintain, "maintained"))
+        self._maintenance = self._loop("maintenance", MAINTAIN_EVERY, self._maintain)
 
     @property
     def url(self) -> str:
@@ -126,6 +126,8 @@ class Gateway:
         context = self._wiring.scheduler_context(self.url, options=self._scheduler_options, token=token)
         self._scheduler.open(replace(context, configuration=self._configuration))
         self._tables.ledger.recover()
+        self._jobs.attempt()
+        self._jobs.start()
         self._catalogs.load()
         self._expiry.start()
 
@@ -178,6 +180,7 @@ class Gateway:
             clock=self._clock,
             refresh_threads=config.integer("materialized-table.refresh.max-concurrent"),
             continuous_threads=config.integer("materialized-table.continuous.max-concurrent"),
+            job_history=config.duration("sql-gateway.job.history"),
             statement_threads=config.integer("sql-gateway.worker.threads.max"),
         )
 
@@ -203,6 +206,15 @@ class Gateway:
         for loop in self._loops:
             if not loop.join(max(0.0, deadline - time.monotonic())):
                 log.warning("%s is still at work", loop.name, extra={"action": "pass_left", "work": loop.name})
+
+    def _settle_jobs(self) -> None:
+        """End the jobs of gateways that have ended, and log each."""
+        for line in self._wiring.jobs.settle():
+            log.info("%s", line, extra={"action": "job_ended"})
+
+    def _maintain(self) -> None:
+        self._wiring.jobs.forget_old()
+        self._upkeep(maintain, "maintained")
 
     def _upkeep(self, pass_over: Callable[[TableServices], list[str]], action: str) -> None:
         """Make one pass over the tables, and log each change as an event *action*; the next pass retries what failed."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from mt_core import __version__
 from mt_core.clock import Clock
 from mt_core.gateway.services import GatewayServices, ProductInfo
+from mt_core.jobs.store import HISTORY, JobStore
 from mt_core.keepers.by_mode import KeeperByMode
 from mt_core.keepers.change import ChangeKeeper
 from mt_core.keepers.workflow import WorkflowKeeper
@@ -47,6 +48,7 @@ class Parts:
     refresh_threads: int = 2
     continuous_threads: int = 2
     statement_threads: int = 64
+    job_history: timedelta = HISTORY
 
 
 class Wiring:
@@ -59,6 +61,7 @@ class Wiring:
         self.manager = TableManager(self.tables)
         self.workers = Workers(self.tables, count=parts.refresh_threads, watch=watch)
         self.continuous = ContinuousWorkers(self.tables, count=parts.continuous_threads, watch=watch)
+        self.jobs = JobStore(parts.registry, owner=parts.settings.owner, clock=parts.clock, history=parts.job_history)
         ports = StatementPorts(
             engine=parts.statements,
             commands=self.manager,
@@ -66,6 +69,7 @@ class Wiring:
             clock=parts.clock,
             cluster_info=parts.engine.cluster_info,
             catalogs=parts.catalogs,
+            jobs=self.jobs,
         )
         self.executor = StatementExecutor(ports, max_workers=parts.statement_threads)
         self.endpoints = GatewayServices(

@@ -260,6 +260,13 @@ SETTINGS: tuple[Setting, ...] = (
         help="How long old snapshots of a table of refresh mode CONTINUOUS are kept while it is refreshed.",
     ),
     Setting(
+        key="sql-gateway.job.history",
+        kind=Kind.DURATION,
+        default="7 d",
+        help="How long SHOW JOBS lists an INSERT, UPDATE, DELETE, MERGE, CREATE TABLE … AS or statement set that has ended; 0: "
+        "for ever.",
+    ),
+    Setting(
         key="table.local-time-zone",
         kind=Kind.ZONE,
         shown="the machine's, or UTC",

@@ -32,6 +32,8 @@ TRANSITIONS: Mapping[JobStatus, frozenset[JobStatus]] = {
 }
 TERMINAL = frozenset(status for status, targets in TRANSITIONS.items() if not targets)
 OPEN = frozenset(JobStatus) - TERMINAL
+QUERIES = frozenset({"SELECT", "VERIFY"})
+"""The kinds of jobs whose result has rows."""
 
 
 class JobEvent(StrEnum):

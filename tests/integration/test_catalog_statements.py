@@ -11,6 +11,7 @@ import pytest
 
 from mt_core.errors import DefinitionInvalid, QueryFailed
 from mt_core.identifiers import quote
+from mt_core.jobs.store import JobStore
 from mt_core.rowset import RowSet
 from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.session import Session
@@ -44,7 +45,7 @@ class Client:
         self.catalogs = CreatedCatalogs(MemoryRegistry(clock), reserved=catalog_names(driver.settings))
         self.engine = SparkStatements(driver, catalogs=self.catalogs.settings)
         self.refreshes = SparkEngine(driver, self.catalogs.settings)
-        jobs = Jobs(clock, FakeRuns(clock))
+        jobs = Jobs(clock, FakeRuns(clock), JobStore(MemoryRegistry(clock), owner="test", clock=clock))
         self.statements = CatalogStatements(self.engine, jobs, self.catalogs)
         handle = f"catalogs-{next(_numbers)}"
         self.session = Session(handle, name=None, defaults={}, properties={}, opened_at=NOW)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mt_core.clock import SystemClock
+from mt_core.jobs.store import JobStore
 from mt_core.sessions.operations.operation import Operation, OperationStatus
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
@@ -42,6 +43,7 @@ class Scripts:
                 clock=SystemClock(),
                 cluster_info=world.engine.cluster_info,
                 catalogs=catalogs,
+                jobs=JobStore(world.registry, owner="scripts", clock=SystemClock()),
             )
         )
         self.session = Session(

@@ -70,12 +70,16 @@ def test_a_running_refresh_is_listed_described_and_stopped_as_a_job(gateway: Gat
     run = gateway.runs.queue()
     gateway.runs.move(run.run_id, RunStatus.RUNNING, job_id="f" * 32, started_at=NOW)
     session = gateway.open(**{"table.local-time-zone": "UTC"})
-    row = ["f" * 32, "refresh-lake.default.table", "RUNNING", "2026-01-02T03:04:05.000Z"]
+    row = ["f" * 32, "refresh-lake.default.table", "RUNNING", "2026-01-02T03:04:05.000Z", "REFRESH", None]
 
     listed, described = gateway.rows(session, "SHOW JOBS"), gateway.rows(session, f"DESCRIBE JOB '{'f' * 32}'")
     stopped = gateway.rows(session, f"STOP JOB '{'f' * 32}'")
 
-    assert (listed, described, stopped) == ([row], [[*row, None]], [["OK"]])
+    assert (listed, described, stopped) == (
+        [row],
+        [[*row, None, None, "lake.default.table", None, None, None, 0, None]],
+        [["OK"]],
+    )
     assert gateway.runs.canceled == [run.run_id]
     assert gateway.rows(session, "SHOW JOBS") == []
     assert gateway.rows(session, f"DESCRIBE JOB '{'f' * 32}'")[0][2] == "CANCELED"
@@ -99,7 +103,7 @@ def test_a_job_can_be_stopped_from_the_session_that_it_keeps_busy(gateway: Gatew
     gateway.engine.answers[insert] = NO_ROWS
     operation = gateway.begin(session, insert)
     hold.wait_entered()
-    [[job_id, name, status, _]] = gateway.rows(session, "SHOW JOBS")
+    [[job_id, name, status, *_]] = gateway.rows(session, "SHOW JOBS")
 
     stopped = gateway.rows(session, f"STOP JOB '{job_id}'")
     gateway.run(session, "SELECT 1")

@@ -36,7 +36,9 @@ def test_stop_job_cancels_a_refresh_as_canceling_its_operation_does(whole: Whole
     whole.wait_quiet()
 
     assert (job["job name"], job["status"]) == ("refresh-lake.default.daily", "RUNNING")
-    assert whole.sql(f"DESCRIBE JOB '{job['job id']}'") == [{**job, "status": "CANCELED", "affected rows": None}]
+    [described] = whole.sql(f"DESCRIBE JOB '{job['job id']}'")
+    assert (described["status"], described["kind"], described["affected rows"]) == ("CANCELED", "REFRESH", None)
+    assert (described["job name"], described["target"]) == (job["job name"], "lake.default.daily")
     assert whole.show("status")[-1] == "CANCELED"
     assert "was cancelled" in whole.error_of(lambda: whole.rows(operation))
     assert whole.sql("SHOW JOBS") == []

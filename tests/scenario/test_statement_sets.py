@@ -54,7 +54,8 @@ def test_a_set_has_written_the_rows_of_its_members_if_all_of_them_are_counted(
 
     assert answer.headers.get("freshtable-affected-rows") == affected
     [job] = gateway.rows(session, f"DESCRIBE JOB '{answer.json()['jobID']}'")
-    assert job[-1] == (None if affected is None else int(affected))
+    assert job[4] == "STATEMENT SET"
+    assert job[10] == (None if affected is None else int(affected))
 
 
 def test_an_empty_set_is_ok_and_runs_nothing(gateway: Gateway, session: str) -> None:

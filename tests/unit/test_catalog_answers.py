@@ -5,10 +5,20 @@ from typing import Any
 
 import pytest
 
-from mt_core.errors import Canceled, DefinitionInvalid, EngineError, IllegalStatus, OperationNotFound, QueryFailed
+from mt_core.errors import (
+    Canceled,
+    DefinitionInvalid,
+    EngineError,
+    IllegalStatus,
+    MtError,
+    OperationNotFound,
+    QueryFailed,
+)
+from mt_core.jobs.store import JobStore
+from mt_core.model.job import JobStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.rowset import INT, Column, LogicalType, RowSet
-from mt_core.sessions.operations.jobs import Jobs, JobStatus, job_name
+from mt_core.sessions.operations.jobs import Jobs, job_name
 from mt_core.sessions.operations.operation import Operation, OperationResult, OperationStatus, ResultKind
 from mt_core.sessions.ports import StatementResult
 from mt_core.sessions.session import Session
@@ -35,8 +45,9 @@ class World:
     def __init__(self) -> None:
         self.clock, self.engine = FakeClock(NOW), FakeStatementEngine()
         self.runs = FakeRuns(self.clock)
-        self.jobs = Jobs(self.clock, self.runs, remembered=3)
         self.registry = MemoryRegistry(self.clock)
+        self.store = JobStore(self.registry, owner="gateway", clock=self.clock)
+        self.jobs = Jobs(self.clock, self.runs, self.store, remembered=3)
         self.catalogs = CreatedCatalogs(self.registry, reserved=("lake", "spark_catalog"))
         self.engine.shared_catalogs = self.catalogs.settings
         defaults = {"table.local-time-zone": "Europe/Berlin"}
@@ -382,30 +393,85 @@ def test_jars_are_shown_in_the_order_in_which_they_were_added(world: World) -> N
 
 
 def test_jobs_are_shown_with_the_sessions_wall_clock(world: World) -> None:
-    with world.jobs.running(world.operation("1"), ReadStatement("INSERT INTO t SELECT 1"), world.engine.cancel):
+    at, insert = "2026-07-02T12:04:05.120Z", ReadStatement("INSERT INTO t SELECT 1")
+
+    with world.jobs.running(world.operation("1"), [insert], world.engine.cancel, session="s"):
         running = world.answer("DESCRIBE JOB '1'")
 
     assert running == (
-        ["job id", "job name", "status", "start time", "affected rows"],
-        [["1", "insert-t", "RUNNING", "2026-07-02T12:04:05.120Z", None]],
+        [
+            *("job id", "job name", "status", "start time", "kind", "end time", "session", "user", "target"),
+            *("rows read", "affected rows", "checkpoint", "restarts", "error"),
+        ],
+        [["1", "insert-t", "RUNNING", at, "INSERT", None, "s", None, "t", None, None, None, 0, None]],
     )
-    assert world.answer("SHOW JOBS")[1] == [["1", "insert-t", "FINISHED", "2026-07-02T12:04:05.120Z"]]
+    assert world.answer("SHOW JOBS") == (
+        ["job id", "job name", "status", "start time", "kind", "end time"],
+        [["1", "insert-t", "FINISHED", at, "INSERT", at]],
+    )
     with pytest.raises(OperationNotFound, match="Job nope is not known; SHOW JOBS"):
         world.run("DESCRIBE JOB 'nope'")
 
 
+def test_show_jobs_lists_those_whose_name_matches(world: World) -> None:
+    for number, text in enumerate(("INSERT INTO t SELECT 1", "INSERT INTO u SELECT 1", "SELECT 1")):
+        with world.jobs.running(world.operation(str(number)), [ReadStatement(text)], print):
+            pass
+
+    assert [row[1] for row in world.answer("SHOW JOBS LIKE 'insert-%'")[1]] == ["insert-t", "insert-u"]
+    assert [row[1] for row in world.answer("SHOW JOBS NOT LIKE '%-t'")[1]] == ["insert-u", "collect"]
+
+
+def test_a_change_of_data_is_stored_with_its_text_without_secrets_and_a_query_is_not(world: World) -> None:
+    text = "INSERT INTO t /*+ OPTIONS('password'='hidden-1') */ SELECT 'a' FROM u"
+
+    with world.jobs.running(
+        world.operation("1"), [ReadStatement(text), ReadStatement("INSERT INTO v.w SELECT 1")], print
+    ):
+        pass
+    with world.jobs.running(world.operation("2"), [ReadStatement("SELECT 1")], print):
+        pass
+
+    [job] = world.store.newest(10)
+    assert (job.kind, job.name, job.target, job.owner) == ("STATEMENT SET", "insert-t", "t, v.w", "gateway")
+    assert job.statement == f"{text.replace('hidden-1', '***')};\nINSERT INTO v.w SELECT 1"
+
+
+def test_a_job_that_failed_says_why(world: World) -> None:
+    with pytest.raises(Canceled), world.jobs.running(world.operation("1"), [ReadStatement("DELETE FROM t")], print):
+        raise Canceled("stopped")
+    with pytest.raises(MtError), world.jobs.running(world.operation("2"), [ReadStatement("DELETE FROM t")], print):
+        raise MtError("no access to https://u:hidden-1@host")
+
+    assert [world.answer(f"DESCRIBE JOB '{job}'")[1][0][2::11] for job in "12"] == [
+        ["CANCELED", None], ["FAILED", "no access to https://u:***@host"],
+    ]  # fmt: skip
+
+
+def test_a_job_of_an_earlier_process_is_known_and_cannot_be_stopped(world: World) -> None:
+    with world.jobs.running(world.operation("1"), [ReadStatement("DELETE FROM t")], print):
+        pass
+    world.jobs = Jobs(world.clock, world.runs, JobStore(world.registry, owner="next", clock=world.clock))
+    world.statements = CatalogStatements(world.engine, world.jobs, world.catalogs)
+
+    assert world.answer("SHOW JOBS")[1][0][:3] == ["1", "delete-t", "FINISHED"]
+    assert world.answer("DESCRIBE JOB '1'")[1][0][:3] == ["1", "delete-t", "FINISHED"]
+    with pytest.raises(IllegalStatus, match="Job 1 is FINISHED and cannot be stopped any more"):
+        world.run("STOP JOB '1'")
+
+
 def test_a_job_that_is_done_says_how_many_rows_it_wrote(world: World) -> None:
-    with world.jobs.running(world.operation("1"), ReadStatement("INSERT INTO t SELECT 1"), print) as follow:
+    with world.jobs.running(world.operation("1"), [ReadStatement("INSERT INTO t SELECT 1")], print) as follow:
         follow(StatementResult(is_query=False, rows=None, affected_rows=7))
 
-    assert world.answer("DESCRIBE JOB '1'")[1][0][2:] == ["FINISHED", "2026-07-02T12:04:05.120Z", 7]
+    assert world.answer("DESCRIBE JOB '1'")[1][0][2::8] == ["FINISHED", 7]
 
 
 def test_a_stopped_job_is_cancelled_and_ends_so(world: World) -> None:
     operation = world.operation("1")
 
     def work() -> None:
-        with world.jobs.running(operation, ReadStatement("SELECT 1"), world.engine.cancel):
+        with world.jobs.running(operation, [ReadStatement("SELECT 1")], world.engine.cancel):
             world.run("STOP JOB '1'")
             raise Canceled("Job 1 was cancelled.")
 
@@ -422,10 +488,13 @@ def test_a_table_that_is_refreshed_continuously_is_a_job_that_can_be_stopped() -
     world = World()
     table = TableIdentifier("lake", ("shop",), "live")
     world.runs.continuous.append(ContinuousJob(job_id="c0ffee", table=table, started_at=NOW))
-    listed = ["c0ffee", "refresh-lake.shop.live", "RUNNING", "2026-07-02T12:04:05.120Z"]
+    at = "2026-07-02T12:04:05.120Z"
+    listed = ["c0ffee", "refresh-lake.shop.live", "RUNNING", at, "CONTINUOUS REFRESH", None]
 
     assert world.answer("SHOW JOBS")[1] == [listed]
-    assert world.answer("DESCRIBE JOB 'c0ffee'")[1] == [[*listed, None]]
+    assert world.answer("DESCRIBE JOB 'c0ffee'")[1] == [
+        [*listed, None, None, "lake.shop.live", None, None, None, 0, None]
+    ]
     world.run("STOP JOB 'c0ffee'")
     assert world.answer("SHOW JOBS")[1] == []
 
@@ -433,7 +502,7 @@ def test_a_table_that_is_refreshed_continuously_is_a_job_that_can_be_stopped() -
 def test_a_job_whose_operation_was_closed_can_still_be_stopped(world: World) -> None:
     operation = world.operation("1")
 
-    with world.jobs.running(operation, ReadStatement("INSERT INTO t VALUES (1)"), world.engine.cancel):
+    with world.jobs.running(operation, [ReadStatement("INSERT INTO t VALUES (1)")], world.engine.cancel):
         operation.close()
         world.run("STOP JOB '1'")
 
@@ -441,14 +510,14 @@ def test_a_job_whose_operation_was_closed_can_still_be_stopped(world: World) -> 
 
 
 def test_a_failed_job_says_so_and_old_ones_are_forgotten_but_for_those_that_run(world: World) -> None:
-    with world.jobs.running(world.operation("0"), ReadStatement("SELECT 0"), world.engine.cancel):
+    with world.jobs.running(world.operation("0"), [ReadStatement("SELECT 0")], world.engine.cancel):
         for number in range(1, 6):
             with (
                 pytest.raises(QueryFailed),
-                world.jobs.running(world.operation(f"{number}"), ReadStatement("SELECT 1"), print),
+                world.jobs.running(world.operation(f"{number}"), [ReadStatement("SELECT 1")], print),
             ):
                 raise QueryFailed("no")
-        with world.jobs.running(world.operation("x"), ReadStatement("CREATE TABLE t (a INT)"), print):
+        with world.jobs.running(world.operation("x"), [ReadStatement("CREATE TABLE t (a INT)")], print):
             pass
 
     assert [(job.job_id, job.status) for job in world.jobs.jobs()] == [

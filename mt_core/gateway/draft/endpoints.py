@@ -33,7 +33,7 @@ from mt_core.gateway.http.schemas import (
 from mt_core.gateway.http.security import Caller
 from mt_core.gateway.results import HOLD_S
 from mt_core.gateway.services import GatewayServices
-from mt_core.sessions.operations.jobs import Job, JobStatus
+from mt_core.model.job import OPEN, QUERIES, Job, JobStatus
 from mt_core.sessions.operations.operation import Operation, OperationStatus
 from mt_core.sessions.properties.property_values import RUNTIME_MODE_KEY, refuse_streaming
 from mt_core.sessions.session import Session
@@ -229,16 +229,16 @@ def _not_yet(token: int, base: str) -> dict[str, Any]:
 
 def _page_without_operation(job: Job, token: int, base: str) -> dict[str, Any]:
     """Return page *token* of a refresh, or of a change whose operation was closed; raises OperationNotFound for a query."""
-    if job.is_query:
+    if job.kind in QUERIES:
         raise OperationNotFound(
             f"The operation of job {job.job_id} was closed, and its rows went with it; run it again.",
             job=job.job_id,
         )
-    if job.status in {JobStatus.RUNNING, JobStatus.RESTARTING}:
+    if job.status in OPEN:
         return _not_yet(token, base)
     if job.status is not JobStatus.FINISHED:
         raise IllegalStatus(f"Job {job.job_id} is {job.status}: it has no result.")
-    page = affected(job.affected_rows, first=token == 0)
+    page = affected(job.rows_written, first=token == 0)
     return {"results": [page.to_json(flagged=True)], "next_result_uri": f"{base}/1" if token == 0 else ""}
 
 

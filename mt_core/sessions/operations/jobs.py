@@ -6,15 +6,18 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from enum import StrEnum
 from functools import partial
 from itertools import dropwhile, islice
 
 from mt_core.clock import Clock
 from mt_core.errors import Canceled, IllegalStatus, OperationNotFound
-from mt_core.model.run import TERMINAL, RunStatus
+from mt_core.jobs.store import JobStore
+from mt_core.model.job import QUERIES, Job, JobStatus
+from mt_core.model.run import REFRESHES, RunStatus
+from mt_core.model.run import TERMINAL as RUN_ENDS
+from mt_core.secrets import statement_text, without_passwords
 from mt_core.sessions.operations.operation import Operation
 from mt_core.sessions.ports import Runs, StatementResult
 from mt_core.sql.kinds import Trait
@@ -25,29 +28,8 @@ from mt_core.tables.views.run_view import RunView
 from mt_core.tokens import TokenKind, significant
 
 REMEMBERED = 1000
+LONGEST_STATEMENT = 10_000
 _BEFORE_NAME = {"INTO", "OVERWRITE", "MATERIALIZED", "TABLE", "UPDATE", "DELETE", "FROM", "IF", "NOT", "EXISTS"}
-
-
-class JobStatus(StrEnum):
-    """The status of a job, in Flink's words."""
-
-    RUNNING = "RUNNING"
-    RESTARTING = "RESTARTING"
-    FINISHED = "FINISHED"
-    CANCELED = "CANCELED"
-    FAILED = "FAILED"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """One query, change or refresh; `affected_rows` are those that it changed, None where that is not known."""
-
-    job_id: str
-    name: str
-    status: JobStatus
-    started_at: datetime
-    affected_rows: int | None = None
-    is_query: bool = False
 
 
 _OF_RUN: Mapping[RunStatus, JobStatus] = {
@@ -63,30 +45,32 @@ _OF_RUN: Mapping[RunStatus, JobStatus] = {
 
 
 class Jobs:
-    """The last jobs of statements, from memory, and those of refreshes, from the run ledger; safe from any thread."""
+    """The last queries, from memory, changes, from the job store, and refreshes, from the run ledger; safe from any thread."""
 
-    def __init__(self, clock: Clock, runs: Runs, *, remembered: int = REMEMBERED) -> None:
-        self._clock, self._runs, self._remembered = clock, runs, remembered
+    def __init__(self, clock: Clock, runs: Runs, store: JobStore, *, remembered: int = REMEMBERED) -> None:
+        self._clock, self._runs, self._store, self._remembered = clock, runs, store, remembered
         self._lock = threading.Lock()
-        self._statements: OrderedDict[str, Job] = OrderedDict()
-        # How to stop each job that runs.
+        self._queries: OrderedDict[str, Job] = OrderedDict()
+        # How to stop each job that runs here.
         self._stops: dict[str, Callable[[], None]] = {}
 
     def jobs(self) -> Sequence[Job]:
-        """Return the jobs of statements, and of the refreshes that run, oldest first."""
+        """Return the last queries and changes, and the refreshes that run, oldest first."""
+        jobs = [*reversed(self._store.newest(self._remembered))]
         with self._lock:
-            statements = list(self._statements.values())
-        refreshes = [_job_of(refresh) for refresh in self._runs.running_jobs()]
-        refreshes += [_job_of_table(job) for job in self._runs.continuous_jobs()]
-        return sorted([*statements, *refreshes], key=lambda job: job.started_at)
+            jobs += self._queries.values()
+        jobs += [_job_of(refresh) for refresh in self._runs.running_jobs()]
+        jobs += [_job_of_table(job) for job in self._runs.continuous_jobs()]
+        return sorted(jobs, key=lambda job: job.started_at)
 
     def job(self, job_id: str) -> Job:
         """Return a job; raises OperationNotFound."""
         with self._lock:
-            statement = self._statements.get(job_id)
-        if statement is None and (continuous := self._continuous(job_id)) is not None:
-            return _job_of_table(continuous)
-        return statement or _job_of(self._refresh(job_id))
+            query = self._queries.get(job_id)
+        if (job := query or self._store.get(job_id)) is not None:
+            return job
+        continuous = self._continuous(job_id)
+        return _job_of(self._refresh(job_id)) if continuous is None else _job_of_table(continuous)
 
     def stop(self, job_id: str) -> None:
         """Cancel a job, of a continuous refresh by suspending its table.
@@ -97,26 +81,33 @@ class Jobs:
             self._runs.stop_continuous(continuous)
             return
         with self._lock:
-            job, stop = self._statements.get(job_id), self._stops.get(job_id)
+            job, stop = self._queries.get(job_id), self._stops.get(job_id)
+        if stop is not None:
+            stop()
+            return
+        job = job or self._store.get(job_id)
         if job is None:
             refresh = self._refresh(job_id)
             job = _job_of(refresh)
-            if refresh.run.status not in TERMINAL:
+            if refresh.run.status not in RUN_ENDS:
                 self._runs.cancel_run(refresh.run.run_id)
                 return
-        if stop is None:
-            raise IllegalStatus(f"Job {job.job_id} is {job.status} and cannot be stopped any more.")
-        stop()
+        raise IllegalStatus(f"Job {job.job_id} is {job.status} and cannot be stopped any more.")
 
     @contextmanager
     def running(
-        self, operation: Operation, statement: ReadStatement, cancel: Callable[[str], None]
+        self,
+        operation: Operation,
+        statements: Sequence[ReadStatement],
+        cancel: Callable[[str], None],
+        *,
+        session: str = "",
     ) -> Iterator[Callable[[StatementResult], None]]:
-        """List the block as the operation's job if *statement* queries or changes data; *cancel* ends Spark's work by job id.
+        """List the block as the operation's job if *statements* query or change data; *cancel* ends Spark's work by job id.
 
         The block passes its result to the callable that this yields: the job of a query ends when its last row is read.
         """
-        if Trait.JOB not in statement.traits:
+        if Trait.JOB not in statements[0].traits:
             yield lambda result: None
             return
         job_id = operation.planned_job_id
@@ -127,7 +118,10 @@ class Jobs:
                 operation.cancel()
             cancel(job_id)
 
-        self._begin(job_id, statement, stop)
+        job = _job_of_statements(operation, statements, session, self._clock.now())
+        if job.kind not in QUERIES:
+            self._store.begin(job)
+        self._begin(job, stop)
         results: list[StatementResult] = []
         try:
             yield results.append
@@ -140,27 +134,28 @@ class Jobs:
         else:
             self._end(job_id, None, result.affected_rows if result is not None else None)
 
-    def _begin(self, job_id: str, statement: ReadStatement, stop: Callable[[], None]) -> None:
-        job = Job(
-            job_id=job_id,
-            name=job_name(statement),
-            status=JobStatus.RUNNING,
-            started_at=self._clock.now(),
-            is_query=Trait.CHANGE not in statement.traits,
-        )
+    def _begin(self, job: Job, stop: Callable[[], None]) -> None:
         with self._lock:
-            self._statements[job_id], self._stops[job_id] = job, stop
-            ended = [each for each in self._statements if each not in self._stops]
-            for each in ended[: max(0, len(self._statements) - self._remembered)]:
-                del self._statements[each]
+            self._stops[job.job_id] = stop
+            if job.kind not in QUERIES:
+                return
+            self._queries[job.job_id] = job
+            ended = [each for each in self._queries if each not in self._stops]
+            for each in ended[: max(0, len(self._queries) - self._remembered)]:
+                del self._queries[each]
 
-    def _end(self, job_id: str, error: BaseException | None, affected_rows: int | None = None) -> None:
+    def _end(self, job_id: str, error: BaseException | None, rows_written: int | None = None) -> None:
         ended_by_error = JobStatus.CANCELED if isinstance(error, Canceled) else JobStatus.FAILED
         status = JobStatus.FINISHED if error is None else ended_by_error
+        text = without_passwords(str(error)) if status is JobStatus.FAILED else None
+        with self._lock:
+            query = self._queries.get(job_id)
+            if query is not None:
+                self._queries[job_id] = query.advance(status, error=text, finished_at=self._clock.now())
+        if query is None:
+            self._store.end(job_id, status, rows_written=rows_written, error=text)
         with self._lock:
             self._stops.pop(job_id, None)
-            if job := self._statements.get(job_id):
-                self._statements[job_id] = replace(job, status=status, affected_rows=affected_rows)
 
     def _continuous(self, job_id: str) -> ContinuousJob | None:
         return next((job for job in self._runs.continuous_jobs() if job.job_id == job_id), None)
@@ -172,26 +167,60 @@ class Jobs:
         return refresh
 
 
+def _job_of_statements(operation: Operation, statements: Sequence[ReadStatement], session: str, now: datetime) -> Job:
+    job = Job(
+        job_id=operation.planned_job_id,
+        kind="STATEMENT SET" if len(statements) > 1 else statements[0].type.replace("_", " "),
+        name=job_name(statements[0]),
+        status=JobStatus.RUNNING,
+        started_at=now,
+        session=session,
+        user=operation.caller,
+    )
+    if job.kind in QUERIES:
+        return job
+    targets = dict.fromkeys(filter(None, map(target_of, statements)))
+    text = ";\n".join(each.text for each in statements)
+    return replace(job, statement=statement_text(text, LONGEST_STATEMENT), target=", ".join(targets) or None)
+
+
 def _job_of(refresh: RunView) -> Job:
     run = refresh.run
     return Job(
         job_id=run.job_id or "",
+        kind=run.kind.value if run.kind not in REFRESHES else "REFRESH",
         name=f"refresh-{refresh.table or run.table_id}",
         status=_OF_RUN[run.status],
         started_at=run.started_at or run.requested_at,
-        affected_rows=run.rows,
+        user=run.requested_by or "",
+        target=str(refresh.table) if refresh.table is not None else None,
+        rows_written=run.rows,
+        error=run.error,
+        finished_at=run.finished_at,
     )
 
 
 def _job_of_table(job: ContinuousJob) -> Job:
-    return Job(job_id=job.job_id, name=f"refresh-{job.table}", status=JobStatus.RUNNING, started_at=job.started_at)
+    return Job(
+        job_id=job.job_id,
+        kind="CONTINUOUS REFRESH",
+        name=f"refresh-{job.table}",
+        status=JobStatus.RUNNING,
+        started_at=job.started_at,
+        target=str(job.table),
+    )
 
 
 def job_name(statement: ReadStatement) -> str:
     """Return the name of a job: collect for a query, else the kind of change and the table it goes to."""
-    kind = statement.type
-    if kind == SELECT:
+    if statement.type == SELECT:
         return "collect"
+    return f"{statement.type.lower().replace('_', '-')}-{target_of(statement)}".removesuffix("-")
+
+
+def target_of(statement: ReadStatement) -> str:
+    """Return the table that a change goes to, as the statement names it; "" where it names none."""
+    kind = statement.type
     first = {CREATE_TABLE_AS: "TABLE", REPLACE_TABLE_AS: "TABLE"}.get(kind, kind)
     tokens = significant(statement.sent, statement.verb_offset)
     rest = islice(dropwhile(lambda token: token.keyword != first, tokens), 1, None)
@@ -200,5 +229,4 @@ def job_name(statement: ReadStatement) -> str:
         name.append(token.value)
         dot = next(rest, None)
         token = next(rest, None) if dot is not None and dot.text == "." else None
-    words = kind.lower().replace("_", "-")
-    return f"{words}-{'.'.join(name)}".removesuffix("-")
+    return ".".join(name)

@@ -49,7 +49,7 @@ class CatalogStatements:
             case sql.DescribeDatabase():
                 return self._describe_database(statement, request)
             case sql.DescribeJob(job_id=job_id):
-                return content(job_rows([self._jobs.job(job_id)], request, affected=True))
+                return content(job_rows([self._jobs.job(job_id)], request, described=True))
             case _:
                 return self._change(statement, request)
 

@@ -12,6 +12,7 @@ from functools import partial
 
 from mt_core.clock import Clock
 from mt_core.errors import Canceled, EngineUnavailable, MtError, Unsupported
+from mt_core.jobs.store import JobStore
 from mt_core.rowset import Column, RowSet
 from mt_core.secrets import masked
 from mt_core.sessions.operations.deadlines import Deadlines, limit_of
@@ -63,6 +64,7 @@ class StatementPorts:
     clock: Clock
     cluster_info: ClusterInfo
     catalogs: CreatedCatalogs
+    jobs: JobStore
 
 
 class StatementExecutor:
@@ -74,7 +76,7 @@ class StatementExecutor:
     def __init__(self, ports: StatementPorts, *, max_workers: int = 64, engine_timeout_s: float = 600.0) -> None:
         self._ports = ports
         self._deadlines = Deadlines(ports.clock)
-        self.jobs = Jobs(ports.clock, ports.runs)
+        self.jobs = Jobs(ports.clock, ports.runs, ports.jobs)
         self._catalogs = CatalogStatements(ports.engine, self.jobs, ports.catalogs)
         creations = TableCreations(ports.engine, engine_timeout_s=engine_timeout_s)
         self._spark = SparkWork(
@@ -233,7 +235,7 @@ class StatementExecutor:
             temporary_functions=state.functions,
             job_id=job_id,
         )
-        with self.jobs.running(operation, operation.statement, engine.cancel):
+        with self.jobs.running(operation, (operation.statement,), engine.cancel, session=task.session.handle):
             outcome = self._ports.commands.execute(statement, context)
         if outcome.passthrough and isinstance(statement, DescribeTable):
             self._ask_catalogs(task, partial(self._catalogs.describe, statement))

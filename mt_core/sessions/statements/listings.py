@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from mt_core.errors import DefinitionInvalid, EngineError, QueryFailed
 from mt_core.identifiers import display_name, quote, sql_name, string_literal
+from mt_core.model.job import Job
 from mt_core.rowset import BIGINT, BOOLEAN, Column, LogicalType, RowSet
-from mt_core.sessions.operations.jobs import Job, Jobs
+from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.ports import ResultRows, SessionContext, StatementEngine
 from mt_core.sessions.properties.property_values import session_zone
 from mt_core.sessions.session import Session
@@ -22,14 +24,25 @@ from mt_core.tables.settings import ZONE_KEY
 MOST = 1_000_000
 _NO_PARTITIONS = "PARTITION_MANAGEMENT_IS_UNSUPPORTED"
 _NO_NAMESPACE = re.compile(r"NoSuchNamespaceException: Namespace does not exist: ?(.*)")
-_STARTED_AT = LogicalType(root="TIMESTAMP_WITH_LOCAL_TIME_ZONE", extras={"precision": 6})
+_AT = LogicalType(root="TIMESTAMP_WITH_LOCAL_TIME_ZONE", extras={"precision": 6})
 _JOB_COLUMNS = (
+    # Flink's.
     Column(name="job id"),
     Column(name="job name"),
     Column(name="status"),
-    Column(name="start time", type=_STARTED_AT),
-    # Only DESCRIBE JOB shows it.
+    Column(name="start time", type=_AT),
+    Column(name="kind"),
+    Column(name="end time", type=_AT),
+)
+_DESCRIBED_COLUMNS = (
+    Column(name="session"),
+    Column(name="user"),
+    Column(name="target"),
+    Column(name="rows read", type=BIGINT),
     Column(name="affected rows", type=BIGINT),
+    Column(name="checkpoint"),
+    Column(name="restarts", type=BIGINT),
+    Column(name="error"),
 )
 _COLUMN_NAMES: Mapping[Shown, str] = {
     Shown.CATALOGS: "catalog name",
@@ -66,7 +79,8 @@ class Listings:
     def show(self, statement: ShowObjects, request: CatalogRequest) -> RowSet:
         """Return the names that match the pattern, in order."""
         if statement.kind is Shown.JOBS:
-            return job_rows(self.jobs.jobs(), request)
+            like = statement.pattern
+            return job_rows([job for job in self.jobs.jobs() if like is None or like.matches(job.name)], request)
         if statement.kind is Shown.FULL_MODULES:
             return RowSet(
                 columns=(Column(name="module name"), Column(name="used", type=BOOLEAN)), rows=[["core", True]]
@@ -185,14 +199,20 @@ def names_only(column: str, names: Sequence[str]) -> RowSet:
     return RowSet(columns=(Column(name=column),), rows=[[name] for name in names])
 
 
-def job_rows(jobs: Sequence[Job], request: CatalogRequest, *, affected: bool = False) -> RowSet:
-    """Return jobs with their start as the session's wall clock shows it; *affected* adds the rows that each has written."""
+def job_rows(jobs: Sequence[Job], request: CatalogRequest, *, described: bool = False) -> RowSet:
+    """Return jobs with their times as the session's wall clock shows them; *described* adds what DESCRIBE JOB alone shows."""
     zone = session_zone(request.session.properties.get(ZONE_KEY, "UTC"))
+
+    def local(instant: datetime | None) -> str | None:
+        if instant is None:
+            return None
+        at = instant.astimezone(zone)
+        # The wall clock with a Z that does not mean UTC, as all such values of Flink's REST API.
+        return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
+
     rows: list[list[Any]] = []
     for job in jobs:
-        local = job.started_at.astimezone(zone)
-        # The wall clock with a Z that does not mean UTC, as all such values of Flink's REST API.
-        started = f"{local:%Y-%m-%dT%H:%M:%S}.{local.microsecond // 1000:03}Z"
-        rows.append([job.job_id, job.name, job.status.value, started, job.affected_rows])
-    columns = _JOB_COLUMNS if affected else _JOB_COLUMNS[:-1]
-    return RowSet(columns=columns, rows=[row[: len(columns)] for row in rows])
+        row = [job.job_id, job.name, job.status.value, local(job.started_at), job.kind, local(job.finished_at)]
+        more = [job.session or None, job.user or None, job.target, job.rows_read, job.rows_written]
+        rows.append([*row, *more, job.checkpoint, job.restarts, job.error] if described else row)
+    return RowSet(columns=(*_JOB_COLUMNS, *_DESCRIBED_COLUMNS) if described else _JOB_COLUMNS, rows=rows)

@@ -65,7 +65,7 @@ class SparkWork:
         )
         operation.begin(running)
         texts = [in_spark(statement, engine, task.context()) for statement in statements]
-        with self.jobs.running(operation, statements[0], engine.cancel) as follow:
+        with self.jobs.running(operation, statements, engine.cancel, session=task.session.handle) as follow:
             members = list(zip(statements, texts, strict=True))
             result = self._run_one(task, *members[0]) if len(members) == 1 else self._run_set(task, members)
             follow(result)

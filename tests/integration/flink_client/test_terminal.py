@@ -148,7 +148,7 @@ def test_ctrl_c_lets_go_of_an_insert_which_stop_job_ends(terminal: Terminal, wat
     terminal.type(CTRL_C)
     terminal.wait_for(PROMPT)
     terminal.enter("SET 'my.key' = 'mine';")
-    [[job, _, status, _]] = [row for row in rows(terminal.enter("SHOW JOBS;")) if row[1] == "insert-brook"]
+    [[job, _, status, *_]] = [row for row in rows(terminal.enter("SHOW JOBS;")) if row[1] == "insert-brook"]
     terminal.enter(f"STOP JOB '{job}';")
     wait_until(lambda: jobs(watcher, "insert-brook") == ["CANCELED"], "the INSERT was never stopped")
     described = terminal.enter(f"DESCRIBE JOB '{job}';")

@@ -19,6 +19,7 @@ from mt_core.clock import Clock, SystemClock
 from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import GatewayServer, listen
 from mt_core.gateway.services import GatewayServices, ProductInfo
+from mt_core.jobs.store import JobStore
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
 from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
@@ -90,10 +91,17 @@ def statement_gateway(http: httpx.Client, *, max_sessions: int) -> Iterator[Gate
 
 
 def _ports(engine: FakeStatementEngine, commands: FakeTableCommands, runs: FakeRuns, clock: Clock) -> StatementPorts:
-    catalogs = CreatedCatalogs(MemoryRegistry(clock), reserved=("lake", "spark_catalog"))
+    registry = MemoryRegistry(clock)
+    catalogs = CreatedCatalogs(registry, reserved=("lake", "spark_catalog"))
     engine.shared_catalogs = catalogs.settings
     return StatementPorts(
-        engine=engine, commands=commands, runs=runs, clock=clock, cluster_info=lambda: CLUSTER, catalogs=catalogs
+        engine=engine,
+        commands=commands,
+        runs=runs,
+        clock=clock,
+        cluster_info=lambda: CLUSTER,
+        catalogs=catalogs,
+        jobs=JobStore(registry, owner="gateway", clock=clock),
     )
 
 

@@ -92,6 +92,7 @@ class WiredGateway:
         token = self._tokens[-1].secret.reveal() if self._tokens else ""
         self.scheduler.open(self.wiring.scheduler_context(self.url, options=options, token=token))
         self.tables.ledger.recover()
+        self.wiring.jobs.settle()
         self._parts.catalogs.load()
         reconcile(self.tables)
         self.wiring.workers.start()

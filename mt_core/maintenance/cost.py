@@ -14,6 +14,8 @@ MOST_REWRITTEN = 0.75
 MOST_KEYS = 0.2
 """Share of the table's rows up to which keys are replaced."""
 MOST_CHANGED_FOR_KEYS = 0.3
+FEW_KEYS = 1000
+"""Keys up to which their number does not speak for a recomputation: to know it took most of what the change takes."""
 LARGE_TABLE = 1_000_000
 """Rows of a table up to which it is rewritten sooner than changed in place."""
 MOST_IN_PLACE = 0.1
@@ -44,6 +46,11 @@ class Sizes:
     def in_place(self) -> bool:
         """Whether files of the table stay: it is large, and little changed."""
         return self.table_rows >= LARGE_TABLE and self.share <= MOST_IN_PLACE
+
+    @property
+    def most_keys(self) -> int:
+        """Up to how many keys, once they are counted, replacing them is cheaper than a recomputation."""
+        return max(FEW_KEYS, int(MOST_KEYS * self.table_rows))
 
 
 def dearer_than_recomputing(strategy: Strategy, sizes: Sizes) -> str | None:

@@ -29,7 +29,8 @@ class Strategy:
 
     `keys` are the positions of the columns whose values name what to replace (KEYS, PARTITIONS); `key_columns` has, for each
     changed relation by its number, the columns of it that hold them, or None where the query over the changed rows gives them.
-    `merge` has the aggregate of each column (MERGE).
+    `merge` has the aggregate of each column (MERGE). `most_keys`: up to how many keys are replaced (KEYS; None: any number),
+    since what is known before they are read says little of their number.
     """
 
     way: Way
@@ -37,9 +38,20 @@ class Strategy:
     keys: tuple[int, ...] = ()
     key_columns: Mapping[int, tuple[str, ...] | None] = field(default_factory=dict)
     merge: Merge = ()
+    most_keys: int | None = None
 
     def __str__(self) -> str:
         return f"{self.way}: {self.reason}"
+
+
+class TooManyKeys(Exception):
+    """More keys changed than a run shall replace; nothing was written."""
+
+
+def check_keys(strategy: Strategy, number: int) -> None:
+    """Raise TooManyKeys if so many keys are more than *strategy* replaces."""
+    if strategy.most_keys is not None and number > strategy.most_keys:
+        raise TooManyKeys(f"{number:,} keys changed, more than the {strategy.most_keys:,} up to which that pays")
 
 
 def choose(

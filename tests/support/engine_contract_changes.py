@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mt_core.maintenance.changes import ChangeKind
+from mt_core.maintenance.strategy import TooManyKeys
 from mt_core.model.storage import late_summary
 from mt_core.tables.engine import MetadataChange
 from tests.support.engine_steps import EngineSteps, day, row
@@ -92,6 +93,18 @@ class ChangesContract:
 
         assert (staged.snapshot.added_rows, staged.snapshot.deleted_rows) == (3, 1)
         assert steps.rows() == [("a", 1, 10), ("b", 2, 20), ("b", 5, 50), ("c", 6, 60)]
+
+    def test_a_run_that_would_replace_more_keys_than_pays_writes_nothing(self, steps: EngineSteps) -> None:
+        steps.refresh("r1")
+        since, before = steps.engine.read_vector(steps.query), steps.rows()
+        steps.source.append(steps.source_name, [row("b", 5, 50), row("c", 6, 60)])
+
+        with pytest.raises(TooManyKeys, match="2 keys changed, more than the 1 up to which that pays"):
+            steps.apply_days("r2", since, most=1)
+        assert (steps.rows(), [snapshot.run_id for snapshot in steps.snapshots()]) == (before, ["r1", None])
+
+        steps.apply_days("r3", since, most=2)
+        assert steps.rows() == sorted([*before, ("b", 5, 50), ("c", 6, 60)])
 
     def test_a_run_that_finds_the_rows_of_all_partitions_as_they_were_is_recorded(self, steps: EngineSteps) -> None:
         steps.source.append(steps.source_name, [row("c", 3, 30)])

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, Protocol
 from uuid import uuid4
 
-from mt_core.maintenance.strategy import choose, choose_partitions
+from mt_core.maintenance.strategy import Way, choose, choose_partitions
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.storage import Snapshot, run_summary
 from mt_core.model.table import Column, TableIdentifier
@@ -119,7 +119,15 @@ class EngineSteps:
 
     def apply(self, run: str, since: SourceVector, *, in_place: bool = False, partitions: bool = False) -> Staged:
         """Refresh by what changed since a vector, whose rows main has; by *partitions* that it touches."""
-        maintenance = replace(self._maintenance(since, partitions=partitions), in_place=in_place)
+        return self._apply(run, replace(self._maintenance(since, partitions=partitions), in_place=in_place))
+
+    def apply_days(self, run: str, since: SourceVector, *, most: int) -> Staged:
+        """Refresh at most so many days, whose rows changed since a vector."""
+        maintenance = self._maintenance(since, partitions=True)
+        strategy = replace(maintenance.strategy, way=Way.KEYS, most_keys=most)
+        return self._apply(run, replace(maintenance, strategy=strategy))
+
+    def _apply(self, run: str, maintenance: Maintenance) -> Staged:
         self.swap(MetadataChange(epoch=self.load().epoch + 1, branch=f"run_{run}"))
         staged = self.engine.write(replace(self.write(run), maintenance=maintenance))
         self.publish(run, staged)

@@ -20,7 +20,7 @@ from mt_core.errors import (
 )
 from mt_core.identifiers import Namespace, display_name, quote
 from mt_core.maintenance.shape import QueryShape
-from mt_core.maintenance.strategy import Way
+from mt_core.maintenance.strategy import Way, check_keys
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column, TableIdentifier
@@ -259,8 +259,8 @@ class FakeEngine(FakeSources):
         self._check("write")
         if self.on_write is not None:
             self.on_write(write)
-        if write.job_id in self._canceled:
-            raise Canceled(f"Job {write.job_id} was cancelled.")
+        self._refuse_canceled(write.job_id)
+        self._refuse_keys(write)
         with self._lock:
             self._refuse_poisoned(write.scope)
             storage = self._storage(write.table)
@@ -301,6 +301,15 @@ class FakeEngine(FakeSources):
         rows = self._source(query)[1].changed_rows(old, new)
         return frozenset(tuple(text_of(row.get(name)) for name in names) for row in rows)
 
+    def _refuse_canceled(self, job_id: str) -> None:
+        if job_id in self._canceled:
+            raise Canceled(f"Job {job_id} was cancelled.")
+
+    def _refuse_keys(self, write: Write) -> None:
+        if write.maintenance is not None and write.maintenance.strategy.way is Way.KEYS:
+            keys = self.touched_partitions(write.job_id, write.query, write.vector, write.maintenance)
+            check_keys(write.maintenance.strategy, len(keys))
+
     def _touched(self, write: Write, maintenance: Maintenance) -> Scope:
         names = [maintenance.changes.columns[position].name for position in maintenance.strategy.keys]
         touched = self.touched_partitions(write.job_id, write.query, write.vector, maintenance)
@@ -313,8 +322,7 @@ class FakeEngine(FakeSources):
 
     def compare(self, comparison: Comparison) -> Compared:
         self._check("compare")
-        if comparison.job_id in self._canceled:
-            raise Canceled(f"Job {comparison.job_id} was cancelled.")
+        self._refuse_canceled(comparison.job_id)
         source = self._source(comparison.query)[1]
         return compare_rows(comparison, self._storage(comparison.table), source)
 

@@ -12,9 +12,16 @@ from mt_core.errors import EngineError, SourcesChanged
 from mt_core.identifiers import quote
 from mt_core.maintenance.changes import ChangeKind
 from mt_core.maintenance.delta import DeltaTexts, counted_again, touched
-from mt_core.maintenance.strategy import Way
+from mt_core.maintenance.strategy import Way, check_keys
 from mt_core.spark.maintenance.replacement import Replacement, bounds_of
-from mt_core.spark.maintenance.row_images import computed, images_between, source_images, temporary_view
+from mt_core.spark.maintenance.row_images import (
+    MOST_LOCAL,
+    computed,
+    counted,
+    images_between,
+    source_images,
+    temporary_view,
+)
 from mt_core.spark.maintenance.source_changes import pieces_of, pins
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.source_versions import agrees
@@ -72,7 +79,9 @@ def _replacement(
     strategy, names = maintenance.strategy, [column.name for column in maintenance.changes.columns]
     table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
     if strategy.way is Way.KEYS:
-        keys = computed(session.sql(texts.keys(names, strategy.key_columns, strategy.keys)))
+        keys, number = counted(session.sql(texts.keys(names, strategy.key_columns, strategy.keys)))
+        # Rows of a checkpoint are counted without reading a source.
+        check_keys(strategy, number if number <= MOST_LOCAL else keys.count())
         gone = stack.enter_context(temporary_view(keys))
         rows = session.sql(texts.renewed(names, strategy.keys, gone))
         return Replacement(keys=tuple(keys.columns), gone=gone, rows=_stored(rows, names, write))

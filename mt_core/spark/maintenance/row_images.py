@@ -66,10 +66,15 @@ def images_between(before: DataFrame, after: DataFrame) -> Iterator[Images]:
 
 def computed(frame: DataFrame) -> DataFrame:
     """Return *frame* with its rows computed; if they are few, as a relation whose size Spark knows, and so joins cheaply."""
+    return counted(frame)[0]
+
+
+def counted(frame: DataFrame) -> tuple[DataFrame, int]:
+    """Return `computed(frame)` with the number of its rows, which is at least one more than MOST_LOCAL if they are many."""
     few = frame.limit(MOST_LOCAL + 1).toArrow()
     if few.num_rows > MOST_LOCAL:
-        return frame.localCheckpoint()
-    return frame.sparkSession.createDataFrame(few, schema=frame.schema)
+        return frame.localCheckpoint(), few.num_rows
+    return frame.sparkSession.createDataFrame(few, schema=frame.schema), few.num_rows
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from mt_core.errors import (
     SourcesChanged,
     StorageMissing,
 )
-from mt_core.maintenance.strategy import Way
+from mt_core.maintenance.strategy import TooManyKeys, Way
 from mt_core.model.partition import Scope
 from mt_core.model.run import RunStatus
 from mt_core.model.storage import (
@@ -244,14 +244,14 @@ class Attempt:
             raise
 
     def _maintained(self) -> Staged | None:
-        """Write what changed; None if main has other rows than it is applied to, or if that fails and all rows are due."""
+        """Write what changed; None if main has other rows than it is applied to, or if that fails or does not pay."""
         if self._maintenance is not None and self._maintenance.base == self._base:
             try:
                 return self._engine.write(self._rows())
-            except QueryFailed as error:
+            except (QueryFailed, TooManyKeys) as error:
                 # The rows of a change can fail where all rows do not: a recomputation finds out.
-                self._reason = f"{self._reason}; recomputed since that failed: {error}"
-                self._note({"reason": self._reason})
+                why = f": {error}" if isinstance(error, TooManyKeys) else f" since that failed: {error}"
+                self._note({"reason": f"{self._reason}; recomputed{why}"})
         self._maintenance = None
         return None
 
@@ -315,8 +315,8 @@ class Attempt:
                 raise EngineError(
                     f"Branch {self._branch} of {self._identifier} was changed by another writer; refresh it again."
                 )
-            needs_base = not self._scope.whole or self._maintenance is not None
             # What a compaction has done since open is lost, and its rows are those of the base: it gives way to a refresh.
+            needs_base = not self._scope.whole or self._maintenance is not None
             if needs_base and not self._has_rows_of(self._base, metadata):
                 if self._restarts >= MAX_RESTARTS:
                     raise EngineError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from mt_core.maintenance.cost import Sizes, dearer_than_recomputing, slower_than_recomputing
 from mt_core.maintenance.strategy import Strategy, Way
@@ -50,9 +51,9 @@ def plan_change(
         if partitions is None or partitions == choice or _dear(registry, table, partitions, sizes) is not None:
             return None, f"{RECOMPUTED}: {dear}"
         choice = partitions
-    in_place = sizes.in_place
+    limited = replace(choice, most_keys=None if strategy == INCREMENTAL else sizes.most_keys)
     return Maintenance(
-        strategy=choice, changes=changes, since=since, base=metadata.main, in_place=in_place
+        strategy=limited, changes=changes, since=since, base=metadata.main, in_place=sizes.in_place
     ), choice.reason
 
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from mt_core.errors import QueryFailed, RequestInvalid
+from mt_core.maintenance.strategy import TooManyKeys
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.engine import Write
@@ -138,6 +139,23 @@ def test_each_refresh_goes_on_from_the_rows_of_the_one_before() -> None:
         world.refresh()
 
     assert world.ways == ["append", "append", "append"]
+
+
+def test_a_change_that_turns_out_to_touch_too_many_keys_is_recomputed_and_the_reason_says_so() -> None:
+    world = Totals("auto")
+
+    def refuse(write: Write) -> None:
+        world.ways.append("recompute" if write.maintenance is None else str(write.maintenance.strategy.way))
+        if write.maintenance is not None:
+            raise TooManyKeys("7 keys changed")
+
+    world.engine.on_write = refuse
+    world.engine.commit(ORDERS, ELEVEN)
+
+    run = world.refresh()
+
+    assert (world.ways, run.strategy, run.bytes_read) == (["append", "recompute"], "recompute", 11)
+    assert run.reason == f"{APPLIED}; recomputed: 7 keys changed"
 
 
 def test_a_table_without_the_option_computes_all_rows() -> None:

@@ -94,6 +94,14 @@ def test_a_table_without_partitions_has_keys_only() -> None:
     assert way(BY_DAY, table("auto")) is Way.KEYS
 
 
+@pytest.mark.parametrize(("strategy", "most"), [("auto", 1000), ("incremental", None)])
+def test_only_auto_limits_the_keys_that_are_replaced(strategy: str, most: int | None) -> None:
+    maintenance, _ = plan(BY_DAY, table(strategy))
+
+    assert maintenance is not None
+    assert maintenance.strategy.most_keys == most
+
+
 def test_many_keys_within_partitions_are_replaced_as_partitions() -> None:
     many = ChangedEngine({0: "day"}, {0: "k"}, rows=90)
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from benchmarks import (
     airflow,
     continuous,
+    ctas,
     fixed_cost,
     full_refresh,
     gateway_calls,
@@ -34,6 +35,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Finding]]] = {
     "incremental": incremental.measure,
     "continuous": continuous.measure,
     "many_continuous": many_continuous.measure,
+    "ctas": ctas.measure,
     "unchanged": unchanged.measure,
     "statement_overhead": statement_overhead.measure,
     "long_statement": long_statement.measure,

@@ -32,9 +32,15 @@ class World:
     """An engine with its tables of queries, and the files below its warehouse."""
 
     def __init__(self, driver: SparkDriver) -> None:
-        self.driver, self.engine = driver, SparkStatements(driver)
+        self.driver, self.warehouse = driver, Path(driver.settings.warehouse)
+        settings = {
+            "spark.sql.catalog.folders": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.folders.type": "hadoop",
+            "spark.sql.catalog.folders.warehouse": f"{self.warehouse}/folders",
+        }
+        catalogs = {"folders": settings}
+        self.engine = SparkStatements(driver, catalogs=lambda: catalogs)
         self.creations = TableCreations(self.engine, engine_timeout_s=120)
-        self.warehouse = Path(driver.settings.warehouse)
 
     def create(self, sql: str, job_id: str = "") -> None:
         self.creations.run(CONTEXT, sql, job_id or self.job())
@@ -57,10 +63,14 @@ class World:
 @pytest.fixture
 def world(spark_driver: SparkDriver) -> Iterator[World]:
     world = World(spark_driver)
-    for sql in ("CREATE NAMESPACE IF NOT EXISTS lake.made", "CREATE TABLE IF NOT EXISTS lake.made.anchor (a INT)"):
+    for sql in (
+        "CREATE NAMESPACE IF NOT EXISTS lake.made",
+        "CREATE NAMESPACE IF NOT EXISTS folders.made",
+        "CREATE TABLE IF NOT EXISTS lake.made.anchor (a INT)",
+    ):
         world.rows(sql)
     yield world
-    for table in ("lake.made.t", "spark_catalog.default.t"):
+    for table in ("lake.made.t", "folders.made.t", "spark_catalog.default.t"):
         world.rows(f"DROP TABLE IF EXISTS {table}")
     world.engine.close_session(CONTEXT.session_id)
 
@@ -68,6 +78,7 @@ def world(spark_driver: SparkDriver) -> Iterator[World]:
 SINKS = [
     pytest.param("CREATE TABLE lake.made.t", id="iceberg", marks=pytest.mark.slow),
     pytest.param("CREATE TABLE lake.fresh_namespace.t", id="iceberg in a namespace without a folder"),
+    pytest.param("CREATE TABLE folders.made.t", id="iceberg in a catalog of folders", marks=pytest.mark.slow),
     pytest.param("CREATE TABLE spark_catalog.default.t USING parquet", id="parquet", marks=pytest.mark.slow),
     pytest.param(
         "CREATE TABLE spark_catalog.default.t USING csv LOCATION '{tmp}/new/t'",
@@ -129,12 +140,24 @@ def test_a_folder_with_files_of_others_is_left_alone(world: World, tmp_path: Pat
 def test_explain_says_what_readers_see(world: World) -> None:
     plans = [
         world.engine.explain(CONTEXT, f"CREATE TABLE {table} AS SELECT 1 AS a", "simple")
-        for table in ("lake.made.t", "spark_catalog.default.t USING parquet")
+        for table in ("lake.made.t", "folders.made.t", "spark_catalog.default.t USING parquet")
     ]
 
     assert "atomic: readers see the whole table" in plans[0]
     assert "cleaned up: the table appears when it is whole" in plans[1]
     assert not world.exists("lake.made.t")
+
+
+@pytest.mark.slow
+def test_a_table_in_a_catalog_of_folders_is_created_and_replaced(world: World) -> None:
+    world.create("CREATE TABLE folders.made.t AS SELECT 1 AS a")
+
+    with pytest.raises(QueryFailed, match="broken"):
+        world.create(f"REPLACE TABLE folders.made.t AS {FAILS}")
+    assert world.rows("SELECT * FROM folders.made.t") == [[1]]
+    world.create("CREATE OR REPLACE TABLE folders.made.t AS SELECT 2 AS b")
+
+    assert world.rows("SELECT * FROM folders.made.t") == [[2]]
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mt_core.errors import Canceled, DefinitionInvalid, EngineUnavailable, QueryFailed, TableBusy
+from mt_core.errors import Canceled, DefinitionInvalid, EngineError, EngineUnavailable, QueryFailed, TableBusy
 from mt_core.model.reservation import Atomicity, Reservation
 from mt_core.model.table import Column
 from mt_core.sessions.ports import SessionContext
@@ -122,6 +122,15 @@ def test_what_a_lost_engine_left_is_removed_when_it_is_back() -> None:
         _creations(engine).run(CONTEXT, SQL, "job")
 
     assert [each.job_id for each in engine.settled] == ["job"]
+
+
+def test_the_error_of_a_query_is_not_hidden_by_one_of_the_storage() -> None:
+    class WithoutStorage(FakeStatementEngine):
+        def settle(self, reservation: Reservation) -> bool:
+            raise EngineError("The storage does not answer.")
+
+    with pytest.raises(QueryFailed, match="Division by zero"):
+        _creations(WithoutStorage({SQL: QueryFailed("Division by zero.")})).run(CONTEXT, SQL, "job")
 
 
 def test_a_table_whose_commit_arrived_although_its_job_lost_the_engine_is_created() -> None:

@@ -26,6 +26,7 @@ class TableCreations:
         self._engine, self._engine_timeout_s = engine, engine_timeout_s
         self._lock = threading.Lock()
         self._jobs: dict[tuple[str, ...], str] = {}
+        self._pause = threading.Event()
 
     def run(self, context: SessionContext, text: str, job_id: str) -> StatementResult:
         """Create the table: its publication is the last step. Raises TableBusy naming the job that works on the table."""
@@ -60,7 +61,7 @@ class TableCreations:
                 del self._jobs[table]
 
     def _settled(self, reservation: Reservation, error: MtError) -> bool:
-        """Return whether the table was published although its job raised *error*; False too if the engine does not return."""
+        """Return whether the table was published although its job raised *error*; False too where that cannot be known."""
         waited_s = 0.0
         while waited_s < self._engine_timeout_s:
             try:
@@ -68,7 +69,10 @@ class TableCreations:
                     return self._engine.settle(reservation)
             except EngineUnavailable as cause:
                 error = cause
-                threading.Event().wait(POLL_S)
+                self._pause.wait(POLL_S)
+            except MtError as cause:
+                error = cause
+                break
             waited_s += POLL_S
         text = "what job %s wrote for table %s was not removed: %s"
         table = display_name(reservation.table)

@@ -26,6 +26,15 @@ def attempt(name: str, work: Callable[[], object]) -> bool:
     return True
 
 
+def error_of(work: Callable[[], object]) -> Exception | None:
+    """Do *work* and return the error of any kind that it raised, None if it succeeded."""
+    try:
+        work()
+    except Exception as error:  # noqa: BLE001 - returned to the caller
+        return error
+    return None
+
+
 def start_thread(name: str, work: Callable[[], object], on_error: Callable[[Exception], object]) -> None:
     """Do *work* once in a thread of its own; *on_error* receives an error of any kind that it raises."""
 

@@ -50,6 +50,8 @@ from mt_core.workflow.loader import load_scheduler
 log = logging.getLogger(__name__)
 RECONCILE_EVERY = timedelta(seconds=30)
 MAINTAIN_EVERY = timedelta(hours=1)
+EXPIRE_KEY = "sql-gateway.session.check-interval"
+HOOKS_EVERY = timedelta(seconds=1)
 CHECK_EVERY = timedelta(minutes=1)
 DRAIN_S = 30.0
 SPARK_START_S = 300.0
@@ -96,9 +98,9 @@ class Gateway:
         lease = lease_of(self._tables.settings.owner, self.url)
         self._lease = RegistryLease(self._registry, lease, clock=self._clock, on_lost=on_lost)
         self._configuration = {key: text for key, text, _source in config.rows()}
-        every = config.duration("sql-gateway.session.check-interval")
-        self._expiry = self._loop("sessions", every, self._wiring.sessions.expire_idle)
+        self._expiry = self._loop("sessions", config.duration(EXPIRE_KEY), self._wiring.sessions.expire_idle)
         self._jobs = self._loop("jobs", RECONCILE_EVERY, self._settle_jobs)
+        self._hooks = self._loop("job hooks", HOOKS_EVERY, self._wiring.jobs.calls.call_due)
         self._reconciler = self._loop("reconciler", RECONCILE_EVERY, partial(self._upkeep, reconcile, "reconciled"))
         self._check = self._loop("check", CHECK_EVERY, partial(self._upkeep, check_tables, "checked"))
         self._maintenance = self._loop("maintenance", MAINTAIN_EVERY, self._maintain)
@@ -128,6 +130,7 @@ class Gateway:
         self._tables.ledger.recover()
         self._jobs.attempt()
         self._jobs.start()
+        self._hooks.start()
         self._catalogs.load()
         self._expiry.start()
 

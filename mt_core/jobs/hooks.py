@@ -35,6 +35,8 @@ class JobStatusHook(ABC):
     """
 
     identifier: ClassVar[str]
+    # Whether the work of the job waits for the first call of `on_created`, and its statement for the first of its end.
+    awaited: ClassVar[bool] = False
     # How often the call for one event is repeated (None: until it succeeds), and the first pause, which doubles each time.
     retries: ClassVar[int | None] = None
     first_pause: ClassVar[timedelta] = timedelta(seconds=1)
@@ -49,7 +51,7 @@ class JobStatusHook(ABC):
 
     @abstractmethod
     def on_created(self, job: Job, body: Body) -> None:
-        """The job is stored, and begins after the first call."""
+        """The job is stored; it may have begun, unless it waits for this call."""
 
     @abstractmethod
     def on_finished(self, job: Job, body: Body) -> None:

@@ -9,9 +9,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 from mt_core.clock import Clock
-from mt_core.errors import RegistryError
-from mt_core.model.job import OPEN, Job, JobStatus
+from mt_core.errors import IllegalStatus, RegistryError
+from mt_core.jobs.calls import HookCalls
+from mt_core.jobs.installed import InstalledHooks
+from mt_core.model.job import OPEN, Job, JobHook, JobStatus
 from mt_core.tables.registry import Registry, Transaction, transactional
+from mt_core.tables.upkeep.gateways import living_owners
 
 log = logging.getLogger(__name__)
 HISTORY = timedelta(days=7)
@@ -24,17 +27,36 @@ LOST = (
 class JobStore:
     """Keeps the jobs that gateway *owner* runs, and ends those of gateways that have ended; safe from any thread."""
 
-    def __init__(self, registry: Registry, *, owner: str, clock: Clock, history: timedelta = HISTORY) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        owner: str,
+        clock: Clock,
+        history: timedelta = HISTORY,
+        hooks: InstalledHooks | None = None,
+    ) -> None:
         self.registry = registry
+        self.hooks = hooks or InstalledHooks()
+        self.calls = HookCalls(registry, owner=owner, clock=clock, find=self.hooks.find)
         self._owner, self._clock, self._history = owner, clock, history
         # Ends that the registry did not take when they happened.
         self._unsaved: dict[str, Callable[[Job], Job]] = {}
         self._lock = threading.Lock()
 
+    def begin(self, job: Job) -> None:
+        """Store a job that begins now, and call its hooks; raises RegistryError, and then it must not begin."""
+        self._insert(replace(job, owner=self._owner))
+        if job.hooks:
+            self._call_hooks(job.job_id)
+
     @transactional
-    def begin(self, tx: Transaction, job: Job) -> None:
-        """Store a job that begins now; raises RegistryError, and then it must not begin."""
-        tx.jobs.insert(replace(job, owner=self._owner))
+    def attach(self, tx: Transaction, job_id: str, hook: JobHook) -> None:
+        """Add a hook to a job that runs; it is called for the end alone if its `done` has CREATED already."""
+        job = tx.jobs.get(job_id)
+        if job is None or job.status not in OPEN:
+            raise IllegalStatus(f"Job {job_id} does not run, and takes no hook {hook.name}.")
+        tx.jobs.replace(replace(job, hooks=(*job.hooks, hook)))
 
     def end(self, job_id: str, status: JobStatus, *, rows_written: int | None, error: str | None) -> None:
         """Store how a job ended, now or, when the registry fails, with the next `settle`."""
@@ -44,7 +66,8 @@ class JobStore:
             return job.advance(status, rows_written=rows_written, error=error, finished_at=finished_at)
 
         try:
-            self._change(job_id, ended)
+            if self._change(job_id, ended):
+                self._call_hooks(job_id)
         except RegistryError as failure:
             # The change itself is done, and its statement must say so.
             log.warning("the end of job %s waits: %s", job_id, failure, extra={"action": "job_end_waits"})
@@ -68,6 +91,7 @@ class JobStore:
             self._change(job_id, ended)
             with self._lock:
                 self._unsaved.pop(job_id, None)
+        self.calls.wake()
         return [f"ended job {job_id}, whose gateway had ended" for job_id in self._end_lost()]
 
     @transactional
@@ -76,16 +100,26 @@ class JobStore:
         return tx.jobs.forget(self._clock.now() - self._history) if self._history else 0
 
     @transactional
-    def _change(self, tx: Transaction, job_id: str, change: Callable[[Job], Job]) -> None:
-        """Store a change of a job that has not ended."""
+    def _insert(self, tx: Transaction, job: Job) -> None:
+        tx.jobs.insert(job)
+
+    @transactional
+    def _change(self, tx: Transaction, job_id: str, change: Callable[[Job], Job]) -> bool:
+        """Store a change of a job that has not ended; return whether it has hooks to call."""
         job = tx.jobs.get(job_id)
-        if job is not None and job.status in OPEN:
-            tx.jobs.replace(change(job))
+        return job is not None and job.status in OPEN and tx.jobs.replace(change(job)).hooks_due
+
+    def _call_hooks(self, job_id: str) -> None:
+        """Call the hooks that a job or its statement waits for; the others follow in the background."""
+        try:
+            self.calls.call(job_id, awaited=True)
+        except RegistryError as failure:
+            log.warning("hooks of job %s wait: %s", job_id, failure, extra={"action": "job_hooks_wait"})
+        self.calls.wake()
 
     @transactional
     def _end_lost(self, tx: Transaction) -> list[str]:
-        now = tx.now()
-        living = {self._owner, *(gateway.owner for gateway in tx.gateways.all() if gateway.lease_until > now)}
+        living = living_owners(tx) | {self._owner}
         lost = [job for job in tx.jobs.open() if job.owner not in living]
         for job in lost:
             # It is this gateway that calls the hooks from now on.

@@ -401,9 +401,9 @@ def test_jobs_are_shown_with_the_sessions_wall_clock(world: World) -> None:
     assert running == (
         [
             *("job id", "job name", "status", "start time", "kind", "end time", "session", "user", "target"),
-            *("rows read", "affected rows", "checkpoint", "restarts", "error"),
+            *("rows read", "affected rows", "checkpoint", "restarts", "error", "hooks"),
         ],
-        [["1", "insert-t", "RUNNING", at, "INSERT", None, "s", None, "t", None, None, None, 0, None]],
+        [["1", "insert-t", "RUNNING", at, "INSERT", None, "s", None, "t", None, None, None, 0, None, None]],
     )
     assert world.answer("SHOW JOBS") == (
         ["job id", "job name", "status", "start time", "kind", "end time"],
@@ -493,7 +493,7 @@ def test_a_table_that_is_refreshed_continuously_is_a_job_that_can_be_stopped() -
 
     assert world.answer("SHOW JOBS")[1] == [listed]
     assert world.answer("DESCRIBE JOB 'c0ffee'")[1] == [
-        [*listed, None, None, "lake.shop.live", None, None, None, 0, None]
+        [*listed, None, None, "lake.shop.live", None, None, None, 0, None, None]
     ]
     world.run("STOP JOB 'c0ffee'")
     assert world.answer("SHOW JOBS")[1] == []

@@ -102,10 +102,12 @@ class Jobs:
         cancel: Callable[[str], None],
         *,
         session: str = "",
+        properties: Mapping[str, str] | None = None,
     ) -> Iterator[Callable[[StatementResult], None]]:
         """List the block as the operation's job if *statements* query or change data; *cancel* ends Spark's work by job id.
 
-        The block passes its result to the callable that this yields: the job of a query ends when its last row is read.
+        The hooks that *properties* name in `job.hooks` are called for a change of data. The block passes its result to the
+        callable that this yields: the job of a query ends when its last row is read.
         """
         if Trait.JOB not in statements[0].traits:
             yield lambda result: None
@@ -120,7 +122,7 @@ class Jobs:
 
         job = _job_of_statements(operation, statements, session, self._clock.now())
         if job.kind not in QUERIES:
-            self._store.begin(job)
+            self._store.begin(replace(job, hooks=self._store.hooks.attached(properties or {})))
         self._begin(job, stop)
         results: list[StatementResult] = []
         try:

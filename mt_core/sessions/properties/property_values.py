@@ -8,6 +8,7 @@ from datetime import UTC, timedelta, timezone, tzinfo
 from mt_core.config.settings import SETTINGS, Kind, Setting
 from mt_core.config.values import value_of, zone_key
 from mt_core.errors import ConfigError, RequestInvalid, Unsupported
+from mt_core.jobs.installed import HOOKS_KEY
 from mt_core.model.zone import zone_named
 from mt_core.options import suggestion
 from mt_core.sessions.properties.flink_properties import WITHOUT_EFFECT
@@ -19,10 +20,12 @@ _DML_SYNC = Setting(key="table.dml-sync", kind=Kind.BOOLEAN, default="false", he
 # The keys that take effect in a session, on its statements and the tables that they create. Other settings are the gateway's:
 # they have no effect in a session, and clients send them because they send their whole configuration.
 ACTING = frozenset({
-    ZONE_KEY, TIMEOUT_KEY, RUNTIME_MODE_KEY, _DML_SYNC.key, THRESHOLD_KEY, DEFAULT_FULL_KEY, DEFAULT_CONTINUOUS_KEY
+    ZONE_KEY, TIMEOUT_KEY, RUNTIME_MODE_KEY, _DML_SYNC.key, HOOKS_KEY, THRESHOLD_KEY, DEFAULT_FULL_KEY, DEFAULT_CONTINUOUS_KEY
 })  # fmt: skip
 _UNDERSTOOD = {each.key: each for each in (*SETTINGS, _DML_SYNC) if each.key in ACTING}
 _GATEWAYS = frozenset(each.key for each in SETTINGS) - ACTING
+# What a job status hook reads of the session.
+_HOOK_OPTION = re.compile(r"job\.hooks\.[^.]+\..+")
 _SCHEDULER_OPTION = re.compile(r"workflow-scheduler\.[^.]+\..+")
 _GATEWAY_PREFIXES = ("freshtable.", "materialized-table.", "sql-gateway.", "workflow-scheduler.")
 _KNOWN = {*ACTING, *_GATEWAYS, *WITHOUT_EFFECT}
@@ -57,7 +60,7 @@ def check_set(key: str, value: str) -> None:
         raise RequestInvalid(f"{key}: '{value}' (the session) cannot be used; expected {form.name}.", key=key)
     if key == RUNTIME_MODE_KEY:
         refuse_streaming(f"{key} = '{value}'", value)
-    if key in ACTING or form is not None or key.startswith("spark."):
+    if key in ACTING or form is not None or key.startswith("spark.") or _HOOK_OPTION.fullmatch(key):
         return
     if key in _GATEWAYS or _SCHEDULER_OPTION.fullmatch(key):
         raise RequestInvalid(

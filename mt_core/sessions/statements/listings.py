@@ -11,7 +11,7 @@ from typing import Any
 
 from mt_core.errors import DefinitionInvalid, EngineError, QueryFailed
 from mt_core.identifiers import display_name, quote, sql_name, string_literal
-from mt_core.model.job import Job
+from mt_core.model.job import Job, JobHook
 from mt_core.rowset import BIGINT, BOOLEAN, Column, LogicalType, RowSet
 from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.ports import ResultRows, SessionContext, StatementEngine
@@ -43,6 +43,7 @@ _DESCRIBED_COLUMNS = (
     Column(name="checkpoint"),
     Column(name="restarts", type=BIGINT),
     Column(name="error"),
+    Column(name="hooks"),
 )
 _COLUMN_NAMES: Mapping[Shown, str] = {
     Shown.CATALOGS: "catalog name",
@@ -214,5 +215,18 @@ def job_rows(jobs: Sequence[Job], request: CatalogRequest, *, described: bool = 
     for job in jobs:
         row = [job.job_id, job.name, job.status.value, local(job.started_at), job.kind, local(job.finished_at)]
         more = [job.session or None, job.user or None, job.target, job.rows_read, job.rows_written]
-        rows.append([*row, *more, job.checkpoint, job.restarts, job.error] if described else row)
+        rows.append([*row, *more, job.checkpoint, job.restarts, job.error, _hooks_of(job)] if described else row)
     return RowSet(columns=(*_JOB_COLUMNS, *_DESCRIBED_COLUMNS) if described else _JOB_COLUMNS, rows=rows)
+
+
+def _hooks_of(job: Job) -> str | None:
+    """Return the hooks of a job in words, with what each is not done with."""
+
+    def words(hook: JobHook) -> str:
+        event = hook.next_event(job.status)
+        parts = [*(f"{each} done" for each in hook.done), *(f"{each} given up" for each in hook.given_up)]
+        if event is not None:
+            parts.append(f"{event} not done" + (f" after {hook.failures} failed calls" if hook.failures else ""))
+        return f"{hook.name}: {', '.join(parts)}" + (f" ({hook.error})" if hook.error else "")
+
+    return "; ".join(map(words, job.hooks)) or None

@@ -65,7 +65,8 @@ class SparkWork:
         )
         operation.begin(running)
         texts = [in_spark(statement, engine, task.context()) for statement in statements]
-        with self.jobs.running(operation, statements, engine.cancel, session=task.session.handle) as follow:
+        session, properties = task.session.handle, {**task.session.properties, **task.properties}
+        with self.jobs.running(operation, statements, engine.cancel, session=session, properties=properties) as follow:
             members = list(zip(statements, texts, strict=True))
             result = self._run_one(task, *members[0]) if len(members) == 1 else self._run_set(task, members)
             follow(result)

@@ -48,6 +48,12 @@ def end_lease(tx: Transaction, lease: GatewayLease) -> None:
         tx.gateways.put(replace(mine, lease_until=tx.now()))
 
 
+def living_owners(tx: Transaction) -> frozenset[str]:
+    """Return the owners whose gateways live."""
+    now = tx.now()
+    return frozenset(gateway.owner for gateway in tx.gateways.all() if gateway.lease_until > now)
+
+
 def ended_owners(tx: Transaction) -> frozenset[str]:
     """Return the owners whose gateways do not live any more."""
     now = tx.now()

@@ -1,0 +1,147 @@
+"""Calls of job status hooks: in order, at least once, with a pause that grows after each failure."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+
+from mt_core.background import error_of
+from mt_core.clock import Clock
+from mt_core.errors import MtError
+from mt_core.jobs.hooks import JobStatusHook
+from mt_core.model.job import Job, JobEvent, JobHook
+from mt_core.secrets import without_passwords
+from mt_core.tables.registry import Registry, Transaction, transactional
+from mt_core.tables.upkeep.gateways import living_owners
+
+log = logging.getLogger(__name__)
+LOOK_AGAIN = timedelta(seconds=30)
+_MOST_DOUBLINGS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Due:
+    """A hook of a job that is to be called now, and the event."""
+
+    job: Job
+    index: int
+    hook: JobHook
+    event: JobEvent
+
+
+class HookCalls:
+    """Calls the hooks of the jobs of gateway *owner*, and of gateways that have ended; safe from any thread.
+
+    `find` returns the hook of a name; what it raises counts as a failure of the hook, which may be installed again.
+    """
+
+    def __init__(self, registry: Registry, *, owner: str, clock: Clock, find: Callable[[str], JobStatusHook]) -> None:
+        self.registry = registry
+        self._owner, self._clock, self._find = owner, clock, find
+        self._calling: set[str] = set()
+        self._lock = threading.Lock()
+        # When to look for calls again at the latest, and whether to do so at once.
+        self._look_at, self._woken = clock.now(), True
+
+    def wake(self) -> None:
+        """Let the next `call_due` look for calls."""
+        self._woken = True
+
+    def call_due(self) -> None:
+        """Call the hooks that are due, if it is time to look for them."""
+        now = self._clock.now()
+        if not self._woken and now < self._look_at:
+            return
+        self._woken = False
+        for job in self._waiting():
+            self.call(job.job_id)
+        pauses = [hook.retry_at for job in self._waiting() for hook in job.hooks if hook.retry_at is not None]
+        self._look_at = min([now + LOOK_AGAIN, *pauses])
+
+    def call(self, job_id: str, *, awaited: bool = False) -> None:
+        """Call the hooks of a job that are due, only those *awaited* if so; not while another thread does."""
+        with self._lock:
+            if job_id in self._calling:
+                return
+            self._calling.add(job_id)
+        try:
+            while (due := self._next(job_id, awaited=awaited)) is not None:
+                self._call(due)
+        finally:
+            with self._lock:
+                self._calling.discard(job_id)
+
+    def _next(self, job_id: str, *, awaited: bool) -> _Due | None:
+        job, now = self._job(job_id), self._clock.now()
+        for index, hook in enumerate(job.hooks if job is not None else ()):
+            event = hook.next_event(job.status) if job is not None else None
+            resting = hook.retry_at is not None and hook.retry_at > now
+            if job is not None and event is not None and not resting and (not awaited or self._is_awaited(hook.name)):
+                return _Due(job=job, index=index, hook=hook, event=event)
+        return None
+
+    def _is_awaited(self, name: str) -> bool:
+        try:
+            return self._find(name).awaited
+        except MtError:
+            return False
+
+    def _call(self, due: _Due) -> None:
+        failure = error_of(partial(self._perform, due))
+        if failure is None:
+            self._store(due, replace(due.hook, done=(*due.hook.done, due.event), failures=0, retry_at=None, error=None))
+            return
+        log.warning(
+            "hook %s failed for %s of job %s: %s", due.hook.name, due.event, due.job.job_id, failure,
+            extra={"action": "job_hook_failed"},
+        )  # fmt: skip
+        error = without_passwords(str(failure) or type(failure).__name__)
+        self._store(due, self._after_failure(due, error))
+
+    def _perform(self, due: _Due) -> None:
+        hook, job, body = self._find(due.hook.name), due.job, due.hook.body
+        match due.event:
+            case JobEvent.CREATED:
+                hook.on_created(job, body)
+            case JobEvent.FINISHED:
+                hook.on_finished(job, body)
+            case JobEvent.FAILED:
+                hook.on_failed(job, body, job.error or "")
+            case JobEvent.CANCELED:
+                hook.on_canceled(job, body)
+            case _:
+                raise MtError(f"Job {job.job_id}: no hook is called for {due.event}.")
+
+    def _after_failure(self, due: _Due, error: str) -> JobHook:
+        """Return the hook as it is after a call that failed: paused, or with the event given up."""
+        failures = due.hook.failures + 1
+        try:
+            kind: JobStatusHook | type[JobStatusHook] = self._find(due.hook.name)
+        except MtError:
+            kind = JobStatusHook
+        if kind.retries is not None and failures > kind.retries:
+            given_up = (*due.hook.given_up, due.event)
+            return replace(due.hook, given_up=given_up, failures=0, retry_at=None, error=error)
+        pause = min(kind.first_pause * 2 ** min(failures - 1, _MOST_DOUBLINGS), kind.longest_pause)
+        return replace(due.hook, failures=failures, retry_at=self._clock.now() + pause, error=error)
+
+    @transactional
+    def _store(self, tx: Transaction, due: _Due, hook: JobHook) -> None:
+        """Store what became of a hook, whatever became of its job in the meantime."""
+        job = tx.jobs.get(due.job.job_id)
+        if job is not None:
+            tx.jobs.replace(replace(job, hooks=(*job.hooks[: due.index], hook, *job.hooks[due.index + 1 :])))
+
+    @transactional
+    def _job(self, tx: Transaction, job_id: str) -> Job | None:
+        return tx.jobs.get(job_id)
+
+    @transactional
+    def _waiting(self, tx: Transaction) -> Sequence[Job]:
+        """Return the jobs with hooks to call that no other gateway owns."""
+        others = living_owners(tx) - {self._owner}
+        return [job for job in tx.jobs.with_hooks_due() if job.owner not in others]

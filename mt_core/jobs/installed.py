@@ -1,0 +1,60 @@
+"""Installed job status hooks: those of the gateway, and those of plug-ins, which are imported when a job names them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+
+import pluggy
+
+from mt_core.errors import PluginError, RequestInvalid
+from mt_core.jobs.hooks import ENTRY_POINT_GROUP, JobHooks, JobStatusHook
+from mt_core.model.job import JobHook
+
+HOOKS_KEY = "job.hooks"
+
+
+class InstalledHooks:
+    """Finds hooks by their names: *own* ones first; safe from any thread."""
+
+    def __init__(self, own: Mapping[str, JobStatusHook] | None = None) -> None:
+        self._hooks = dict(own or {})
+        self._lock = threading.Lock()
+
+    def find(self, name: str) -> JobStatusHook:
+        """Return the hook *name*; raises PluginError naming what is wrong."""
+        with self._lock:
+            if name not in self._hooks:
+                self._hooks[name] = _load(name, self._hooks)
+            return self._hooks[name]
+
+    def attached(self, properties: Mapping[str, str]) -> tuple[JobHook, ...]:
+        """Return the hooks that `job.hooks` names, with what each needs of *properties*; raises RequestInvalid."""
+        names = dict.fromkeys(name.strip() for name in properties.get(HOOKS_KEY, "").split(",") if name.strip())
+        try:
+            return tuple(JobHook(name=name, body=self.find(name).body_of(properties)) for name in names)
+        except PluginError as cause:
+            raise RequestInvalid(f"{HOOKS_KEY}: {cause}", key=HOOKS_KEY) from cause
+
+
+def _load(name: str, own: Mapping[str, JobStatusHook]) -> JobStatusHook:
+    points = entry_points(group=ENTRY_POINT_GROUP)
+    matching = {point.value: point for point in points if point.name == name}
+    if len(matching) != 1:
+        names = ", ".join(sorted({*own, *(point.name for point in points)})) or "none"
+        times = "twice; uninstall one" if matching else "not at all"
+        raise PluginError(f"Job status hook {name!r} is installed {times}; there are: {names}.")
+    [point] = matching.values()
+    try:
+        plugin = point.load()
+    except ImportError as cause:
+        raise PluginError(f"Job status hook {name!r} ({point.value}) cannot be imported: {cause}.") from cause
+    manager = pluggy.PluginManager("mt_core")
+    manager.add_hookspecs(JobHooks)
+    manager.register(plugin, name=name)
+    classes = [cls for offer in manager.hook.mt_job_status_hooks() for cls in offer if cls.identifier == name]
+    if len(classes) != 1:
+        raise PluginError(f"Plug-in {point.value} offers {len(classes)} job status hooks named {name!r}, not one.")
+    hook: JobStatusHook = classes[0]()
+    return hook

@@ -17,6 +17,7 @@ from mt_core.app.settings import (
     api_versions,
     check_exposure,
     driver_settings,
+    job_hooks,
     manager_settings,
     scheduler_options,
     session_defaults,
@@ -183,6 +184,7 @@ class Gateway:
             clock=self._clock,
             refresh_threads=config.integer("materialized-table.refresh.max-concurrent"),
             continuous_threads=config.integer("materialized-table.continuous.max-concurrent"),
+            job_hooks=job_hooks(config),
             job_history=config.duration("sql-gateway.job.history"),
             statement_threads=config.integer("sql-gateway.worker.threads.max"),
         )

@@ -11,7 +11,10 @@ from pathlib import Path
 from mt_core.access import is_loopback
 from mt_core.config import Config
 from mt_core.errors import ConfigError
+from mt_core.hooks.webhook import ALLOWED_KEY, SECRET_KEY, Webhook
+from mt_core.jobs.installed import InstalledHooks
 from mt_core.model.freshness import Freshness
+from mt_core.secrets import Secret
 from mt_core.sessions.properties.property_values import TIMEOUT_KEY
 from mt_core.spark.driver.conf import DriverSettings
 from mt_core.spark.jars import default_jars_dir
@@ -112,6 +115,17 @@ def scheduler_options(config: Config, scheduler: type[WorkflowScheduler]) -> dic
             raise ConfigError(f"{prefix}{key} must be set for scheduler {scheduler.identifier}: {options[key].help}")
     defaults = {key: option.default for key, option in options.items() if option.default is not None}
     return {**defaults, **values}
+
+
+def job_hooks(config: Config) -> InstalledHooks:
+    """Return the job status hooks of this gateway; raises ConfigError for URLs of a webhook that cannot be used."""
+    urls = [url.strip() for url in config.text(ALLOWED_KEY).split(",") if url.strip()]
+    for url in urls:
+        if not url.startswith(("http://", "https://")):
+            raise ConfigError(
+                f"{ALLOWED_KEY}: '{url}' is no URL that begins with https:// or http://.", key=ALLOWED_KEY
+            )
+    return InstalledHooks({Webhook.identifier: Webhook(urls, Secret(config.text(SECRET_KEY)))})
 
 
 def check_exposure(config: Config) -> None:

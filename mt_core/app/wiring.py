@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from mt_core import __version__
 from mt_core.clock import Clock
 from mt_core.gateway.services import GatewayServices, ProductInfo
+from mt_core.jobs.installed import InstalledHooks
 from mt_core.jobs.store import HISTORY, JobStore
 from mt_core.keepers.by_mode import KeeperByMode
 from mt_core.keepers.change import ChangeKeeper
@@ -49,6 +50,7 @@ class Parts:
     continuous_threads: int = 2
     statement_threads: int = 64
     job_history: timedelta = HISTORY
+    job_hooks: InstalledHooks | None = None
 
 
 class Wiring:
@@ -61,7 +63,13 @@ class Wiring:
         self.manager = TableManager(self.tables)
         self.workers = Workers(self.tables, count=parts.refresh_threads, watch=watch)
         self.continuous = ContinuousWorkers(self.tables, count=parts.continuous_threads, watch=watch)
-        self.jobs = JobStore(parts.registry, owner=parts.settings.owner, clock=parts.clock, history=parts.job_history)
+        self.jobs = JobStore(
+            parts.registry,
+            owner=parts.settings.owner,
+            clock=parts.clock,
+            history=parts.job_history,
+            hooks=parts.job_hooks,
+        )
         ports = StatementPorts(
             engine=parts.statements,
             commands=self.manager,

@@ -20,6 +20,7 @@ class Kind(StrEnum):
     CHOICE = "choice"
     ZONE = "time zone"
     URL = "url"
+    SECRET = "secret"
     TOKENS = "list of tokens"
     NAMES = "list of names"
 
@@ -45,7 +46,7 @@ class Setting:
 
     @property
     def secret(self) -> bool:
-        return self.kind in {Kind.URL, Kind.TOKENS}
+        return self.kind in {Kind.URL, Kind.SECRET, Kind.TOKENS}
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -265,6 +266,18 @@ SETTINGS: tuple[Setting, ...] = (
         default="7 d",
         help="How long SHOW JOBS lists an INSERT, UPDATE, DELETE, MERGE, CREATE TABLE … AS or statement set that has ended; 0: "
         "for ever.",
+    ),
+    Setting(
+        key="job.hooks.webhook.allowed-urls",
+        help="URLs, separated by commas, to which the job status hook `webhook` may post, and to all paths below "
+        "them; empty: it is off.",
+        shown="none",
+    ),
+    Setting(
+        key="job.hooks.webhook.secret",
+        kind=Kind.SECRET,
+        help="The key of the HMAC-SHA256 with which the hook `webhook` signs what it posts; the hook is off without it.",
+        shown="none",
     ),
     Setting(
         key="table.local-time-zone",

@@ -76,6 +76,7 @@ _PARSERS: Mapping[Kind, Callable[[Setting, str], Value | None]] = {
     Kind.CHOICE: _parse_choice,
     Kind.ZONE: lambda setting, text: zone_key(text),
     Kind.URL: _parse_url,
+    Kind.SECRET: lambda setting, text: Secret(text, MASK if text else ""),
     Kind.TOKENS: lambda setting, text: parse_tokens(text),
     Kind.NAMES: _parse_names,
 }

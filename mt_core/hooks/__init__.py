@@ -1,0 +1,1 @@
+"""Job status hooks of the gateway itself."""

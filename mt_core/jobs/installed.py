@@ -22,6 +22,11 @@ class InstalledHooks:
         self._hooks = dict(own or {})
         self._lock = threading.Lock()
 
+    def provide(self, hook: JobStatusHook) -> None:
+        """Add a hook of the gateway's own."""
+        with self._lock:
+            self._hooks[hook.identifier] = hook
+
     def find(self, name: str) -> JobStatusHook:
         """Return the hook *name*; raises PluginError naming what is wrong."""
         with self._lock:

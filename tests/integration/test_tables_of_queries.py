@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from mt_core.clock import SystemClock
 from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
+from mt_core.jobs.store import JobStore
 from mt_core.sessions.ports import SessionContext
 from mt_core.sessions.statements.table_creations import TableCreations
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
+from tests.support.memory_registry import MemoryRegistry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 CONTEXT = SessionContext(session_id="tables-of-queries", properties={})
@@ -40,7 +43,9 @@ class World:
         }
         catalogs = {"folders": settings}
         self.engine = SparkStatements(driver, catalogs=lambda: catalogs)
-        self.creations = TableCreations(self.engine, engine_timeout_s=120)
+        clock = SystemClock()
+        store = JobStore(MemoryRegistry(clock), owner="test", clock=clock)
+        self.creations = TableCreations(self.engine, store, engine_timeout_s=120)
 
     def create(self, sql: str, job_id: str = "") -> None:
         self.creations.run(CONTEXT, sql, job_id or self.job())

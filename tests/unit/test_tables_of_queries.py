@@ -5,16 +5,30 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mt_core.errors import Canceled, DefinitionInvalid, EngineError, EngineUnavailable, QueryFailed, TableBusy
+from mt_core.errors import (
+    Canceled,
+    DefinitionInvalid,
+    EngineError,
+    EngineUnavailable,
+    QueryFailed,
+    RegistryError,
+    RequestInvalid,
+    TableBusy,
+)
+from mt_core.jobs.store import JobStore
+from mt_core.model.job import JobEvent, JobHook
 from mt_core.model.reservation import Atomicity, Reservation
 from mt_core.model.table import Column
 from mt_core.sessions.ports import SessionContext
-from mt_core.sessions.statements.table_creations import TableCreations
+from mt_core.sessions.statements.table_creations import TableCreationHook, TableCreations
 from mt_core.sessions.statements.translation import in_spark
 from mt_core.sql.flink.columns_of_query import select_list
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statements import ColumnSpec
+from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_statements import NO_ROWS, FakeStatementEngine
+from tests.support.memory_registry import MemoryRegistry
+from tests.support.registry_facts import NOON, a_job
 
 CONTEXT = SessionContext(session_id="session", properties={})
 SQL = "CREATE TABLE t AS SELECT 1 AS a"
@@ -22,8 +36,17 @@ TABLE = ("lake", "default", "t")
 A, B = Column(name="a", type="int"), Column(name="b", type="string")
 
 
-def _creations(engine: FakeStatementEngine) -> TableCreations:
-    return TableCreations(engine, engine_timeout_s=1.0)
+def _store() -> JobStore:
+    """Return a store with a running job."""
+    clock = FakeClock(NOON)
+    store = JobStore(MemoryRegistry(clock), owner="gateway", clock=clock)
+    for job_id in ("job", "first", "second"):
+        store.begin(a_job(job_id))
+    return store
+
+
+def _creations(engine: FakeStatementEngine, store: JobStore | None = None) -> TableCreations:
+    return TableCreations(engine, store or _store(), engine_timeout_s=1.0)
 
 
 # --------------------------------------------------------------------------------------------------------------- columns
@@ -94,6 +117,76 @@ def test_a_reservation_survives_its_json() -> None:
 
     assert Reservation.from_json(json.loads(json.dumps(reservation.to_json()))) == reservation
     assert reservation.to_json()["version"] == 1
+
+
+def test_the_reservation_is_stored_with_its_job_before_anything_is_written() -> None:
+    store, engine = _store(), FakeStatementEngine({SQL: NO_ROWS})
+    hold = engine.hold(SQL)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(_creations(engine, store).run, CONTEXT, SQL, "job")
+        hold.wait_entered()
+        job = store.get("job")
+        hold.release()
+
+    assert job is not None
+    assert [(hook.name, hook.body["table"], hook.body["folder"]) for hook in job.hooks] == [
+        ("table-creation", list(TABLE), "/lake/job")
+    ]
+
+
+def test_nothing_is_written_without_a_stored_reservation() -> None:
+    class WithoutRegistry(JobStore):
+        def attach(self, job_id: str, hook: JobHook) -> None:
+            raise RegistryError("The registry is away.")
+
+    clock, engine = FakeClock(NOON), FakeStatementEngine({SQL: NO_ROWS})
+    store = WithoutRegistry(MemoryRegistry(clock), owner="gateway", clock=clock)
+
+    with pytest.raises(RegistryError):
+        _creations(engine, store).run(CONTEXT, SQL, "job")
+
+    assert engine.executed == []
+    assert engine.settled == []
+
+
+@pytest.mark.parametrize("event", [JobEvent.FAILED, JobEvent.CANCELED])
+def test_the_hook_removes_what_a_job_left_from_its_json_alone(event: JobEvent) -> None:
+    engine = FakeStatementEngine()
+    reservation = Reservation(job_id="job", table=TABLE, atomicity=Atomicity.ATOMIC, folder="/lake/job")
+    hook, body = TableCreationHook(_creations(engine)), json.loads(json.dumps(reservation.to_json()))
+    job = a_job("job")
+
+    hook.on_created(job, body)
+    hook.on_finished(job, body)
+    before = list(engine.settled)
+    if event is JobEvent.FAILED:
+        hook.on_failed(job, body, "its gateway ended")
+    else:
+        hook.on_canceled(job, body)
+
+    assert before == []
+    assert engine.settled == [reservation]
+
+
+def test_a_session_cannot_ask_for_the_hook_of_tables() -> None:
+    with pytest.raises(RequestInvalid, match="table-creation belongs to tables of queries"):
+        TableCreationHook(_creations(FakeStatementEngine())).body_of({})
+
+
+def test_the_hook_waits_while_another_job_works_on_the_table() -> None:
+    engine = FakeStatementEngine({SQL: NO_ROWS})
+    creations, hold = _creations(engine), engine.hold(SQL)
+    lost = Reservation(job_id="lost", table=TABLE, atomicity=Atomicity.CLEANED_UP, folder="/files/t")
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(creations.run, CONTEXT, SQL, "job")
+        hold.wait_entered()
+        with pytest.raises(TableBusy, match="job job"):
+            TableCreationHook(creations).on_failed(a_job("lost"), lost.to_json(), "its gateway ended")
+        hold.release()
+
+    assert engine.settled == []
 
 
 def test_a_table_that_was_created_is_not_settled() -> None:

@@ -38,7 +38,7 @@ from mt_core.sessions.statements.names import SessionNames
 from mt_core.sessions.statements.refresh_wait import PendingRefresh, RefreshWait, outcome_result
 from mt_core.sessions.statements.spark_work import SparkWork, Task
 from mt_core.sessions.statements.statement_sets import collect
-from mt_core.sessions.statements.table_creations import TableCreations
+from mt_core.sessions.statements.table_creations import TableCreationHook, TableCreations
 from mt_core.sql.catalog import CatalogStatement, SparkStatement
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
@@ -78,7 +78,8 @@ class StatementExecutor:
         self._deadlines = Deadlines(ports.clock)
         self.jobs = Jobs(ports.clock, ports.runs, ports.jobs)
         self._catalogs = CatalogStatements(ports.engine, self.jobs, ports.catalogs)
-        creations = TableCreations(ports.engine, engine_timeout_s=engine_timeout_s)
+        creations = TableCreations(ports.engine, ports.jobs, engine_timeout_s=engine_timeout_s)
+        ports.jobs.hooks.provide(TableCreationHook(creations))
         self._spark = SparkWork(
             engine=ports.engine, jobs=self.jobs, creations=creations, engine_timeout_s=engine_timeout_s
         )

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 
-from mt_core.errors import EngineUnavailable, MtError, TableBusy
+from mt_core.errors import EngineUnavailable, MtError, RequestInvalid, TableBusy
 from mt_core.identifiers import display_name
+from mt_core.jobs.hooks import Body, JobStatusHook
+from mt_core.jobs.store import JobStore
+from mt_core.model.job import Job, JobEvent, JobHook
 from mt_core.model.reservation import Atomicity, Reservation
 from mt_core.sessions.operations.operation import POLL_S
 from mt_core.sessions.ports import SessionContext, StatementEngine, StatementResult
@@ -22,8 +26,8 @@ class TableCreations:
     A lost engine is waited for up to *engine_timeout_s*, so that what it left can be removed.
     """
 
-    def __init__(self, engine: StatementEngine, *, engine_timeout_s: float) -> None:
-        self._engine, self._engine_timeout_s = engine, engine_timeout_s
+    def __init__(self, engine: StatementEngine, store: JobStore, *, engine_timeout_s: float) -> None:
+        self._engine, self._store, self._engine_timeout_s = engine, store, engine_timeout_s
         self._lock = threading.Lock()
         self._jobs: dict[tuple[str, ...], str] = {}
         self._pause = threading.Event()
@@ -34,6 +38,9 @@ class TableCreations:
         if reservation is None:
             return self._engine.execute(context, text, job_id=job_id)
         with self._reserved(reservation):
+            # Before anything is written: after a kill of this process another one reads it.
+            done, body = (JobEvent.CREATED,), reservation.to_json()
+            self._store.attach(job_id, JobHook(name=TableCreationHook.identifier, body=body, done=done))
             try:
                 return self._engine.execute(context, text, job_id=job_id, reservation=reservation)
             except MtError as error:
@@ -41,6 +48,11 @@ class TableCreations:
                     # Its commit was on its way when the job was cancelled, or Spark was lost.
                     return StatementResult(is_query=False, rows=None)
                 raise
+
+    def settle(self, reservation: Reservation) -> None:
+        """Remove what a job that has ended left, if it has not published its table; raises TableBusy while another works on it."""
+        with self._reserved(reservation):
+            self._engine.settle(reservation)
 
     @contextmanager
     def _reserved(self, reservation: Reservation) -> Iterator[None]:
@@ -78,3 +90,33 @@ class TableCreations:
         table = display_name(reservation.table)
         log.error(text, reservation.job_id, table, error, extra={"action": "creation_not_settled", "table": table})
         return False
+
+
+class TableCreationHook(JobStatusHook):
+    """Removes what a job that ended without its table left, wherever its statement could not do so itself."""
+
+    identifier = "table-creation"
+    longest_pause = timedelta(minutes=1)
+
+    def __init__(self, creations: TableCreations) -> None:
+        self._creations = creations
+
+    def body_of(self, properties: Mapping[str, str]) -> Body:
+        raise RequestInvalid(
+            f"Hook {self.identifier} belongs to tables of queries, which have it anyway; leave it out."
+        )
+
+    def on_created(self, job: Job, body: Body) -> None:
+        """Nothing: the table is reserved by *body*, which is stored before anything is written."""
+
+    def on_finished(self, job: Job, body: Body) -> None:
+        """Nothing: the table is published."""
+
+    def on_failed(self, job: Job, body: Body, error: str) -> None:
+        self._settle(body)
+
+    def on_canceled(self, job: Job, body: Body) -> None:
+        self._settle(body)
+
+    def _settle(self, body: Body) -> None:
+        self._creations.settle(Reservation.from_json(body))

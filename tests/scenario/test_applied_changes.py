@@ -5,7 +5,10 @@ from __future__ import annotations
 from tests.support.gateway.whole import WholeGateway
 from tests.support.gateway.whole import whole_gateway as whole_gateway
 
-TOTALS = "CREATE MATERIALIZED TABLE totals FRESHNESS = INTERVAL '1' HOUR AS SELECT * FROM orders"
+TOTALS = (
+    "CREATE MATERIALIZED TABLE totals WITH ('refresh.strategy' = 'full') FRESHNESS = INTERVAL '1' HOUR "
+    "AS SELECT * FROM orders"
+)
 
 
 def test_a_strategy_is_explained_before_it_is_chosen_and_the_ledger_says_what_it_did(whole: WholeGateway) -> None:

@@ -153,9 +153,10 @@ class FakeEngine(FakeSources):
 
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
         name, source = self._source(query)
-        if since.sources[0].name != name:
+        then, now = (each.sources[0].version or {} for each in (since, vector))
+        if since.sources[0].name != name or then.get("uuid") != now.get("uuid"):
             return f"{name} is new, was recreated or has other columns"
-        old, new = ((each.sources[0].version or {})["at"] for each in (since, vector))
+        old, new = then["at"], now["at"]
         shaped = self.read_shape(query)
         if isinstance(shaped, str):
             return shaped

@@ -35,9 +35,7 @@ class Outlook:
 
 def strategy_option(definition: TableDefinition) -> str:
     """Return `refresh.strategy` of a table, or its default."""
-    # A continuous refresh that computed all rows for each change would not keep up with its sources.
-    default = AUTO if definition.refresh_mode is RefreshMode.CONTINUOUS else FULL
-    return definition.options.get(STRATEGY, default)
+    return definition.options.get(STRATEGY, AUTO)
 
 
 def strategy_for(query: ShapedQuery, changes: Mapping[str, SourceChange], definition: TableDefinition) -> Strategy:

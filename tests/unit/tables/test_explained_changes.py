@@ -11,7 +11,7 @@ from mt_core.errors import DefinitionInvalid, QueryFailed, RequestInvalid, Table
 from mt_core.maintenance.shape import Occurrence, Reach
 from mt_core.model.table import Column
 from tests.support.fake_tables import shape_of_columns
-from tests.support.manager_world import WHOLE_TABLE, ManagerWorld
+from tests.support.manager_world import COMPUTED_TABLE, ManagerWorld
 
 ORDERS = "lake.default.orders"
 ONE, TWO = {"ds": "2026-03-01", "amount": 1}, {"ds": "2026-03-02", "amount": 2}
@@ -70,7 +70,7 @@ def test_explain_create_names_partitions_and_a_declared_mode() -> None:
         "mode:     FULL (declared)",
         "schedule: every 1 hour in UTC, first at 2026-03-01 13:00:00",
     ]
-    assert told[5] == "strategy: full: computes all rows when a source changed"
+    assert told[5] == "strategy: auto: applies what changed where that is exact and costs less than to compute all rows"
 
 
 def test_explain_create_of_a_continuous_table_says_when_a_change_is_seen() -> None:
@@ -91,7 +91,7 @@ def test_explain_create_of_a_continuous_table_says_when_a_change_is_seen() -> No
 def test_a_table_that_computes_all_rows_is_told_what_auto_would_do() -> None:
     world = ManagerWorld()
 
-    assert about_orders(world, f"EXPLAIN {WHOLE_TABLE}") == [
+    assert about_orders(world, f"EXPLAIN {COMPUTED_TABLE}") == [
         "appended rows: recompute ('auto' has append: only appends below projections, filters and joins)",
         "changed rows:  recompute ('auto' has signed: rows changed below projections, filters and joins)",
     ]

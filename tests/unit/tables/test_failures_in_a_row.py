@@ -10,7 +10,7 @@ from mt_core.errors import EngineError, MtError, QueryFailed
 from mt_core.model.run import RunStatus
 from mt_core.model.table import RefreshStatus
 from mt_core.tables.upkeep.reconcile import reconcile
-from tests.support.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
+from tests.support.manager_world import COMPUTED_TABLE, DAILY, ManagerWorld
 
 ORDERS = "lake.default.orders"
 BY = "5 failed schedule times in a row"
@@ -21,7 +21,7 @@ DIVIDED = QueryFailed("division by zero", error_class="DIVIDE_BY_ZERO")
 def world() -> ManagerWorld:
     """An hourly table without partitions, filled by CREATE."""
     made = ManagerWorld()
-    made.sql(WHOLE_TABLE)
+    made.sql(COMPUTED_TABLE)
     made.work()
     return made
 

@@ -11,7 +11,7 @@ from mt_core.errors import QueryFailed
 from mt_core.model.run import Batch, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import RefreshMode
 from mt_core.tables.views.lateness import Fault, Lateness, lateness_of
-from tests.support.manager_world import WHOLE_TABLE, ManagerWorld
+from tests.support.manager_world import COMPUTED_TABLE, ManagerWorld
 from tests.support.registry_facts import HOUR, NOON, a_run, a_table
 
 MINUTE = timedelta(minutes=1)
@@ -84,7 +84,7 @@ def test_a_table_within_its_freshness_is_not_late() -> None:
 
 def test_show_and_describe_say_how_late_a_table_is_and_why() -> None:
     world = ManagerWorld()
-    world.sql(WHOLE_TABLE)
+    world.sql(COMPUTED_TABLE)
     world.work()
     world.clock.advance(5 * HOUR)
 

@@ -19,7 +19,7 @@ SOURCES, IDLE_TABLES, IDLE_S = 100, 200, 60.0
 MOST_IDLE = 0.03
 ACTIVE = ((20, 5), (50, 15))
 """So many active tables, each over a source of its own, with that freshness in seconds."""
-PERIODS = 6
+PERIODS, WARM_UP = 6, 3
 CREATORS = 4
 
 
@@ -51,7 +51,7 @@ def measure() -> Iterator[Finding]:
             targets=targets,
             notes=[
                 "From each commit of 10 rows to that of the first version of the table that shows it; each source gets one a "
-                f"period of the freshness, {PERIODS} in all, from a writer in the same JVM.",
+                f"period of the freshness, from a writer in the same JVM; the last {PERIODS} of {WARM_UP + PERIODS} count.",
             ],
         )
 
@@ -104,7 +104,7 @@ def _processor_s(processes: Sequence[psutil.Process]) -> float:
 def _lags(gateway: Embedded, tables: int, freshness_s: int) -> Samples:
     names = [f"active_{freshness_s}_{number}" for number in range(tables)]
     _create(gateway, [(name, number, freshness_s) for number, name in enumerate(names)])
-    for _ in range(PERIODS):
+    for _ in range(WARM_UP + PERIODS):
         for number in range(tables):
             begun = time.monotonic()
             gateway.spark.sql(f"INSERT INTO lake.default.source_{number} SELECT id FROM range(10)")

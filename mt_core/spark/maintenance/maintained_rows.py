@@ -13,7 +13,7 @@ from mt_core.identifiers import quote
 from mt_core.maintenance.changes import ChangeKind
 from mt_core.maintenance.delta import DeltaTexts, counted_again, touched
 from mt_core.maintenance.strategy import Way, check_keys
-from mt_core.spark.maintenance.replacement import Replacement, bounds_of
+from mt_core.spark.maintenance.replacement import EVERYWHERE, Replacement, bounds_of
 from mt_core.spark.maintenance.row_images import (
     MOST_LOCAL,
     computed,
@@ -84,20 +84,22 @@ def _replacement(
         check_keys(strategy, number if number <= MOST_LOCAL else keys.count())
         gone = stack.enter_context(temporary_view(keys))
         rows = session.sql(texts.renewed(names, strategy.keys, gone))
-        return Replacement(keys=tuple(keys.columns), gone=gone, rows=_stored(rows, names, write))
+        bounds = bounds_of(session, gone, keys.columns) if maintenance.in_place else EVERYWHERE
+        return Replacement(keys=tuple(keys.columns), gone=gone, bounds=bounds, rows=_stored(rows, names, write))
     if strategy.way is Way.MERGE:
         gone = stack.enter_context(temporary_view(computed(session.sql(texts.added()).toDF(*names))))
         grouping = tuple(name for name, function in zip(names, strategy.merge, strict=True) if function is None)
-        old = touched(table, names, grouping, gone, bounds_of(session, gone, grouping))
+        bounds = bounds_of(session, gone, grouping)
+        old = touched(table, names, grouping, gone, bounds)
         rows = session.sql(texts.merged(f"({old})", names, strategy.merge, gone))
-        return Replacement(keys=grouping, gone=gone, rows=_stored(rows, names, write))
+        return Replacement(keys=grouping, gone=gone, bounds=bounds, rows=_stored(rows, names, write))
     # In the table's own types: a value that they do not hold exactly is found again only as it was stored.
     plus, minus = (_stored(session.sql(text), names, write) for text in (texts.added(), texts.removed()))
     images = stack.enter_context(images_between(minus, plus))
     stored = tuple(column.name for column in write.columns)
-    bounds = bounds_of(session, images.removed, stored) if maintenance.in_place else "true"
+    bounds = bounds_of(session, images.removed, stored) if maintenance.in_place else EVERYWHERE
     rows = session.sql(counted_again(table, stored, images, bounds))
-    return Replacement(keys=stored, gone=images.removed, rows=rows)
+    return Replacement(keys=stored, gone=images.removed, bounds=bounds, rows=rows)
 
 
 def _texts(

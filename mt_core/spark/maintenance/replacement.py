@@ -16,16 +16,22 @@ from mt_core.maintenance.delta import same
 from mt_core.spark.driver.jvm_objects import java_class, java_map, static_member
 from mt_core.spark.maintenance.row_images import computed, temporary_view
 
+EVERYWHERE = "true"
+"""The bounds that every row meets."""
 # Types, by the start of their texts, that a text holds exactly, whatever the time zone is.
 _BOUNDED = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "string")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """The rows that have values of the relation `gone` in the columns `keys` go, `rows`, in the table's columns, come."""
+    """The rows that have values of the relation `gone` in the columns `keys` go, `rows`, in the table's columns, come.
+
+    Rows `q` that go meet `bounds`, by which Iceberg leaves files out.
+    """
 
     keys: tuple[str, ...]
     gone: str
+    bounds: str
     rows: DataFrame
 
     def whole(self, table: str) -> DataFrame:
@@ -51,7 +57,7 @@ class Replacement:
         given = ", ".join(map(quote, self.rows.columns))
         values = ", ".join(f"k.{quote(column)}" for column in self.rows.columns)
         with temporary_view(computed(source)) as view:
-            matches = f"NOT k.{mark} AND {same('q', self.keys)} AND {bounds_of(session, self.gone, self.keys)}"
+            matches = f"NOT k.{mark} AND {same('q', self.keys)} AND {self.bounds}"
             _run(
                 session,
                 f"MERGE INTO {branch} AS q USING {view} AS k ON {matches} "
@@ -65,7 +71,7 @@ def bounds_of(session: SparkSession, view: str, columns: Sequence[str]) -> str:
     frame = session.table(view)
     bounded = [name for name, type_ in frame.dtypes if name in columns and type_.startswith(_BOUNDED)]
     if not bounded:
-        return "true"
+        return EVERYWHERE
     ends = frame.agg(*(end(quote(name)).cast("string") for name in bounded for end in (least, greatest))).first()
     found = [] if ends is None else list(zip(bounded, ends[::2], ends[1::2], strict=True))
     types = dict(frame.dtypes)
@@ -76,7 +82,7 @@ def bounds_of(session: SparkSession, view: str, columns: Sequence[str]) -> str:
             for name, low, high in found
             if low is not None
         )
-        or "true"
+        or EVERYWHERE
     )
 
 

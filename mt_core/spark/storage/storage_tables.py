@@ -30,6 +30,8 @@ _DEFAULTS = {
     # For writers that are not ours; refreshes never retry, they decide again.
     "commit.retry.num-retries": "20",
     "commit.retry.min-wait-ms": "50",
+    # A large table is changed by MERGE, to which a file with few of the rows costs as much as the whole file else.
+    "write.merge.mode": "merge-on-read",
 }
 _FORMAT = "format-version"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")

@@ -121,6 +121,8 @@ class Gateway:
         # Before the first request: a table of a scheduler that is not in use could be neither changed nor dropped.
         for line in take_over_tables(self._tables):
             log.info("%s", line, extra={"action": "scheduler_changed"})
+        # Nobody is to see a job RUNNING whose gateway has ended.
+        self._jobs.attempt()
         # Clients look there for the address whose token they may send; the driver adds its JVM.
         self._home.note(url=self.url, jvm_pid=None)
         self._driver.start()
@@ -129,7 +131,6 @@ class Gateway:
         context = self._wiring.scheduler_context(self.url, options=self._scheduler_options, token=token)
         self._scheduler.open(replace(context, configuration=self._configuration))
         self._tables.ledger.recover()
-        self._jobs.attempt()
         self._jobs.start()
         self._hooks.start()
         self._catalogs.load()

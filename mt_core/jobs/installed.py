@@ -48,8 +48,12 @@ def _load(name: str, own: Mapping[str, JobStatusHook]) -> JobStatusHook:
     matching = {point.value: point for point in points if point.name == name}
     if len(matching) != 1:
         names = ", ".join(sorted({*own, *(point.name for point in points)})) or "none"
-        times = "twice; uninstall one" if matching else "not at all"
-        raise PluginError(f"Job status hook {name!r} is installed {times}; there are: {names}.")
+        problem = (
+            f"claimed by {' and '.join(sorted(matching))}; uninstall one"
+            if matching
+            else f"not installed; there are: {names}"
+        )
+        raise PluginError(f"Job status hook {name!r} is {problem}.")
     [point] = matching.values()
     try:
         plugin = point.load()

@@ -60,7 +60,7 @@ def check_set(key: str, value: str) -> None:
         raise RequestInvalid(f"{key}: '{value}' (the session) cannot be used; expected {form.name}.", key=key)
     if key == RUNTIME_MODE_KEY:
         refuse_streaming(f"{key} = '{value}'", value)
-    if key in ACTING or form is not None or key.startswith("spark.") or _HOOK_OPTION.fullmatch(key):
+    if key in ACTING or form is not None or key.startswith("spark."):
         return
     if key in _GATEWAYS or _SCHEDULER_OPTION.fullmatch(key):
         raise RequestInvalid(
@@ -68,6 +68,8 @@ def check_set(key: str, value: str) -> None:
             "docs/settings.md says.",
             key=key,
         )
+    if _HOOK_OPTION.fullmatch(key):
+        return
     ours = key.lower().startswith(_GATEWAY_PREFIXES)
     near = suggestion(key.lower(), _KNOWN, likeness=_SOMEWHAT_LIKE if ours else _MISSPELT)
     if near or ours:

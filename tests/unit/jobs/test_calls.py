@@ -163,7 +163,7 @@ def test_a_hook_that_is_not_installed_any_more_waits_until_it_is(world: World) -
     world.store.calls.call_due()
 
     assert error is not None
-    assert "Job status hook 'recording' is installed not at all" in error
+    assert "Job status hook 'recording' is not installed" in error
     assert world.events() == ["created"]
 
 

@@ -37,7 +37,7 @@ def test_a_hook_of_a_plug_in_is_found_by_its_entry_point(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("points", "module", "problem"),
     [
-        ("other = rival_hook", "", "'recording' is installed not at all; there are: other, own"),
+        ("other = rival_hook", "", "'recording' is not installed; there are: other, own"),
         ("recording = rival_hook", "import nowhere_at_all", "cannot be imported: No module named 'nowhere_at_all'"),
         ("recording = rival_hook", "", "offers 0 job status hooks named 'recording', not one"),
     ],

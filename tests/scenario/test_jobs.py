@@ -1,0 +1,47 @@
+"""Jobs of changes of data, from any session."""
+
+from __future__ import annotations
+
+from mt_core.sessions.ports import StatementResult
+from tests.support.gateway.statements import Gateway, root_cause
+
+INSERT = "INSERT INTO t SELECT 1"
+
+
+def test_a_job_is_known_in_any_session_after_its_own_was_closed(gateway: Gateway) -> None:
+    gateway.engine.answers[INSERT] = StatementResult(is_query=False, rows=None, affected_rows=7)
+    session = gateway.open()
+    job_id = gateway.run(session, INSERT).json()["jobID"]
+    gateway.http.delete(session)
+
+    other = gateway.open()
+    listed, described = (
+        gateway.rows(other, "SHOW JOBS LIKE 'insert-%'"),
+        gateway.rows(other, f"DESCRIBE JOB '{job_id}'"),
+    )
+    handle = other.rpartition("/")[2]
+    status = gateway.http.get(f"/v1/sessions/{handle}/jobs/{job_id}/status").json()
+
+    assert [row[:3] for row in listed] == [[job_id, "insert-t", "FINISHED"]]
+    [row] = described
+    assert (row[:3], row[4], row[6], row[8:11]) == (
+        [job_id, "insert-t", "FINISHED"], "INSERT", session.rpartition("/")[2], ["t", None, 7],
+    )  # fmt: skip
+    assert status == {"status": "FINISHED"}
+
+
+def test_a_hook_that_is_not_installed_is_refused_before_anything_runs(gateway: Gateway) -> None:
+    session = gateway.open()
+    gateway.run(session, "SET 'job.hooks' = 'nope'")
+
+    answer = gateway.run(session, INSERT)
+
+    assert "Job status hook 'nope' is not installed; there are: " in root_cause(answer)
+    assert gateway.engine.executed == []
+    assert gateway.rows(session, "SHOW JOBS") == []
+
+
+def test_the_settings_of_the_webhook_are_not_a_sessions(gateway: Gateway) -> None:
+    answer = gateway.run(gateway.open(), "SET 'job.hooks.webhook.allowed-urls' = 'http://h'")
+
+    assert "job.hooks.webhook.allowed-urls is a setting of the whole gateway" in root_cause(answer)

@@ -10,6 +10,7 @@ import pytest
 from mt_core.maintenance import cost
 from mt_core.maintenance.delta import numbered
 from mt_core.spark.driver.jvm_objects import active_session
+from mt_core.spark.maintenance import row_images
 from mt_core.spark.maintenance.query_shapes import plan_of
 from mt_core.spark.maintenance.source_changes import pieces_of
 from mt_core.spark.queries.lineage import LineageReader
@@ -39,6 +40,7 @@ def take_tables_for_large(monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
     if large:
         monkeypatch.setattr(cost, "LARGE_TABLE", 0)
         monkeypatch.setattr(cost, "MOST_IN_PLACE", 100)
+        monkeypatch.setattr(row_images, "ONE_TASK", 0)
 
 
 def check_appends(maintained: Maintained, rounds: int) -> None:

@@ -20,6 +20,8 @@ from mt_core.spark.queries.lineage import Lineage, Source, shape_of
 
 MOST_LOCAL = 200_000
 """Rows of a change up to which the driver holds them."""
+ONE_TASK = 16 * 1024 * 1024
+"""Bytes of files that differ up to which one task compares them: to exchange the rows takes longer than to read them."""
 _TABLES = "org.apache.iceberg.spark.SparkTableCache.get"
 _TASKS = "org.apache.iceberg.spark.ScanTaskSetManager.get"
 
@@ -37,13 +39,13 @@ def source_images(session: SparkSession, lineage: Lineage, source: Source, old: 
             before, after = (
                 stack.enter_context(_staged(session, source, tasks)) for tasks in (difference.old, difference.new)
             )
-        with images_between(before, after) as images:
+        with images_between(before, after, in_one_task=difference.size <= ONE_TASK) as images:
             stack.close()
             yield images
 
 
 @contextmanager
-def images_between(before: DataFrame, after: DataFrame) -> Iterator[Images]:
+def images_between(before: DataFrame, after: DataFrame, *, in_one_task: bool = False) -> Iterator[Images]:
     """Give the rows that two frames with the same columns do not share, with duplicates, as temporary views.
 
     The frames are read once, before the views are given: Spark cannot plan a view over staged files.
@@ -51,6 +53,8 @@ def images_between(before: DataFrame, after: DataFrame) -> Iterator[Images]:
     number = f"_number_{uuid4().hex}"
     columns = [quote(name) for name in before.columns]
     signed = before.withColumn(number, lit(-1)).unionAll(after.withColumn(number, lit(1)))
+    if in_one_task:
+        signed = signed.coalesce(1)
     net = computed(signed.groupBy(*columns).agg(total(number).alias(number)).where(col(number) != 0))
     with ExitStack() as stack:
         removed, added = (

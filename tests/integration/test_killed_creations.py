@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,7 +21,7 @@ ROWS = 100_000
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
-    with GatewayUnderTest(tmp_path_factory.mktemp("creations") / "home") as gateway:
+    with GatewayUnderTest(tmp_path_factory.mktemp("creations") / "home", ["spark.master=local[4]"]) as gateway:
         gateway.start()
         gateway.sql("CREATE TABLE old AS SELECT 1 AS a")
         yield gateway
@@ -33,46 +33,38 @@ def _files(gateway: GatewayUnderTest, table: str) -> set[str]:
     return {str(path) for path in warehouse.rglob("*") if f"/{table}-" in str(path)}
 
 
-def _kill_during(gateway: GatewayUnderTest, statement: str, table: str, after_s: float = 0.0) -> None:
-    """Kill the gateway *after_s* after the statement's first data file of that table is there."""
-    before = _files(gateway, table)
+def _kill_during(gateway: GatewayUnderTest, statements: Mapping[str, str], after_s: float = 0.0) -> None:
+    """Kill the gateway *after_s* after the first new data file of each of the *statements*, which are by table, is there."""
+    before = {table: _files(gateway, table) for table in statements}
 
-    def work() -> None:
+    def work(statement: str) -> None:
         with contextlib.suppress(GatewayError):
             gateway.sql(statement)
 
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(work)
-        wait_until(
-            lambda: any(each.endswith(".parquet") for each in _files(gateway, table) - before), "nothing is written"
-        )
+    def begun(table: str) -> bool:
+        return any(each.endswith(".parquet") for each in _files(gateway, table) - before[table])
+
+    with ThreadPoolExecutor(len(statements)) as pool:
+        for statement in statements.values():
+            pool.submit(work, statement)
+        wait_until(lambda: all(map(begun, statements)), "nothing is written")
         time.sleep(after_s)
         gateway.kill()
 
 
-def test_a_gateway_killed_while_a_table_is_written_leaves_no_table_and_no_file(gateway: GatewayUnderTest) -> None:
-    _kill_during(gateway, f"CREATE TABLE waiting AS {WAITS}", "waiting")
-    left = _files(gateway, "waiting")
+def test_a_gateway_killed_while_tables_are_written_leaves_what_was_there_before(gateway: GatewayUnderTest) -> None:
+    old = _files(gateway, "old")
+    _kill_during(gateway, {"waiting": f"CREATE TABLE waiting AS {WAITS}", "old": f"REPLACE TABLE old AS {WAITS}"})
 
     gateway.start()
 
-    wait_until(lambda: not _files(gateway, "waiting"), "files are left", 120)
-    assert left
+    wait_until(lambda: not _files(gateway, "waiting") and _files(gateway, "old") == old, "files are left", 120)
     assert gateway.sql("SHOW TABLES LIKE 'waiting'") == []
-    [job] = [each for each in gateway.sql("SHOW JOBS") if each["job name"] == "create-table-as-waiting"]
-    assert job["status"] == "FAILED"
+    assert gateway.sql("SELECT * FROM old") == [{"a": 1}]
+    jobs = {job["job name"]: job["status"] for job in gateway.sql("SHOW JOBS")}
+    assert (jobs["create-table-as-waiting"], jobs["replace-table-as-old"]) == ("FAILED", "FAILED")
     gateway.sql("CREATE TABLE waiting AS SELECT 1 AS a")
     assert gateway.sql("SELECT * FROM waiting") == [{"a": 1}]
-
-
-def test_a_gateway_killed_while_a_table_is_replaced_leaves_the_old_one(gateway: GatewayUnderTest) -> None:
-    before = _files(gateway, "old")
-    _kill_during(gateway, f"REPLACE TABLE old AS {WAITS}", "old")
-
-    gateway.start()
-
-    assert gateway.sql("SELECT * FROM old") == [{"a": 1}]
-    wait_until(lambda: _files(gateway, "old") == before, "files are left", 120)
 
 
 @pytest.mark.parametrize("round_", range(DEPTH))
@@ -80,7 +72,8 @@ def test_a_gateway_killed_around_the_commit_leaves_the_whole_table_or_nothing(
     gateway: GatewayUnderTest, round_: int
 ) -> None:
     table = f"around_{round_}"
-    _kill_during(gateway, f"CREATE TABLE {table} AS SELECT id FROM range(0, {ROWS}, 1, 2)", table, 0.05 * (round_ % 10))
+    create = f"CREATE TABLE {table} AS SELECT id FROM range(0, {ROWS}, 1, 2)"
+    _kill_during(gateway, {table: create}, 0.05 * (round_ % 10))
 
     gateway.start()
 

@@ -20,6 +20,7 @@ from mt_core.sessions.statements.table_creations import TableCreations
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 from tests.support.memory_registry import MemoryRegistry
+from tests.support.registry_facts import a_job
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 CONTEXT = SessionContext(session_id="tables-of-queries", properties={})
@@ -44,11 +45,13 @@ class World:
         catalogs = {"folders": settings}
         self.engine = SparkStatements(driver, catalogs=lambda: catalogs)
         clock = SystemClock()
-        store = JobStore(MemoryRegistry(clock), owner="test", clock=clock)
-        self.creations = TableCreations(self.engine, store, engine_timeout_s=120)
+        self.store = JobStore(MemoryRegistry(clock), owner="test", clock=clock)
+        self.creations = TableCreations(self.engine, self.store, engine_timeout_s=120)
 
     def create(self, sql: str, job_id: str = "") -> None:
-        self.creations.run(CONTEXT, sql, job_id or self.job())
+        job_id = job_id or self.job()
+        self.store.begin(a_job(job_id))
+        self.creations.run(CONTEXT, sql, job_id)
 
     def job(self) -> str:
         return f"creation-{next(_jobs)}"
@@ -145,7 +148,7 @@ def test_a_folder_with_files_of_others_is_left_alone(world: World, tmp_path: Pat
 def test_explain_says_what_readers_see(world: World) -> None:
     plans = [
         world.engine.explain(CONTEXT, f"CREATE TABLE {table} AS SELECT 1 AS a", "simple")
-        for table in ("lake.made.t", "folders.made.t", "spark_catalog.default.t USING parquet")
+        for table in ("lake.made.t", "spark_catalog.default.t USING parquet")
     ]
 
     assert "atomic: readers see the whole table" in plans[0]

@@ -42,7 +42,15 @@ class World:
             "spark.sql.catalog.folders.type": "hadoop",
             "spark.sql.catalog.folders.warehouse": f"{self.warehouse}/folders",
         }
-        catalogs = {"folders": settings}
+        stored = {
+            "spark.sql.catalog.stored": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.stored.type": "jdbc",
+            "spark.sql.catalog.stored.uri": f"jdbc:sqlite:{self.warehouse}.stored.db",
+            "spark.sql.catalog.stored.jdbc.schema-version": "V1",
+            "spark.sql.catalog.stored.warehouse": f"{self.warehouse}.stored",
+            "spark.sql.catalog.stored.io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
+        }
+        catalogs = {"folders": settings, "stored": stored}
         self.engine = SparkStatements(driver, catalogs=lambda: catalogs)
         clock = SystemClock()
         self.store = JobStore(MemoryRegistry(clock), owner="test", clock=clock)
@@ -143,6 +151,18 @@ def test_a_folder_with_files_of_others_is_left_alone(world: World, tmp_path: Pat
         world.create(f"CREATE TABLE spark_catalog.default.t USING csv LOCATION '{tmp_path}' AS {FAILS}")
 
     assert mine.read_text() == "1\n"
+
+
+def test_files_of_others_below_a_location_of_a_store_are_left_alone(world: World, tmp_path: Path) -> None:
+    world.rows("CREATE NAMESPACE IF NOT EXISTS stored.made")
+    mine = tmp_path / "mine.csv"
+    mine.write_text("1\n")
+
+    with pytest.raises(QueryFailed, match="broken"):
+        world.create(f"CREATE TABLE stored.made.t USING iceberg LOCATION '{tmp_path}' AS {FAILS}")
+
+    assert mine.read_text() == "1\n"
+    assert not world.exists("stored.made.t")
 
 
 def test_explain_says_what_readers_see(world: World) -> None:

@@ -58,6 +58,9 @@ def reserve(session: SparkSession, shared: SparkSession, text: str, job_id: str)
     elif creation.exists and not creation.replaces:
         return None
     folder = creation.folder(job_id)
+    if folder is not None and creation.has_file_io and not folder.endswith(job_id):
+        # A store without folders does not tell whose files begin with that path.
+        folder = None
     entries = None if folder is None or creation.has_file_io else entries_of(session, folder)
     if entries:
         # Files of others: Spark refuses such a folder, or writes beside them.

@@ -143,6 +143,19 @@ def test_readers_see_the_old_table_until_the_new_one_is_whole(world: World) -> N
     assert len(world.rows("SELECT * FROM lake.made.t.snapshots")) == 2
 
 
+def test_a_job_that_is_settled_after_its_table_was_replaced_loses_no_file_of_the_history(world: World) -> None:
+    created, job_id = "CREATE TABLE lake.made.t AS SELECT 1 AS a", world.job()
+    reservation = world.engine.reserve(CONTEXT, created, job_id=job_id)
+    assert reservation is not None
+    world.create(created, job_id)
+    world.create("REPLACE TABLE lake.made.t AS SELECT 2 AS a")
+    before = world.files()
+
+    assert world.engine.settle(reservation)
+
+    assert world.files() == before
+
+
 def test_a_folder_with_files_of_others_is_left_alone(world: World, tmp_path: Path) -> None:
     mine = tmp_path / "mine.csv"
     mine.write_text("1\n")

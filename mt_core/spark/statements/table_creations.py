@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,7 +22,7 @@ from mt_core.spark.driver.file_systems import (
     missing_folders,
     settings_of,
 )
-from mt_core.spark.driver.jvm_objects import scala_items, spark_identifier, state_of, static_member
+from mt_core.spark.driver.jvm_objects import java_items, scala_items, spark_identifier, state_of, static_member
 from mt_core.spark.queries.views import Names
 
 _CREATES, _REPLACES = "CreateTableAsSelect", "ReplaceTableAsSelect"
@@ -80,8 +81,7 @@ def settle(session: SparkSession, reservation: Reservation) -> bool:
     if reservation.folder is None:
         return False
     catalog = reservation.table[0]
-    location = _location(session, reservation.table)
-    if location is not None and _same_folder(session, catalog, location, reservation.folder):
+    if any(_same_folder(session, catalog, each, reservation.folder) for each in _folders(session, reservation.table)):
         return True
     if reservation.emptied:
         for entry in entries_of(session, reservation.folder) or ():
@@ -208,14 +208,20 @@ class Creation:
         return str(location.get()) if location.isDefined() else None
 
 
-def _location(session: SparkSession, table: tuple[str, ...]) -> str | None:
-    """Return the folder of a table as it is now, None if there is none."""
+def _folders(session: SparkSession, table: tuple[str, ...]) -> Iterator[str]:
+    """Yield the folder of a table, and those that it had before; nothing if there is no such table."""
     plugin, identifier = _plugin(session, table[0]), spark_identifier(session, table[1:])
     plugin.invalidateTable(identifier)
     if not plugin.tableExists(identifier):
-        return None
-    location = plugin.loadTable(identifier).properties().get("location")
-    return None if location is None else str(location)
+        return
+    loaded = plugin.loadTable(identifier)
+    location = loaded.properties().get("location")
+    if location is not None:
+        yield str(location)
+    if str(plugin.getClass().getName()) == _ICEBERG_PLUGIN:
+        # Another job may have replaced the table since, which keeps its snapshots, and so their files.
+        for file in java_items(loaded.table().operations().current().previousFiles()):
+            yield str(file.file()).rpartition("/metadata/")[0]
 
 
 def _same_folder(session: SparkSession, catalog: str, one: str, other: str) -> bool:

@@ -143,6 +143,16 @@ def test_a_missing_namespace_and_column_are_named(engine: SparkEngine, spec: Sto
     assert not engine.relation_exists(spec.identifier)
 
 
+@pytest.mark.parametrize(("version", "mode"), [("1", None), ("2", "merge-on-read")])
+def test_rows_are_merged_on_read_where_the_format_has_delete_files(
+    engine: SparkEngine, spark_driver: SparkDriver, spec: StorageSpec, version: str, mode: str | None
+) -> None:
+    engine.create_storage(replace(spec, properties={"format-version": version}))
+
+    shown = spark_driver.session.sql(f"SHOW TBLPROPERTIES {spec.identifier.sql}").collect()
+    assert {row.key: row.value for row in shown}.get("write.merge.mode") == mode
+
+
 def test_a_variant_column_needs_a_newer_format(
     engine: SparkEngine, spark_driver: SparkDriver, spec: StorageSpec
 ) -> None:

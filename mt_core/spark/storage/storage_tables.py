@@ -30,8 +30,6 @@ _DEFAULTS = {
     # For writers that are not ours; refreshes never retry, they decide again.
     "commit.retry.num-retries": "20",
     "commit.retry.min-wait-ms": "50",
-    # A large table is changed by MERGE, to which a file with few of the rows costs as much as the whole file else.
-    "write.merge.mode": "merge-on-read",
 }
 _FORMAT = "format-version"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
@@ -172,6 +170,8 @@ def _properties(spec: StorageSpec) -> dict[str, str]:
         _FORMAT: "3" if variant else "2",
         # One task writes all rows of a partition, so that a refresh makes few files; whole tables are not redistributed.
         "write.distribution-mode": "hash" if spec.partition_keys else "none",
+        # A large table is changed by MERGE, to which one row of a file costs as much as all else. Format 1 has no delete files.
+        **({} if spec.properties.get(_FORMAT) == "1" else {"write.merge.mode": "merge-on-read"}),
         **spec.properties,
         TABLE_ID: spec.table_id,
         EPOCH: "0",

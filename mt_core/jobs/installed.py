@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib.metadata import entry_points
 
 import pluggy
@@ -19,11 +19,11 @@ class InstalledHooks:
     """Finds hooks by their names: *own* ones first; safe from any thread."""
 
     def __init__(self, own: Mapping[str, JobStatusHook] | None = None) -> None:
-        self._hooks = dict(own or {})
+        self._hooks, self._offered = dict(own or {}), tuple(own or ())
         self._lock = threading.Lock()
 
     def provide(self, hook: JobStatusHook) -> None:
-        """Add a hook of the gateway's own."""
+        """Add a hook that the gateway attaches itself, and nobody else."""
         with self._lock:
             self._hooks[hook.identifier] = hook
 
@@ -31,7 +31,7 @@ class InstalledHooks:
         """Return the hook *name*; raises PluginError naming what is wrong."""
         with self._lock:
             if name not in self._hooks:
-                self._hooks[name] = _load(name, self._hooks)
+                self._hooks[name] = _load(name, self._offered)
             return self._hooks[name]
 
     def attached(self, properties: Mapping[str, str]) -> tuple[JobHook, ...]:
@@ -43,7 +43,7 @@ class InstalledHooks:
             raise RequestInvalid(f"{HOOKS_KEY}: {cause}", key=HOOKS_KEY) from cause
 
 
-def _load(name: str, own: Mapping[str, JobStatusHook]) -> JobStatusHook:
+def _load(name: str, own: Collection[str]) -> JobStatusHook:
     points = entry_points(group=ENTRY_POINT_GROUP)
     matching = {point.value: point for point in points if point.name == name}
     if len(matching) != 1:

@@ -47,6 +47,7 @@ def test_a_hook_that_cannot_be_used_is_refused_with_the_reason(
 ) -> None:
     install(tmp_path, monkeypatch, points=points, module=module)
     hooks = InstalledHooks({"own": RecordingHook()})
+    hooks.provide(OfTheGateway())
 
     with pytest.raises(PluginError) as found:
         hooks.find("recording")
@@ -54,6 +55,12 @@ def test_a_hook_that_cannot_be_used_is_refused_with_the_reason(
         hooks.attached({"job.hooks": "recording"})
 
     assert problem in str(found.value)
+
+
+class OfTheGateway(RecordingHook):
+    """A hook that no session attaches."""
+
+    identifier = "of-the-gateway"
 
 
 def test_a_job_has_no_hooks_unless_its_session_names_some() -> None:

@@ -43,7 +43,7 @@ CREATE TABLE enforced (id INT, PRIMARY KEY (id) ENFORCED);
 CREATE TABLE spark_catalog.default.keyed (id INT, PRIMARY KEY (id) NOT ENFORCED);
 
 CREATE TABLE copy WITH ('write.format.default' = 'orc') AS SELECT * FROM orders WHERE city = 'Rome';
--- refused: TABLE_OR_VIEW_NOT_FOUND|cannot be found
+-- refused: there is no such table; CREATE OR REPLACE TABLE
 REPLACE TABLE not_there WITH ('connector' = 'iceberg') AS SELECT 1 AS a;
 REPLACE TABLE copy WITH ('connector' = 'iceberg') AS SELECT * FROM orders;
 -- gives: [[2]]

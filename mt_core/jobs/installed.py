@@ -6,11 +6,10 @@ import threading
 from collections.abc import Collection, Mapping
 from importlib.metadata import entry_points
 
-import pluggy
-
 from mt_core.errors import PluginError, RequestInvalid
 from mt_core.jobs.hooks import ENTRY_POINT_GROUP, JobHooks, JobStatusHook
 from mt_core.model.job import JobHook
+from mt_core.plugins import plugin_class
 
 HOOKS_KEY = "job.hooks"
 
@@ -55,15 +54,5 @@ def _load(name: str, own: Collection[str]) -> JobStatusHook:
         )
         raise PluginError(f"Job status hook {name!r} is {problem}.")
     [point] = matching.values()
-    try:
-        plugin = point.load()
-    except ImportError as cause:
-        raise PluginError(f"Job status hook {name!r} ({point.value}) cannot be imported: {cause}.") from cause
-    manager = pluggy.PluginManager("mt_core")
-    manager.add_hookspecs(JobHooks)
-    manager.register(plugin, name=name)
-    classes = [cls for offer in manager.hook.mt_job_status_hooks() for cls in offer if cls.identifier == name]
-    if len(classes) != 1:
-        raise PluginError(f"Plug-in {point.value} offers {len(classes)} job status hooks named {name!r}, not one.")
-    hook: JobStatusHook = classes[0]()
+    hook: JobStatusHook = plugin_class(point, noun="job status hook", hooks=JobHooks, offer="mt_job_status_hooks")()
     return hook

@@ -4,29 +4,15 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
 
-import pluggy
-
 from mt_core.errors import PluginError
+from mt_core.plugins import plugin_class
 from mt_core.workflow.scheduler import ENTRY_POINT_GROUP, SchedulerHooks, WorkflowScheduler
 
 
 def load_scheduler(identifier: str) -> type[WorkflowScheduler]:
     """Return the scheduler class *identifier*, importing only its plug-in; raises PluginError naming what is wrong."""
     point = _entry_point(identifier)
-    try:
-        plugin = point.load()
-    except ImportError as cause:
-        raise PluginError(f"Workflow scheduler {identifier!r} ({point.value}) cannot be imported: {cause}.") from cause
-    manager = pluggy.PluginManager("mt_core")
-    manager.add_hookspecs(SchedulerHooks)
-    manager.register(plugin, name=identifier)
-    classes = [cls for offer in manager.hook.mt_workflow_schedulers() for cls in offer if cls.identifier == identifier]
-    if len(classes) != 1:
-        raise PluginError(
-            f"Plug-in {point.value} offers {len(classes)} workflow schedulers named {identifier!r}, not one."
-        )
-    scheduler: type[WorkflowScheduler] = classes[0]
-    return scheduler
+    return plugin_class(point, noun="workflow scheduler", hooks=SchedulerHooks, offer="mt_workflow_schedulers")
 
 
 def _entry_point(identifier: str) -> EntryPoint:

@@ -1,0 +1,30 @@
+"""Plug-ins: the class of a name that an installed entry point offers through a pluggy hook."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pluggy
+
+from mt_core.errors import PluginError
+
+
+def plugin_class(point: EntryPoint, *, noun: str, hooks: type, offer: str) -> type[Any]:
+    """Return the class named like *point*, importing only its plug-in; raises PluginError naming what is wrong.
+
+    *offer* is the hook among *hooks* that returns the classes of a plug-in, *noun* what such a class is called.
+    """
+    name = point.name
+    try:
+        plugin = point.load()
+    except ImportError as cause:
+        raise PluginError(f"{noun.capitalize()} {name!r} ({point.value}) cannot be imported: {cause}.") from cause
+    manager = pluggy.PluginManager("mt_core")
+    manager.add_hookspecs(hooks)
+    manager.register(plugin, name=name)
+    classes = [cls for offered in getattr(manager.hook, offer)() for cls in offered if cls.identifier == name]
+    if len(classes) != 1:
+        raise PluginError(f"Plug-in {point.value} offers {len(classes)} {noun}s named {name!r}, not one.")
+    found: type[Any] = classes[0]
+    return found

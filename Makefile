@@ -9,6 +9,8 @@ AIRFLOW_STAMP := $(AIRFLOW_VENV)/.ready
 AIRFLOW_CONSTRAINTS := deploy/airflow/constraints.txt
 # Compiled modules are kept: to compile them anew costs every process of the tests a second.
 unexport PYTHONDONTWRITEBYTECODE
+# `make check test` runs the fast tests once.
+NOT_CHECKED := $(if $(filter check,$(MAKECMDGOALS)),and (spark or postgres or flink))
 
 # $(call timed,NAME,COMMAND) runs a part of a target and prints how long it took.
 timed = @start=$$(date +%s); $(2); status=$$?; echo "$(1) took $$(($$(date +%s) - start)) s"; exit $$status
@@ -53,7 +55,7 @@ format: setup    ## Rewrite the sources in our format
 
 test: setup airflow ## All tests but the slow ones, with a real Spark, a real PostgreSQL and a real Airflow
 	$(BIN)/python -m tests.integration.flink_client.jars
-	$(call timed,tests without Airflow,$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow and not airflow')
+	$(call timed,tests without Airflow,$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow and not airflow $(NOT_CHECKED)')
 	$(call timed,tests with Airflow,$(BIN)/python -m pytest -q -m 'airflow and not slow')
 	$(call timed,tests of dags/,$(AIRFLOW_VENV)/bin/python -m pytest -q dags/tests)
 	$(BIN)/mypy --python-executable $(AIRFLOW_VENV)/bin/python --allow-untyped-calls dags/freshtable_airflow

@@ -11,6 +11,7 @@ from mt_core.model.freshness import Freshness
 from mt_core.model.job import Job, JobStatus
 from mt_core.model.partition import WHOLE
 from mt_core.model.run import RefreshRun, RunKind
+from mt_core.model.stream import StreamDefinition, StreamMember
 from mt_core.model.table import (
     Column,
     Intent,
@@ -86,3 +87,15 @@ def a_job(job_id: str = "a", **changes: Any) -> Job:
     """Return a RUNNING job that inserts into `t` since NOON."""
     job = Job(job_id=job_id, kind="INSERT", name="insert-t", status=JobStatus.RUNNING, started_at=NOON)
     return replace(job, **changes)
+
+
+def a_stream(**changes: Any) -> StreamDefinition:
+    """Return the definition of a stream from `flights` to `arrivals`."""
+    definition = StreamDefinition(
+        members=(StreamMember(text="INSERT INTO arrivals SELECT * FROM flights"),),
+        catalog="lake",
+        namespace=("default",),
+        zone="UTC",
+        checkpoint="checkpoints/a",
+    )
+    return replace(definition, **changes)

@@ -1,0 +1,43 @@
+"""What a detached job needs of an engine: to prepare, start, watch, stop and copy a stream."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from mt_core.model.stream import StreamDefinition, StreamProgress
+
+
+class StreamEngine(Protocol):
+    """Runs streams, each by the id of its job; safe from any thread.
+
+    `start`, `stop`, `savepoint` and `forget` may be repeated, also by another process after the one that began them ended:
+    so they are given the definition. All but `progress` raise EngineUnavailable while the engine starts and after it is lost.
+    """
+
+    def prepare(self, definition: StreamDefinition, job_id: str) -> StreamDefinition:
+        """Check the query and return the definition with what is decided now: where its sources begin, and its tables.
+
+        Nothing runs. Raises Unsupported or QueryFailed, with the position and the way out.
+        """
+
+    def start(self, job_id: str, definition: StreamDefinition, attempt: int) -> None:
+        """Begin the stream, or go on from its checkpoint, and return at once; harmless if that attempt runs.
+
+        No earlier attempt, of any process, can publish a batch from then on.
+        """
+
+    def progress(self, job_id: str) -> StreamProgress:
+        """Return how far the stream of this process has come: not running if there is none, or the engine is lost."""
+
+    def stop(self, job_id: str, definition: StreamDefinition) -> None:
+        """Stop the stream; when this returns, no batch of it runs, and no attempt of any process can publish another."""
+
+    def savepoint(self, job_id: str, definition: StreamDefinition, folder: str, *, drain: bool = False) -> str:
+        """Stop the stream at the end of a batch, copy its checkpoint to *folder*, and return the path of the copy.
+
+        With *drain* it first reads all that its sources have by now, and gives what its windows still hold. The copy is
+        whole or not there; a repeated call completes it.
+        """
+
+    def forget(self, job_id: str, definition: StreamDefinition) -> None:
+        """Delete the checkpoint of a job that has ended, and all else that the engine keeps for it."""

@@ -1,0 +1,129 @@
+"""Streams: what a streaming INSERT or STATEMENT SET needs to run without its session, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+STREAM_VERSION = 1
+DEFAULT_INTERVAL_MS = 1000
+
+TableName = tuple[str, ...]
+"""The parts of the full name of a table."""
+
+
+class OnSourceRewrite(StrEnum):
+    """What a stream does when a table that it reads is rewritten: `streaming.on-source-rewrite`."""
+
+    FAIL = "fail"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceHint:
+    """Options of one relation of a query: `/*+ OPTIONS(…) */` after the name that is at *start* to *stop* of the text."""
+
+    start: int
+    stop: int
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamMember:
+    """One INSERT as Spark reads it: blanks stand where its hints were, so that positions are those of the user's text."""
+
+    text: str
+    hints: tuple[SourceHint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamDefinition:
+    """What a stream runs from, in any process.
+
+    `settings` are the properties of its session. `temporary` are the statements, in order, that create the temporary views
+    and tables of its session. `checkpoint` is its folder; `restored_from` is the savepoint it begins with. `pinned` is what
+    the engine decided when the job was created, and nobody else reads. `reads` and `writes` are its tables.
+    """
+
+    members: tuple[StreamMember, ...]
+    catalog: str
+    namespace: tuple[str, ...]
+    zone: str
+    checkpoint: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    temporary: tuple[str, ...] = ()
+    jars: tuple[str, ...] = ()
+    restored_from: str | None = None
+    interval_ms: int = DEFAULT_INTERVAL_MS
+    on_source_rewrite: OnSourceRewrite = OnSourceRewrite.FAIL
+    pinned: Mapping[str, Any] = field(default_factory=dict)
+    reads: tuple[TableName, ...] = ()
+    writes: tuple[TableName, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": STREAM_VERSION,
+            "members": [_member_json(member) for member in self.members],
+            "catalog": self.catalog,
+            "namespace": list(self.namespace),
+            "zone": self.zone,
+            "checkpoint": self.checkpoint,
+            "settings": dict(self.settings),
+            "temporary": list(self.temporary),
+            "jars": list(self.jars),
+            "restored_from": self.restored_from,
+            "interval_ms": self.interval_ms,
+            "on_source_rewrite": self.on_source_rewrite.value,
+            "pinned": dict(self.pinned),
+            "reads": [list(name) for name in self.reads],
+            "writes": [list(name) for name in self.writes],
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> StreamDefinition:
+        return cls(
+            members=tuple(map(_member, body["members"])),
+            catalog=body["catalog"],
+            namespace=tuple(body["namespace"]),
+            zone=body["zone"],
+            checkpoint=body["checkpoint"],
+            settings=body["settings"],
+            temporary=tuple(body["temporary"]),
+            jars=tuple(body["jars"]),
+            restored_from=body["restored_from"],
+            interval_ms=body["interval_ms"],
+            on_source_rewrite=OnSourceRewrite(body["on_source_rewrite"]),
+            pinned=body["pinned"],
+            reads=tuple(map(tuple, body["reads"])),
+            writes=tuple(map(tuple, body["writes"])),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamProgress:
+    """How far a stream has come: the last batch that it committed, None before the first, and what it read and wrote.
+
+    The rows are those since its last start, None where they are not known. `offsets` is where its sources are, as JSON text.
+    A *finished* stream has read all that its sources will ever have. One that does not run, is not finished and has no error
+    was lost with the engine, or never started. No start mends an error that is *final*.
+    """
+
+    batch: int | None = None
+    rows_read: int | None = None
+    rows_written: int | None = None
+    offsets: str | None = None
+    running: bool = False
+    finished: bool = False
+    error: str | None = None
+    final: bool = False
+
+
+def _member_json(member: StreamMember) -> dict[str, Any]:
+    hints = [{"start": hint.start, "stop": hint.stop, "options": dict(hint.options)} for hint in member.hints]
+    return {"text": member.text, "hints": hints}
+
+
+def _member(body: Mapping[str, Any]) -> StreamMember:
+    return StreamMember(text=body["text"], hints=tuple(SourceHint(**hint) for hint in body["hints"]))

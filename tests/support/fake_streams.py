@@ -1,0 +1,126 @@
+"""A stream engine in memory: its sources are lists of rows, and each `run_batches` publishes what is new in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from mt_core.errors import EngineUnavailable, MtError
+from mt_core.model.stream import StreamDefinition, StreamProgress
+
+SOURCE, SINK = ("lake", "default", "flights"), ("lake", "default", "arrivals")
+
+
+@dataclass(slots=True)
+class _Stream:
+    definition: StreamDefinition
+    attempt: int
+    progress: StreamProgress
+
+
+@dataclass(slots=True)
+class FakeStreams:
+    """A `StreamEngine`. What a JVM holds is lost by `lose`; checkpoints, savepoints and sinks are files, and stay."""
+
+    source: list[str] = field(default_factory=list)
+    sink: list[str] = field(default_factory=list)
+    # How many rows a checkpoint or savepoint has behind it, and how many batches that were.
+    checkpoints: dict[str, tuple[int, int]] = field(default_factory=dict)
+    savepoints: dict[str, tuple[int, int]] = field(default_factory=dict)
+    attempts: dict[str, list[int]] = field(default_factory=dict)
+    refusals: dict[str, MtError] = field(default_factory=dict)
+    available: bool = True
+    # Called after the copy of a savepoint and before `savepoint` returns.
+    after_copy: Callable[[], object] = lambda: None
+    _streams: dict[str, _Stream] = field(default_factory=dict)
+
+    def prepare(self, definition: StreamDefinition, job_id: str) -> StreamDefinition:
+        self._check_available()
+        for member in definition.members:
+            if member.text in self.refusals:
+                raise self.refusals[member.text]
+        return replace(definition, pinned={"start": 0}, reads=(SOURCE,), writes=(SINK,))
+
+    def start(self, job_id: str, definition: StreamDefinition, attempt: int) -> None:
+        self._check_available()
+        stream = self._streams.get(job_id)
+        if stream is not None and stream.attempt == attempt and stream.progress.running:
+            return
+        if definition.checkpoint not in self.checkpoints:
+            begin = self.savepoints[definition.restored_from] if definition.restored_from is not None else (0, 0)
+            self.checkpoints[definition.checkpoint] = begin
+        rows, batches = self.checkpoints[definition.checkpoint]
+        progress = StreamProgress(
+            batch=batches - 1 if batches else None, rows_read=rows, rows_written=rows, running=True
+        )
+        self._streams[job_id] = _Stream(definition, attempt, progress)
+        self.attempts.setdefault(job_id, []).append(attempt)
+
+    def progress(self, job_id: str) -> StreamProgress:
+        stream = self._streams.get(job_id)
+        return stream.progress if stream is not None else StreamProgress()
+
+    def stop(self, job_id: str, definition: StreamDefinition) -> None:
+        self._check_available()
+        self._streams.pop(job_id, None)
+
+    def savepoint(self, job_id: str, definition: StreamDefinition, folder: str, *, drain: bool = False) -> str:
+        self._check_available()
+        if drain:
+            self._run_batch(job_id)
+        self._streams.pop(job_id, None)
+        self.savepoints.setdefault(folder, self.checkpoints.get(definition.checkpoint, (0, 0)))
+        self.after_copy()
+        return folder
+
+    def forget(self, job_id: str, definition: StreamDefinition) -> None:
+        self._check_available()
+        self.checkpoints.pop(definition.checkpoint, None)
+
+    # -------------------------------------------------------------------------------------------------------- for tests
+
+    def run_batches(self) -> None:
+        """Publish what is new in the source, by each stream that runs."""
+        for job_id in list(self._streams):
+            self._run_batch(job_id)
+
+    def fail(self, job_id: str, error: str, *, final: bool = False) -> None:
+        """End a stream with *error*."""
+        stream = self._streams[job_id]
+        stream.progress = replace(stream.progress, running=False, error=error, final=final)
+
+    def finish(self, job_id: str) -> None:
+        """End a stream whose sources have all been read."""
+        stream = self._streams[job_id]
+        stream.progress = replace(stream.progress, running=False, finished=True)
+
+    def lose(self, *, available: bool = False) -> None:
+        """End the JVM; a new one is *available* at once or later."""
+        self._streams.clear()
+        self.available = available
+
+    def running(self) -> set[str]:
+        """Return the ids of the jobs whose stream runs."""
+        return {job_id for job_id, stream in self._streams.items() if stream.progress.running}
+
+    def _run_batch(self, job_id: str) -> None:
+        stream = self._streams.get(job_id)
+        if stream is None or not stream.progress.running:
+            return
+        checkpoint = stream.definition.checkpoint
+        rows, batches = self.checkpoints[checkpoint]
+        if rows == len(self.source):
+            return
+        new = self.source[rows:]
+        self.sink.extend(new)
+        count = (stream.progress.rows_written or 0) + len(new)
+        rows, batches = len(self.source), batches + 1
+        self.checkpoints[checkpoint] = (rows, batches)
+        offsets = f'{{"rows": {rows}}}'
+        stream.progress = replace(
+            stream.progress, batch=batches - 1, rows_read=count, rows_written=count, offsets=offsets
+        )
+
+    def _check_available(self) -> None:
+        if not self.available:
+            raise EngineUnavailable("Spark is starting; try again.")

@@ -1,0 +1,171 @@
+"""StreamEngineContract: what every StreamEngine has to do, as tests that its author subclasses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import pytest
+
+from mt_core.errors import MtError
+from mt_core.jobs.streams import StreamEngine
+from mt_core.model.stream import StreamDefinition, StreamProgress
+
+WAIT_S = 120.0
+JOB, OTHER_JOB = "a" * 32, "b" * 32
+
+
+class StreamWorld(Protocol):
+    """A source to which rows are added and a sink, both tables of one column, and a stream from the one to the other."""
+
+    engine: StreamEngine
+
+    def definition(self, checkpoint: str) -> StreamDefinition:
+        """Return the definition, not prepared, with a checkpoint of that name."""
+
+    def refused(self) -> StreamDefinition:
+        """Return a definition that cannot be streamed."""
+
+    def folder(self, name: str) -> str:
+        """Return a folder for a savepoint."""
+
+    def append(self, *rows: str) -> None: ...
+
+    def rows(self) -> Sequence[str]:
+        """Return the rows of the sink."""
+
+    def work(self) -> None:
+        """Let an engine that does nothing by itself run batches."""
+
+
+class StreamEngineContract:
+    """The tests; each has a world of its own."""
+
+    @pytest.fixture
+    def world(self) -> StreamWorld:
+        """Return the world under test."""
+        raise NotImplementedError("Give the contract a fixture world.")
+
+    def test_a_stream_writes_what_is_there_and_what_is_added_once(self, world: StreamWorld) -> None:
+        world.append("a")
+        started(world, JOB)
+        wait_rows(world, ["a"])
+
+        world.append("b", "c")
+
+        wait_rows(world, ["a", "b", "c"])
+        progress = world.engine.progress(JOB)
+        assert progress.running
+        assert progress.batch is not None
+        assert progress.error is None
+
+    def test_a_start_that_is_repeated_changes_nothing(self, world: StreamWorld) -> None:
+        world.append("a")
+        definition = started(world, JOB)
+
+        world.engine.start(JOB, definition, 1)
+
+        world.append("b")
+        wait_rows(world, ["a", "b"])
+
+    def test_a_later_attempt_goes_on_where_the_stream_stopped(self, world: StreamWorld) -> None:
+        world.append("a")
+        definition = started(world, JOB)
+        wait_rows(world, ["a"])
+        world.engine.stop(JOB, definition)
+        world.append("b")
+
+        world.engine.start(JOB, definition, 2)
+
+        wait_rows(world, ["a", "b"])
+        world.engine.stop(JOB, definition)
+
+    def test_a_stream_that_was_stopped_does_not_run_and_writes_nothing_more(self, world: StreamWorld) -> None:
+        world.append("a")
+        definition = started(world, JOB)
+        wait_rows(world, ["a"])
+
+        world.engine.stop(JOB, definition)
+
+        world.append("b")
+        world.work()
+        assert not world.engine.progress(JOB).running
+        assert sorted(world.rows()) == ["a"]
+
+    def test_to_stop_a_stream_that_does_not_run_is_harmless(self, world: StreamWorld) -> None:
+        definition = world.engine.prepare(world.definition("c"), JOB)
+
+        world.engine.stop(JOB, definition)
+
+        assert world.engine.progress(JOB) == StreamProgress()
+
+    def test_a_stream_of_a_savepoint_reads_what_came_after_it(self, world: StreamWorld) -> None:
+        world.append("a")
+        definition = started(world, JOB)
+        wait_rows(world, ["a"])
+        folder = world.folder("s")
+        path = world.engine.savepoint(JOB, definition, folder)
+        world.append("b")
+
+        restored = replace(world.definition("d"), restored_from=path)
+        world.engine.start(OTHER_JOB, world.engine.prepare(restored, OTHER_JOB), 1)
+
+        wait_rows(world, ["a", "b"])
+        assert not world.engine.progress(JOB).running
+
+    def test_a_savepoint_that_is_repeated_is_the_same_one(self, world: StreamWorld) -> None:
+        world.append("a")
+        definition = started(world, JOB)
+        wait_rows(world, ["a"])
+        folder = world.folder("s")
+
+        path = world.engine.savepoint(JOB, definition, folder)
+
+        assert world.engine.savepoint(JOB, definition, folder) == path
+
+    def test_a_savepoint_that_drains_has_all_rows_behind_it(self, world: StreamWorld) -> None:
+        definition = started(world, JOB)
+        world.append("a", "b")
+
+        world.engine.savepoint(JOB, definition, world.folder("s"), drain=True)
+
+        assert sorted(world.rows()) == ["a", "b"]
+
+    def test_what_cannot_be_streamed_is_refused_when_it_is_prepared(self, world: StreamWorld) -> None:
+        with pytest.raises(MtError):
+            world.engine.prepare(world.refused(), JOB)
+
+    def test_the_checkpoint_of_a_job_can_be_forgotten_twice(self, world: StreamWorld) -> None:
+        world.append("a")
+        definition = started(world, JOB)
+        wait_rows(world, ["a"])
+        world.engine.stop(JOB, definition)
+
+        world.engine.forget(JOB, definition)
+        world.engine.forget(JOB, definition)
+
+        assert sorted(world.rows()) == ["a"]
+
+
+def started(world: StreamWorld, job_id: str) -> StreamDefinition:
+    """Start the stream and return its definition."""
+    definition = world.engine.prepare(world.definition("c"), job_id)
+    world.engine.start(job_id, definition, 1)
+    return definition
+
+
+def wait_rows(world: StreamWorld, expected: Sequence[str]) -> None:
+    """Wait until the sink has exactly the *expected* rows."""
+    wait_for(world, lambda: len(world.rows()) >= len(expected))
+    assert sorted(world.rows()) == sorted(expected)
+
+
+def wait_for(world: StreamWorld, condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    world.work()
+    while not condition():
+        assert time.monotonic() < deadline, world.engine.progress(JOB)
+        time.sleep(0.05)
+        world.work()

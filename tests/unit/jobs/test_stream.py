@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import json
+
+from mt_core.model.stream import OnSourceRewrite, SourceHint, StreamDefinition, StreamMember
+from tests.support.registry_facts import a_stream
+
+FULL = a_stream(
+    members=(
+        StreamMember(
+            text="INSERT INTO arrivals SELECT * FROM flights    ",
+            hints=(SourceHint(start=36, stop=43, options={"streaming": "false"}),),
+        ),
+    ),
+    settings={"spark.sql.shuffle.partitions": "2"},
+    temporary=("CREATE TEMPORARY VIEW late AS SELECT 1",),
+    jars=("udf.jar",),
+    restored_from="savepoints/s",
+    interval_ms=5000,
+    on_source_rewrite=OnSourceRewrite.IGNORE,
+    pinned={"start": {"lake.default.flights": 12}},
+    reads=(("lake", "default", "flights"),),
+    writes=(("lake", "default", "arrivals"),),
+)
+# What version 1 wrote.
+STORED = (
+    '{"catalog": "lake", "checkpoint": "checkpoints/a", "interval_ms": 5000, "jars": ["udf.jar"], "members": ['
+    '{"hints": [{"options": {"streaming": "false"}, "start": 36, "stop": 43}], "text": "INSERT INTO arrivals S'
+    'ELECT * FROM flights    "}], "namespace": ["default"], "on_source_rewrite": "ignore", "pinned": {"start":'
+    ' {"lake.default.flights": 12}}, "reads": [["lake", "default", "flights"]], "restored_from": "savepoints/s'
+    '", "settings": {"spark.sql.shuffle.partitions": "2"}, "temporary": ["CREATE TEMPORARY VIEW late AS SELECT'
+    ' 1"], "version": 1, "writes": [["lake", "default", "arrivals"]], "zone": "UTC"}'
+)
+
+
+def test_a_definition_is_the_same_after_it_was_stored() -> None:
+    for definition in (a_stream(), FULL):
+        assert StreamDefinition.from_json(json.loads(json.dumps(definition.to_json()))) == definition
+
+
+def test_a_definition_of_version_1_can_be_read() -> None:
+    assert StreamDefinition.from_json(json.loads(STORED)) == FULL
+    assert json.dumps(FULL.to_json(), sort_keys=True) == STORED

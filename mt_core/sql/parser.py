@@ -8,8 +8,10 @@ from functools import cached_property
 from itertools import dropwhile, takewhile
 
 from mt_core.errors import SqlSyntaxError
+from mt_core.model.stream import SourceHint
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.cursor import TokenCursor
+from mt_core.sql.hints import HintedText, without_hints
 from mt_core.sql.kinds import Trait, reader_of, traits_of
 from mt_core.sql.statement_types import type_of
 from mt_core.sql.statements import Statement
@@ -52,8 +54,18 @@ class ReadStatement:
     def traits(self) -> frozenset[Trait]:
         return traits_of(self.type)
 
-    @cached_property
+    @property
     def text(self) -> str:
+        """The one statement with blanks in place of its hints after tables; raises what `written` and `hints` raise."""
+        return self._without_hints.text
+
+    @property
+    def hints(self) -> tuple[SourceHint, ...]:
+        """The OPTIONS after the names of tables, at places of `text`; raises SqlSyntaxError."""
+        return self._without_hints.hints
+
+    @cached_property
+    def written(self) -> str:
         """The one statement without its semicolon; raises SqlSyntaxError when there are none or several.
 
         Comments before it remain, so that lines and columns of errors refer to the text that the client sent.
@@ -75,6 +87,10 @@ class ReadStatement:
         Raises SqlSyntaxError with the position, its token and what was expected; DefinitionInvalid; Unsupported.
         """
         return _read(self.text, self.head)
+
+    @cached_property
+    def _without_hints(self) -> HintedText:
+        return without_hints(self.written)
 
     @cached_property
     def _type_and_verb(self) -> tuple[str, int]:

@@ -41,6 +41,29 @@ def test_a_set_can_be_one_statement(gateway: Gateway, session: str) -> None:
     assert body["results"]["data"][0]["fields"] == [body["jobID"]]
 
 
+def test_spark_gets_blanks_where_tables_have_hints(gateway: Gateway, session: str) -> None:
+    hint = "/*+ OPTIONS('streaming' = 'false') */"
+    hinted, blank = (
+        f"INSERT INTO a SELECT 1 FROM t {hint} AS x",
+        f"INSERT INTO a SELECT 1 FROM t {' ' * len(hint)} AS x",
+    )
+    gateway.engine.answers[blank] = DONE
+
+    in_one = gateway.run(session, f"EXECUTE STATEMENT SET BEGIN {A}; {hinted}; END;").json()
+    for text in ("BEGIN STATEMENT SET", hinted, "END"):
+        gateway.run(session, text)
+
+    assert "errors" not in in_one
+    assert executed(gateway) == [A, blank, blank]
+
+
+def test_a_hint_that_means_nothing_is_refused_before_anything_runs(gateway: Gateway, session: str) -> None:
+    refused = gateway.run(session, f"EXECUTE STATEMENT SET BEGIN {A}; {A} FROM t /*+ OPTIONS('a'='b') */; END")
+
+    assert "Unsupported: Table t: option 'a' is not supported in OPTIONS" in root_cause(refused)
+    assert executed(gateway) == []
+
+
 @pytest.mark.parametrize(("counts", "affected"), [((2, 5), "7"), ((2, None), None)])
 def test_a_set_has_written_the_rows_of_its_members_if_all_of_them_are_counted(
     gateway: Gateway, session: str, counts: tuple[int | None, ...], affected: str | None

@@ -182,7 +182,7 @@ def _job_of_statements(operation: Operation, statements: Sequence[ReadStatement]
     if job.kind in QUERIES:
         return job
     targets = dict.fromkeys(filter(None, map(target_of, statements)))
-    text = ";\n".join(each.text for each in statements)
+    text = ";\n".join(each.written for each in statements)
     return replace(job, statement=statement_text(text, LONGEST_STATEMENT), target=", ".join(targets) or None)
 
 

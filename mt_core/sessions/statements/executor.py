@@ -40,6 +40,7 @@ from mt_core.sessions.statements.spark_work import SparkWork, Task
 from mt_core.sessions.statements.statement_sets import collect
 from mt_core.sessions.statements.table_creations import TableCreationHook, TableCreations
 from mt_core.sql.catalog import CatalogStatement, SparkStatement
+from mt_core.sql.hints import check_hints
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statements import DescribeTable, ResetProperty, SetProperty, Statement, qualify
@@ -185,6 +186,7 @@ class StatementExecutor:
         operation, session, read = task.operation, task.session, task.operation.statement
         if operation.status in TERMINAL:
             return None
+        check_hints(read.type, read.text, read.hints)
         members = collect(session, read)
         if members:
             self._spark.run(task, members, changing=True)

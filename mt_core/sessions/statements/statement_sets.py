@@ -20,7 +20,7 @@ def collect(session: Session, statement: ReadStatement) -> tuple[ReadStatement, 
 
     Raises IllegalStatus for BEGIN or END out of turn, Unsupported for a statement that no set can hold.
     """
-    text, words = statement.text, [token.keyword for token in statement.head]
+    text, words = statement.written, [token.keyword for token in statement.head]
     members = session.statement_set
     if words == _BEGIN:
         if members is not None:

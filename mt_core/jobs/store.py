@@ -13,6 +13,7 @@ from mt_core.errors import IllegalStatus, RegistryError
 from mt_core.jobs.calls import HookCalls
 from mt_core.jobs.installed import InstalledHooks
 from mt_core.model.job import OPEN, Job, JobHook, JobStatus
+from mt_core.tables.changes import Signal
 from mt_core.tables.registry import Registry, Transaction, transactional
 from mt_core.tables.upkeep.gateways import living_owners
 
@@ -25,7 +26,10 @@ LOST = (
 
 
 class JobStore:
-    """Keeps the jobs that gateway *owner* runs, and ends those of gateways that have ended; safe from any thread."""
+    """Keeps the jobs that gateway *owner* runs, and ends or takes over those of gateways that have ended.
+
+    `changed` is set when a detached job was added or has changed. Safe from any thread.
+    """
 
     def __init__(
         self,
@@ -39,6 +43,7 @@ class JobStore:
         self.registry = registry
         self.hooks = hooks or InstalledHooks()
         self.calls = HookCalls(registry, owner=owner, clock=clock, find=self.hooks.find)
+        self.changed = Signal()
         self._owner, self._clock, self._history = owner, clock, history
         # Ends that the registry did not take when they happened.
         self._unsaved: dict[str, Callable[[Job], Job]] = {}
@@ -49,6 +54,8 @@ class JobStore:
         self._insert(replace(job, owner=self._owner))
         if job.hooks:
             self._call_hooks(job.job_id)
+        if job.definition is not None:
+            self.changed.set()
 
     @transactional
     def attach(self, tx: Transaction, job_id: str, hook: JobHook) -> None:
@@ -66,13 +73,38 @@ class JobStore:
             return job.advance(status, rows_written=rows_written, error=error, finished_at=finished_at)
 
         try:
-            if self._change(job_id, ended):
-                self._call_hooks(job_id)
+            self.update(job_id, ended)
         except RegistryError as failure:
             # The change itself is done, and its statement must say so.
             log.warning("the end of job %s waits: %s", job_id, failure, extra={"action": "job_end_waits"})
             with self._lock:
                 self._unsaved[job_id] = ended
+
+    def update(self, job_id: str, change: Callable[[Job], Job]) -> Job | None:
+        """Store a change of a job and call the hooks of its end; return the job, None if it had ended already."""
+        job = self._change(job_id, change)
+        if job is not None and job.hooks_due:
+            self._call_hooks(job_id)
+        if job is not None and job.definition is not None:
+            self.changed.set()
+        return job
+
+    @transactional
+    def streams(self, tx: Transaction) -> Sequence[Job]:
+        """Return the detached jobs of this gateway that have not ended, oldest first."""
+        return [job for job in tx.jobs.streams() if job.owner == self._owner]
+
+    @transactional
+    def ended_streams(self, tx: Transaction) -> Sequence[Job]:
+        """Return the detached jobs that ended longer ago than the history."""
+        return tx.jobs.ended_streams(self._clock.now() - self._history) if self._history else ()
+
+    @transactional
+    def forget_definition(self, tx: Transaction, job_id: str) -> None:
+        """Store that nothing is left of the stream of a job that has ended."""
+        job = tx.jobs.get(job_id)
+        if job is not None and job.status not in OPEN:
+            tx.jobs.replace(replace(job, definition=None))
 
     @transactional
     def get(self, tx: Transaction, job_id: str) -> Job | None:
@@ -84,7 +116,10 @@ class JobStore:
         return tx.jobs.newest(limit)
 
     def settle(self) -> list[str]:
-        """End the jobs whose gateway has ended, and store ends that wait for it; return what was done, in words."""
+        """End the jobs whose gateway has ended, take over the detached ones, and store ends that wait for it.
+
+        Returns what was done, in words.
+        """
         with self._lock:
             waiting = dict(self._unsaved)
         for job_id, ended in waiting.items():
@@ -92,7 +127,12 @@ class JobStore:
             with self._lock:
                 self._unsaved.pop(job_id, None)
         self.calls.wake()
-        return [f"ended job {job_id}, whose gateway had ended" for job_id in self._end_lost()]
+        lost = self._settle_lost()
+        self.changed.set()
+        return [
+            f"{'took over' if job.definition is not None else 'ended'} job {job.job_id}, whose gateway had ended"
+            for job in lost
+        ]
 
     @transactional
     def forget_old(self, tx: Transaction) -> int:
@@ -104,10 +144,10 @@ class JobStore:
         tx.jobs.insert(job)
 
     @transactional
-    def _change(self, tx: Transaction, job_id: str, change: Callable[[Job], Job]) -> bool:
-        """Store a change of a job that has not ended; return whether it has hooks to call."""
+    def _change(self, tx: Transaction, job_id: str, change: Callable[[Job], Job]) -> Job | None:
+        """Store a change of a job that has not ended, and return it."""
         job = tx.jobs.get(job_id)
-        return job is not None and job.status in OPEN and tx.jobs.replace(change(job)).hooks_due
+        return tx.jobs.replace(change(job)) if job is not None and job.status in OPEN else None
 
     def _call_hooks(self, job_id: str) -> None:
         """Call the hooks that a job or its statement waits for; the others follow in the background."""
@@ -118,11 +158,14 @@ class JobStore:
         self.calls.wake()
 
     @transactional
-    def _end_lost(self, tx: Transaction) -> list[str]:
+    def _settle_lost(self, tx: Transaction) -> list[Job]:
         living = living_owners(tx) | {self._owner}
-        lost = [job for job in tx.jobs.open() if job.owner not in living]
-        for job in lost:
-            # It is this gateway that calls the hooks from now on.
-            ended = job.advance(JobStatus.FAILED, error=LOST, owner=self._owner, finished_at=self._clock.now())
-            tx.jobs.replace(ended)
-        return [job.job_id for job in lost]
+        return [tx.jobs.replace(self._inherited(job)) for job in tx.jobs.open() if job.owner not in living]
+
+    def _inherited(self, job: Job) -> Job:
+        """Return the job of a gateway that has ended as a job of this gateway, which calls its hooks from now on."""
+        if job.definition is None:
+            return job.advance(JobStatus.FAILED, error=LOST, owner=self._owner, finished_at=self._clock.now())
+        if job.status is JobStatus.RUNNING:
+            return job.advance(JobStatus.RESTARTING, owner=self._owner)
+        return replace(job, owner=self._owner)

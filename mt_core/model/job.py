@@ -9,11 +9,14 @@ from enum import StrEnum
 from typing import Any
 
 from mt_core.errors import IllegalStatus
+from mt_core.model.stream import StreamDefinition, StreamState
 
 
 class JobStatus(StrEnum):
     """The status of a job, in Flink's words."""
 
+    # It waits for its place among the streams that run.
+    CREATED = "CREATED"
     RUNNING = "RUNNING"
     RESTARTING = "RESTARTING"
     FINISHED = "FINISHED"
@@ -24,8 +27,10 @@ class JobStatus(StrEnum):
 _ENDS = frozenset({JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED})
 
 TRANSITIONS: Mapping[JobStatus, frozenset[JobStatus]] = {
+    # A stream that is stopped with a savepoint has FINISHED.
+    JobStatus.CREATED: _ENDS | {JobStatus.RUNNING},
     JobStatus.RUNNING: _ENDS | {JobStatus.RESTARTING},
-    JobStatus.RESTARTING: _ENDS - {JobStatus.FINISHED} | {JobStatus.RUNNING},
+    JobStatus.RESTARTING: _ENDS | {JobStatus.RUNNING},
     JobStatus.FINISHED: frozenset(),
     JobStatus.CANCELED: frozenset(),
     JobStatus.FAILED: frozenset(),
@@ -72,7 +77,8 @@ class Job:
     """One query, change or refresh; instants are UTC. `kind` is what it does, in words: INSERT, STATEMENT SET, REFRESH.
 
     `session` and `user` are the session's handle and the name of the token, "" without one. The rows are those that it read
-    and wrote, None where that is not known. `checkpoint` is where a stream goes on, after `restarts` starts of it.
+    and wrote, None where that is not known. A detached job has the `definition` of its stream and the `stream`'s state;
+    `checkpoint` is where it goes on, after `restarts` starts of it.
     """
 
     job_id: str
@@ -92,6 +98,8 @@ class Job:
     checkpoint: str | None = None
     restarts: int = 0
     hooks: tuple[JobHook, ...] = ()
+    definition: StreamDefinition | None = None
+    stream: StreamState | None = None
     finished_at: datetime | None = None
     revision: int = 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -118,6 +119,31 @@ class StreamProgress:
     finished: bool = False
     error: str | None = None
     final: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRequest:
+    """How a stream is to be stopped: with a copy of its checkpoint in the folder *savepoint*, or without one."""
+
+    savepoint: str | None = None
+    drain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamState:
+    """What the owner of a stream stores beside its definition.
+
+    `failures` counts those since the last batch; the stream is not started before `start_at`. A stored `stop` is carried out
+    by whichever gateway owns the job, and the stream never goes on after it, unless it was *refused* for the reason there.
+    """
+
+    batch: int | None = None
+    offsets: str | None = None
+    failures: int = 0
+    start_at: datetime | None = None
+    stop: StopRequest | None = None
+    savepoint: str | None = None
+    refused: str | None = None
 
 
 def _member_json(member: StreamMember) -> dict[str, Any]:

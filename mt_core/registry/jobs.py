@@ -41,6 +41,12 @@ class SqlJobs:
     def open(self) -> Sequence[Job]:
         return self.statements.facts(Job, _OPEN)
 
+    def streams(self) -> Sequence[Job]:
+        return self.statements.facts(Job, _STREAMS)
+
+    def ended_streams(self, ended_before: datetime) -> Sequence[Job]:
+        return self.statements.facts(Job, _ENDED_STREAMS, {"ended_before": instant_text(ended_before)})
+
     def with_hooks_due(self) -> Sequence[Job]:
         return self.statements.facts(Job, _WITH_HOOKS_DUE)
 
@@ -52,5 +58,13 @@ _JOB = select(JOBS).where(JOBS.c.job_id == bindparam("job_id"))
 _REPLACE = update(JOBS).where(JOBS.c.job_id == bindparam("its_job_id"), JOBS.c.revision == bindparam("its_revision"))
 _NEWEST = select(JOBS).order_by(JOBS.c.started_at.desc(), JOBS.c.job_id.desc()).limit(bindparam("most"))
 _OPEN = select(JOBS).where(JOBS_OPEN).order_by(JOBS.c.started_at, JOBS.c.job_id)
+_STREAMS = select(JOBS).where(JOBS_OPEN, JOBS.c.definition.is_not(None)).order_by(JOBS.c.started_at, JOBS.c.job_id)
+_ENDED_STREAMS = (
+    select(JOBS)
+    .where(JOBS.c.finished_at < bindparam("ended_before"), JOBS.c.definition.is_not(None))
+    .order_by(JOBS.c.started_at, JOBS.c.job_id)
+)
 _WITH_HOOKS_DUE = select(JOBS).where(JOBS.c.hooks_due).order_by(JOBS.c.started_at, JOBS.c.job_id)
-_FORGET = delete(JOBS).where(JOBS.c.finished_at < bindparam("ended_before"), JOBS.c.hooks_due.is_(False))
+_FORGET = delete(JOBS).where(
+    JOBS.c.finished_at < bindparam("ended_before"), JOBS.c.hooks_due.is_(False), JOBS.c.definition.is_(None)
+)

@@ -15,6 +15,7 @@ from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job, JobEvent, JobHook, JobStatus
 from mt_core.model.partition import Scope
 from mt_core.model.run import Batch, RefreshRun, RunKind, RunStatus
+from mt_core.model.stream import StopRequest, StreamDefinition, StreamState
 from mt_core.model.table import (
     Intent,
     MaterializedTable,
@@ -35,7 +36,7 @@ _SPARSE = frozenset(
     {
         *("failing", "failed_times", "rest", "alike", "broken", "by_query", "batches", "recent", "waits_for"),
         "continuous_job",
-        *("session", "user", "restarts", "hooks"),
+        *("session", "user", "restarts", "hooks", "failures", "drain"),
     }
 )
 
@@ -127,7 +128,9 @@ def _stored(value: Any) -> Any:
             return value.value
         case Scope() | TableDefinition() | TableIdentifier():
             return value.to_json()
-        case Intent() | Batch() | JobHook():
+        case StreamDefinition():
+            return json.dumps(value.to_json(), sort_keys=True)
+        case Intent() | Batch() | JobHook() | StreamState() | StopRequest():
             return {field.name: _stored(getattr(value, field.name)) for field in fields(value)}
         case Mapping():
             return {key: _stored(item) for key, item in value.items()}
@@ -198,11 +201,20 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
     JobHook: _Mapping(
         readers={"done": _events, "given_up": _events, "retry_at": instants_of},
     ),
+    StopRequest: _Mapping(readers={}),
+    StreamState: _Mapping(
+        readers={
+            "start_at": instants_of,
+            "stop": lambda body: None if body is None else _fact(StopRequest, body, "a request to stop"),
+        },
+    ),
     Job: _Mapping(
         noun="job",
-        columns=("job_id", "status", "started_at", "finished_at", "revision"),
+        columns=("job_id", "status", "started_at", "finished_at", "revision", "definition"),
         readers={
             "status": JobStatus,
+            "definition": lambda text: None if text is None else StreamDefinition.from_json(json.loads(text)),
+            "stream": lambda body: None if body is None else _fact(StreamState, body, "the state of a stream"),
             "hooks": lambda bodies: tuple(_fact(JobHook, body, f"hook {body.get('name')}") for body in bodies),
             **dict.fromkeys(("started_at", "finished_at"), instants_of),
         },

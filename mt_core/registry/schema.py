@@ -21,7 +21,7 @@ from mt_core.model.run import RunKind, RunStatus
 METADATA = MetaData()
 
 # The newest migration: a registry that has it opens without the others being read.
-NEWEST = "0011"
+NEWEST = "0012"
 
 # Compared byte by byte on both databases, so that instants and names sort alike.
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
@@ -116,7 +116,7 @@ CATALOGS = Table(
     implicit_returning=False,
 )
 
-JOBS_OPEN = text("status IN ('RUNNING', 'RESTARTING')")
+JOBS_OPEN = text("status IN ('CREATED', 'RUNNING', 'RESTARTING')")
 JOBS = Table(
     "jobs",
     METADATA,
@@ -127,6 +127,7 @@ JOBS = Table(
     Column("hooks_due", Boolean, nullable=False),
     Column("revision", BigInteger, nullable=False),
     Column("body", TEXT, nullable=False),
+    Column("definition", TEXT),
     Index("jobs_by_start", "started_at", "job_id"),
     Index("jobs_open", "started_at", sqlite_where=JOBS_OPEN, postgresql_where=JOBS_OPEN),
     Index("jobs_with_hooks", "started_at", sqlite_where=text("hooks_due = 1"), postgresql_where=text("hooks_due")),

@@ -137,11 +137,17 @@ class StoredJobs(Protocol):
     def open(self) -> Sequence[Job]:
         """Return the jobs that have not ended, oldest first."""
 
+    def streams(self) -> Sequence[Job]:
+        """Return the detached jobs that have not ended, oldest first."""
+
+    def ended_streams(self, ended_before: datetime) -> Sequence[Job]:
+        """Return the jobs that ended before that instant and still have their definition, oldest first."""
+
     def with_hooks_due(self) -> Sequence[Job]:
         """Return the jobs with a hook that has to be called, oldest first."""
 
     def forget(self, ended_before: datetime) -> int:
-        """Remove the jobs that ended before that instant and have no hook to call; return how many."""
+        """Remove the jobs that ended before that instant and have no hook to call and no definition; return how many."""
 
 
 class StoredWorkflows(Protocol):

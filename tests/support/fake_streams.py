@@ -30,6 +30,7 @@ class FakeStreams:
     attempts: dict[str, list[int]] = field(default_factory=dict)
     refusals: dict[str, MtError] = field(default_factory=dict)
     available: bool = True
+    on_start: Callable[[], object] = lambda: None
     # Called after the copy of a savepoint and before `savepoint` returns.
     after_copy: Callable[[], object] = lambda: None
     _streams: dict[str, _Stream] = field(default_factory=dict)
@@ -46,13 +47,13 @@ class FakeStreams:
         stream = self._streams.get(job_id)
         if stream is not None and stream.attempt == attempt and stream.progress.running:
             return
+        self.on_start()
         if definition.checkpoint not in self.checkpoints:
             begin = self.savepoints[definition.restored_from] if definition.restored_from is not None else (0, 0)
             self.checkpoints[definition.checkpoint] = begin
-        rows, batches = self.checkpoints[definition.checkpoint]
-        progress = StreamProgress(
-            batch=batches - 1 if batches else None, rows_read=rows, rows_written=rows, running=True
-        )
+        _, batches = self.checkpoints[definition.checkpoint]
+        last = batches - 1 if batches else None
+        progress = StreamProgress(batch=last, rows_read=0, rows_written=0, running=True)
         self._streams[job_id] = _Stream(definition, attempt, progress)
         self.attempts.setdefault(job_id, []).append(attempt)
 

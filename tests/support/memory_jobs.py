@@ -44,6 +44,12 @@ class MemoryJobs:
     def open(self) -> Sequence[Job]:
         return [job for job in self._sorted() if job.status in OPEN]
 
+    def streams(self) -> Sequence[Job]:
+        return [job for job in self.open() if job.definition is not None]
+
+    def ended_streams(self, ended_before: datetime) -> Sequence[Job]:
+        return [job for job in self._sorted() if _ended(job, ended_before) and job.definition is not None]
+
     def with_hooks_due(self) -> Sequence[Job]:
         return [job for job in self._sorted() if job.hooks_due]
 
@@ -51,7 +57,7 @@ class MemoryJobs:
         old = {
             job.job_id
             for job in self._sorted()
-            if job.finished_at is not None and job.finished_at < ended_before and not job.hooks_due
+            if _ended(job, ended_before) and not job.hooks_due and job.definition is None
         }
         self._tx.change(jobs={job_id: job for job_id, job in self._tx.state.jobs.items() if job_id not in old})
         return len(old)
@@ -64,3 +70,7 @@ class MemoryJobs:
             if instant is not None:
                 instant_text(instant)
         self._tx.change(jobs={**self._tx.state.jobs, job.job_id: job})
+
+
+def _ended(job: Job, before: datetime) -> bool:
+    return job.finished_at is not None and job.finished_at < before

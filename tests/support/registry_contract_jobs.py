@@ -9,8 +9,9 @@ import pytest
 
 from mt_core.errors import RevisionConflict
 from mt_core.model.job import Job, JobEvent, JobHook, JobStatus
+from mt_core.model.stream import StopRequest, StreamState
 from mt_core.tables.registry import Registry
-from tests.support.registry_facts import HOUR, NOON, a_job
+from tests.support.registry_facts import HOUR, NOON, a_job, a_stream
 
 
 class JobsContract:
@@ -29,7 +30,11 @@ class JobsContract:
         job = a_job(
             statement="INSERT INTO t SELECT 'ü'", session="s", user="u", target="lake.sales.t", owner="o", hooks=(hook,),
             rows_read=1, rows_written=2**40, error="e", checkpoint="file:///c", restarts=2,
-            status=JobStatus.FAILED, finished_at=NOON + HOUR,
+            status=JobStatus.FAILED, finished_at=NOON + HOUR, definition=a_stream(pinned={"start": 3}),
+            stream=StreamState(
+                batch=7, offsets="{}", failures=2, start_at=NOON, stop=StopRequest(savepoint="s", drain=True),
+                savepoint="s", refused="r",
+            ),
         )  # fmt: skip
 
         _insert(registry, job, a_job("plain"))
@@ -85,6 +90,33 @@ class JobsContract:
 
         assert with_hooks_due == [due]
         assert (removed, {job.job_id for job in left}) == (2, {"open", "due", "new"})
+
+    def test_streams_are_the_open_jobs_with_a_definition_oldest_first(self, registry: Registry) -> None:
+        ended = a_job("ended", status=JobStatus.CANCELED, finished_at=NOON, definition=a_stream())
+        created = a_job("created", status=JobStatus.CREATED, started_at=NOON + HOUR, definition=a_stream())
+        _insert(registry, created, a_job("stream", definition=a_stream(), stream=StreamState()), ended, a_job("batch"))
+
+        with registry.transaction() as transaction:
+            streams = transaction.jobs.streams()
+            opened = transaction.jobs.open()
+
+        assert [job.job_id for job in streams] == ["stream", "created"]
+        assert {job.job_id for job in opened} == {"stream", "created", "batch"}
+
+    def test_a_stream_that_ended_is_removed_when_it_has_no_definition_any_more(self, registry: Registry) -> None:
+        ended = a_job("ended", status=JobStatus.CANCELED, finished_at=NOON, definition=a_stream())
+        _insert(registry, ended, a_job("open", definition=a_stream()))
+
+        with registry.transaction() as transaction:
+            before = transaction.jobs.ended_streams(NOON)
+            found = transaction.jobs.ended_streams(NOON + HOUR)
+            removed = [transaction.jobs.forget(NOON + HOUR)]
+            transaction.jobs.replace(replace(ended, definition=None))
+            removed.append(transaction.jobs.forget(NOON + HOUR))
+            left = transaction.jobs.newest(10)
+
+        assert (before, found, removed) == ([], [ended], [0, 1])
+        assert [job.job_id for job in left] == ["open"]
 
 
 def _insert(registry: Registry, *jobs: Job) -> None:

@@ -15,6 +15,7 @@ from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job, JobEvent, JobHook, JobStatus
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
+from mt_core.model.stream import StopRequest, StreamState
 from mt_core.model.table import (
     Column,
     Intent,
@@ -28,7 +29,7 @@ from mt_core.registry import rows
 from mt_core.tables.registry import Tombstone
 from mt_core.workflow.definitions import WorkflowDefinition
 from mt_core.workflow.operations import Schedule
-from tests.support.registry_facts import HOUR, NOON, a_run, a_table
+from tests.support.registry_facts import HOUR, NOON, a_run, a_stream, a_table
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "registry_v1.json"
 
@@ -165,6 +166,21 @@ JOB = Job(
     finished_at=NOON + HOUR,
     revision=4,
 )
+STREAM = replace(
+    JOB,
+    status=JobStatus.RESTARTING,
+    definition=a_stream(pinned={"start": 3}),
+    stream=StreamState(
+        batch=7,
+        offsets="{}",
+        failures=2,
+        start_at=NOON,
+        stop=StopRequest(savepoint="file:///s", drain=True),
+        savepoint="file:///s",
+        refused="no",
+    ),
+    finished_at=None,
+)
 
 FACTS: list[tuple[str, Any]] = [
     ("materialized_tables", TABLE),
@@ -173,6 +189,7 @@ FACTS: list[tuple[str, Any]] = [
     ("catalogs", CATALOG),
     ("gateways", GATEWAY),
     ("jobs", JOB),
+    ("streams", STREAM),
 ]
 STORED = pytest.mark.parametrize(("kind", "fact"), FACTS, ids=[kind for kind, _ in FACTS])
 

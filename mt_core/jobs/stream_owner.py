@@ -1,0 +1,239 @@
+"""The owner of detached jobs: it starts their streams, restarts those that fail, and stops them on request."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+
+from mt_core.background import attempt
+from mt_core.clock import Clock
+from mt_core.errors import EngineUnavailable, MtError, Unsupported
+from mt_core.jobs import stream_steps as steps
+from mt_core.jobs.store import JobStore
+from mt_core.jobs.stream_steps import Step, state_of
+from mt_core.jobs.streams import StreamEngine
+from mt_core.model.job import Job, JobStatus
+from mt_core.model.stream import StreamDefinition, StreamProgress
+from mt_core.secrets import without_passwords
+
+log = logging.getLogger(__name__)
+LOOK_EVERY = timedelta(seconds=1)
+MOST_RUNNING = 50
+# So many streams start in one pass: after Spark was lost, all at once would have to share it.
+STARTS_A_PASS = 2
+_THREADS = 8
+_NO_TIME = timedelta(0)
+_Change = Callable[[Job], Job]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A stream that this process has started: the job as it was then, and when that was.
+
+    `recorded_at` is when its progress was last stored. `refusal` stands for the progress of a stream that could not start.
+    """
+
+    before: Job
+    began_at: datetime
+    recorded_at: datetime
+    refusal: StreamProgress | None = None
+
+
+class StreamOwner:
+    """Owns the detached jobs of the gateway of *store*; *ready* says whether a stream can start.
+
+    At most *most_running* run at a time, and the others wait. Safe from any thread.
+    """
+
+    def __init__(
+        self,
+        store: JobStore,
+        engine: StreamEngine,
+        *,
+        clock: Clock,
+        ready: Callable[[], bool],
+        most_running: int = MOST_RUNNING,
+    ) -> None:
+        self._store, self._engine, self._clock, self._ready = store, engine, clock, ready
+        self._most_running = most_running
+        self._runs: dict[str, _Run] = {}
+        # The jobs that a thread is at work on: to stop one may take as long as its batch. Each use is one operation of the set.
+        self._busy: set[str] = set()
+        self._woken = threading.Event()
+        self._pool = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="stream-owner")
+
+    def wake(self) -> None:
+        """Let `watch` begin its next pass now."""
+        self._woken.set()
+
+    def watch(self) -> None:
+        """Wait for the next pass and make it."""
+        self._clock.wait_until(self._clock.now() + LOOK_EVERY, self._woken)
+        self._woken.clear()
+        self.pass_over()
+
+    def close(self) -> None:
+        """Begin no further step; streams run as long as their engine does."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def pass_over(self) -> Sequence[Future[None]]:
+        """Take the next step of each job; return those that go on in threads of their own."""
+        jobs, begun = self._store.streams(), list[Future[None]]()
+        for gone in set(self._runs) - {job.job_id for job in jobs}:
+            self._runs.pop(gone, None)
+        starts = STARTS_A_PASS if self._ready() else 0
+        for job in jobs:
+            if job.job_id in self._busy:
+                continue
+            run, now = self._runs.get(job.job_id), self._clock.now()
+            progress = (run.refusal or self._engine.progress(job.job_id)) if run is not None else None
+            ran = now - run.began_at if run is not None else _NO_TIME
+            may_start = starts > 0 and len(self._runs) < self._most_running
+            step = steps.next_step(job, progress, ran=ran, may_start=may_start, now=now)
+            if step is Step.START:
+                starts -= 1
+                self._runs[job.job_id] = _Run(job, now, now)
+            begun += self._take(step, job, progress or StreamProgress())
+        return begun
+
+    def forget_old(self) -> int:
+        """Delete the checkpoints of jobs that ended longer ago than the history; return how many."""
+        ended = self._store.ended_streams()
+        for job in ended:
+            if job.definition is not None:
+                self._engine.forget(job.job_id, job.definition)
+            self._store.forget_definition(job.job_id)
+        return len(ended)
+
+    # --------------------------------------------------------------------------------------------------------- steps
+
+    def _take(self, step: Step, job: Job, progress: StreamProgress) -> Sequence[Future[None]]:
+        match step:
+            case Step.WAIT:
+                return ()
+            case Step.RECORD:
+                self._record(job, progress)
+                return ()
+            case Step.RESTART:
+                self._restart(job, progress)
+                return ()
+            case Step.START:
+                work = self._start
+            case Step.FINISH:
+                work = partial(self._finish, progress)
+            case Step.FAIL:
+                work = partial(self._fail, progress)
+            case Step.STOP:
+                work = partial(self._stop, progress)
+            case _:
+                raise MtError(f"Job {job.job_id}: there is no step {step}.")
+        return self._begin(job, work)
+
+    def _begin(self, job: Job, step: Callable[[Job, StreamDefinition], None]) -> Sequence[Future[None]]:
+        """Begin a step in a thread of its own; no other begins for the job before its end."""
+        definition = job.definition
+        if definition is None:
+            return ()
+
+        def carry_out() -> None:
+            try:
+                attempt(f"job {job.job_id}", partial(step, job, definition))
+            finally:
+                self._busy.discard(job.job_id)
+                self._store.changed.set()
+
+        self._busy.add(job.job_id)
+        return [self._pool.submit(carry_out)]
+
+    def _start(self, job: Job, definition: StreamDefinition) -> None:
+        started = self._store.update(job.job_id, steps.begun)
+        if started is None:
+            return
+        try:
+            self._engine.start(job.job_id, definition, started.restarts + 1)
+        except EngineUnavailable as cause:
+            # Nothing was tried: it is no failure of the stream.
+            self._runs.pop(job.job_id, None)
+            self._pause(job.job_id, str(cause), failures=state_of(job).failures, first=lambda job: job)
+        except MtError as cause:
+            refusal = StreamProgress(error=str(cause), final=isinstance(cause, Unsupported))
+            self._runs[job.job_id] = replace(self._runs[job.job_id], refusal=refusal)
+
+    def _record(self, job: Job, progress: StreamProgress) -> None:
+        run, now = self._runs[job.job_id], self._clock.now()
+        change = partial(steps.recorded, progress=progress, before=run.before)
+        if now - run.recorded_at >= steps.RECORD_EVERY and change(job) != job:
+            self._runs[job.job_id] = replace(run, recorded_at=now)
+            self._store.update(job.job_id, change)
+
+    def _restart(self, job: Job, progress: StreamProgress) -> None:
+        run = self._runs.pop(job.job_id)
+        failures = steps.failures_after(state_of(job), progress, self._clock.now() - run.began_at)
+        error = progress.error or steps.LOST
+        log.warning("job %s restarts: %s", job.job_id, error, extra={"action": "stream_restarts"})
+        record = partial(steps.recorded, progress=progress, before=run.before)
+        self._pause(job.job_id, error, failures=failures, first=record)
+
+    def _pause(self, job_id: str, error: str, *, failures: int, first: _Change) -> None:
+        until = self._clock.now() + steps.pause_after(failures)
+        pause = partial(steps.paused, error=without_passwords(error), failures=failures, until=until)
+        self._store.update(job_id, lambda job: pause(first(job)))
+
+    def _finish(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
+        self._engine.stop(job.job_id, definition)
+        self._end(job, JobStatus.FINISHED, progress)
+
+    def _fail(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
+        with suppress(EngineUnavailable):
+            # A lost engine runs nothing.
+            self._engine.stop(job.job_id, definition)
+        error = progress.error or steps.LOST
+        if not progress.final:
+            error = f"{error} (after {steps.MOST_RESTARTS} restarts without a batch)"
+        self._end(job, JobStatus.FAILED, progress, error=without_passwords(error))
+
+    def _stop(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
+        """Carry out the request; it is repeated with the next pass while the engine is away."""
+        request = state_of(job).stop
+        try:
+            if request is None or request.savepoint is None:
+                self._engine.stop(job.job_id, definition)
+                path, status = None, JobStatus.CANCELED
+            else:
+                path = self._engine.savepoint(job.job_id, definition, request.savepoint, drain=request.drain)
+                status = JobStatus.FINISHED
+        except EngineUnavailable as cause:
+            log.warning("job %s is not stopped yet: %s", job.job_id, cause, extra={"action": "stream_stop_waits"})
+        except MtError as cause:
+            # The stream goes on, with a start of its own.
+            self._runs.pop(job.job_id, None)
+            self._store.update(job.job_id, partial(steps.not_stopped, reason=without_passwords(str(cause))))
+        else:
+            last = self._engine.progress(job.job_id)
+            self._end(job, status, progress if last.batch is None else last, savepoint=path)
+
+    def _end(
+        self,
+        job: Job,
+        status: JobStatus,
+        progress: StreamProgress,
+        *,
+        error: str | None = None,
+        savepoint: str | None = None,
+    ) -> None:
+        run, now = self._runs.pop(job.job_id, None), self._clock.now()
+        before = run.before if run is not None else job
+
+        def ended(job: Job) -> Job:
+            job = steps.recorded(job, progress, before)
+            stream = replace(state_of(job), savepoint=savepoint)
+            return job.advance(status, stream=stream, error=error, finished_at=now)
+
+        self._store.update(job.job_id, ended)
+        log.info("job %s is %s", job.job_id, status, extra={"action": "stream_ended"})

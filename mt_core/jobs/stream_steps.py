@@ -1,0 +1,119 @@
+"""The next step of a detached job: pure, from its row and from what its stream reports."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from enum import Enum, auto
+
+from mt_core.model.job import Job, JobStatus
+from mt_core.model.stream import StopRequest, StreamProgress, StreamState
+
+MOST_RESTARTS = 10
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=1), timedelta(minutes=1)
+# A stream that ran for so long had no failure in a row with those before, also if its sources had nothing new.
+STEADY = timedelta(hours=1)
+RECORD_EVERY = timedelta(seconds=5)
+LOST = "Spark ended while the stream ran"
+_MOST_DOUBLINGS = 16
+
+
+class Step(Enum):
+    """What the owner of a detached job does with it next."""
+
+    WAIT = auto()
+    START = auto()
+    RECORD = auto()
+    RESTART = auto()
+    FINISH = auto()
+    FAIL = auto()
+    STOP = auto()
+
+
+def next_step(job: Job, progress: StreamProgress | None, *, ran: timedelta, may_start: bool, now: datetime) -> Step:
+    """Return the next step of *job*, whose stream reports *progress*: None if this process has not started it.
+
+    *ran* is for how long it has run since then.
+    """
+    state = state_of(job)
+    if state.stop is not None:
+        return Step.STOP
+    if progress is None:
+        resting = state.start_at is not None and state.start_at > now
+        return Step.START if may_start and not resting else Step.WAIT
+    if progress.finished:
+        return Step.FINISH
+    if progress.running:
+        return Step.RECORD
+    if progress.final or failures_after(state, progress, ran) > MOST_RESTARTS:
+        return Step.FAIL
+    return Step.RESTART
+
+
+def failures_after(state: StreamState, progress: StreamProgress, ran: timedelta) -> int:
+    """Return how many failures in a row there are with the one that *progress* reports."""
+    went_on = progress.batch is not None and progress.batch != state.batch
+    return 1 if went_on or ran >= STEADY else state.failures + 1
+
+
+def pause_after(failures: int) -> timedelta:
+    """Return the pause before the start that follows the failure of that number."""
+    pause: timedelta = FIRST_PAUSE * 2 ** min(max(failures - 1, 0), _MOST_DOUBLINGS)
+    return min(pause, LONGEST_PAUSE)
+
+
+def begun(job: Job) -> Job:
+    """Return *job* at a start of its stream."""
+    restarts = job.restarts + (job.status is not JobStatus.CREATED)
+    if job.status is JobStatus.RUNNING:
+        return replace(job, restarts=restarts)
+    return job.advance(JobStatus.RUNNING, restarts=restarts)
+
+
+def recorded(job: Job, progress: StreamProgress, before: Job) -> Job:
+    """Return *job* with what its stream reports; *before* is the job as it was when the stream started."""
+    state = state_of(job)
+    if progress.batch is None:
+        return job
+    counted = replace(
+        job,
+        rows_read=_sum(before.rows_read, progress.rows_read),
+        rows_written=_sum(before.rows_written, progress.rows_written),
+        stream=replace(state, batch=progress.batch, offsets=progress.offsets),
+    )
+    if progress.batch == state_of(before).batch:
+        return counted
+    return replace(counted, stream=replace(state_of(counted), failures=0), error=None)
+
+
+def paused(job: Job, error: str, *, failures: int, until: datetime) -> Job:
+    """Return *job* after an error of its stream, which starts again at *until*."""
+    stream = replace(state_of(job), failures=failures, start_at=until)
+    if job.status is JobStatus.RUNNING:
+        return job.advance(JobStatus.RESTARTING, error=error, stream=stream)
+    return replace(job, error=error, stream=stream)
+
+
+def not_stopped(job: Job, reason: str) -> Job:
+    """Return *job* as one that goes on, because its stream could not be stopped as it was asked."""
+    stream = replace(state_of(job), stop=None, refused=reason)
+    if job.status is JobStatus.RUNNING:
+        return job.advance(JobStatus.RESTARTING, stream=stream)
+    return replace(job, stream=stream)
+
+
+def stop_requested(job: Job, request: StopRequest) -> Job:
+    """Return *job* as one that is to be stopped; a savepoint that was asked for first is not forgotten."""
+    state = state_of(job)
+    if state.stop is not None and state.stop.savepoint is not None:
+        return job
+    return replace(job, stream=replace(state, stop=request, refused=None))
+
+
+def state_of(job: Job) -> StreamState:
+    """Return the state of the stream of *job*."""
+    return job.stream or StreamState()
+
+
+def _sum(before: int | None, since: int | None) -> int | None:
+    return before if since is None else (before or 0) + since

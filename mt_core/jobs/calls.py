@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -21,6 +22,8 @@ from mt_core.tables.upkeep.gateways import living_owners
 log = logging.getLogger(__name__)
 LOOK_AGAIN = timedelta(seconds=30)
 _MOST_DOUBLINGS = 16
+# So many receivers that do not answer delay no other job's hooks.
+_CALLERS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +60,10 @@ class HookCalls:
         if not self._woken and now < self._look_at:
             return
         self._woken = False
-        for job in self._waiting():
-            self.call(job.job_id)
+        waiting = [job.job_id for job in self._waiting()]
+        if waiting:
+            with ThreadPoolExecutor(min(len(waiting), _CALLERS), thread_name_prefix="job-hooks") as callers:
+                list(callers.map(self.call, waiting))
         pauses = [hook.retry_at for job in self._waiting() for hook in job.hooks if hook.retry_at is not None]
         self._look_at = min([now + LOOK_AGAIN, *pauses])
 

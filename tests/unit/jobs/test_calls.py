@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -194,6 +195,27 @@ def test_the_end_of_a_job_that_a_hook_sees_is_called_once_though_two_threads_loo
     world.store.calls.call_due()
 
     assert world.events() == ["created"]
+
+
+def test_a_hook_that_does_not_return_delays_those_of_no_other_job(world: World) -> None:
+    second = threading.Event()
+
+    class Slow(RecordingHook):
+        def on_created(self, job: Job, body: object) -> None:
+            if job.job_id == "a":
+                assert second.wait(10)
+            else:
+                second.set()
+            self.calls.append(("created", job.job_id, ""))
+
+    world.hook = Slow()
+    world.store = world.gateway("mine")
+    for job_id in ("a", "b"):
+        world.store.begin(a_job(job_id, hooks=(HOOK,)))
+
+    world.store.calls.call_due()
+
+    assert [job_id for _, job_id, _ in world.hook.calls] == ["b", "a"]
 
 
 def test_an_unknown_hook_is_refused_with_those_there_are() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,9 @@ import pytest
 from mt_core.clock import SystemClock
 from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
 from mt_core.jobs.store import JobStore
+from mt_core.model.job import JobStatus
 from mt_core.sessions.ports import SessionContext
-from mt_core.sessions.statements.table_creations import TableCreations
+from mt_core.sessions.statements.table_creations import TableCreationHook, TableCreations
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 from tests.support.memory_registry import MemoryRegistry
@@ -29,6 +32,7 @@ FAILS = (
     "SELECT id, raise_error('broken') AS x FROM range(0, 2, 1, 2) WHERE id = 1 UNION ALL SELECT id, 'x' FROM range(9)"
 )
 WAITS = "SELECT id, IF(id = 1, java_method('java.lang.Thread', 'sleep', 600000L + id), 'x') AS x FROM range(0, 2, 1, 2)"
+SLEEPS = WAITS.replace("600000L", "6000L")
 _jobs = itertools.count(1)
 
 
@@ -55,6 +59,7 @@ class World:
         clock = SystemClock()
         self.store = JobStore(MemoryRegistry(clock), owner="test", clock=clock)
         self.creations = TableCreations(self.engine, self.store, engine_timeout_s=120)
+        self.store.hooks.provide(TableCreationHook(self.creations))
 
     def create(self, sql: str, job_id: str = "") -> None:
         job_id = job_id or self.job()
@@ -175,6 +180,26 @@ def test_files_of_others_below_a_location_of_a_store_are_left_alone(world: World
         world.create(f"CREATE TABLE stored.made.t USING iceberg LOCATION '{tmp_path}' AS {FAILS}")
 
     assert mine.read_text() == "1\n"
+    assert not world.exists("stored.made.t")
+
+
+@pytest.mark.slow
+def test_a_commit_that_the_catalog_refuses_leaves_nothing_once_it_answers_again(world: World) -> None:
+    world.rows("CREATE NAMESPACE IF NOT EXISTS stored.made")
+    job_id, folder = world.job(), Path(f"{world.warehouse}.stored")
+    with ThreadPoolExecutor(1) as pool, closing(sqlite3.connect(f"{world.warehouse}.stored.db")) as catalog:
+        work = pool.submit(world.create, f"CREATE TABLE stored.made.t AS {SLEEPS}", job_id)
+        _await_tasks(world, job_id)
+        catalog.execute("BEGIN EXCLUSIVE")
+        error = work.exception(300)
+        catalog.rollback()
+    assert isinstance(error, MtError)
+    assert [*folder.rglob("*.parquet")] != []
+
+    world.store.end(job_id, JobStatus.FAILED, rows_written=None, error=str(error))
+    world.store.calls.call_due()
+
+    assert [*folder.rglob("*.parquet")] == []
     assert not world.exists("stored.made.t")
 
 

@@ -371,10 +371,10 @@ class RefreshJobs(Protocol):
         """Compare a table with its query; blocks; raises QueryFailed, Canceled after `cancel(job_id)`, and Incomparable."""
 
     def rewrite_files(self, rewrite: Rewrite) -> Staged:
-        """Stage main's rows in fewer files, by a `replace` commit that says what main's snapshot says; blocks.
+        """Stage main's rows in fewer files, if they can be, by a `replace` commit that says what main's snapshot says; blocks."""
 
-        Without anything to write anew the branch stays at main.
-        """
+    def stage_again(self, rewrite: Rewrite, staged: Staged) -> Staged:
+        """Stage the files of *staged* on main as it is now, without a job; EngineError if a file that goes has changed."""
 
     def cancel(self, job_id: str) -> None:
         """End the job's work soon; harmless when there is none."""

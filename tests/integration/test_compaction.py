@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mt_core.model.run import RefreshRun, RunStatus
+from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.tables.engine import Fragments
+from mt_core.tables.continuous import stretch
+from mt_core.tables.continuous.lookout import LookOut
+from mt_core.tables.engine import Fragments, Rewrite, Staged
+from mt_core.tables.registry import in_transaction
 from mt_core.tables.upkeep.compaction import compact
+from tests.integration.follower import Follower
 from tests.integration.refresh_world import RefreshWorld
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -27,6 +31,11 @@ def world(spark_driver: SparkDriver, tmp_path: Path) -> Iterator[RefreshWorld]:
     for number in range(4):
         append(made, number)
     return made
+
+
+@pytest.fixture
+def follower(spark_driver: SparkDriver, tmp_path: Path) -> Follower:
+    return Follower(RefreshWorld(spark_driver, tmp_path))
 
 
 def append(world: RefreshWorld, number: int) -> RefreshRun:
@@ -87,3 +96,33 @@ def test_deletes_are_carried_out_and_those_left_behind_do_not_count(world: Refre
 
     assert world.rows("deleted") == rows
     assert world.engine.fragments(identifier) == Fragments(small_files=0, delete_files=0)
+
+
+@pytest.mark.slow
+def test_batches_of_a_continuous_table_go_on_while_it_is_compacted(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stretch, "COMPACT_BATCHES", 4)
+    waiting: list[Callable[[], None]] = []
+    world = follower.world
+    services = replace(world.services, settings=replace(world.services.settings, compact_small_files=3))
+    follower.lookout = LookOut(services, submit=lambda work: work(), beside=waiting.append)
+    follower.follow("dear", "SELECT city, amount FROM orders WHERE amount > 1")
+    for amount in range(2, 8):
+        follower.step(f"INSERT INTO orders VALUES ('Rome', {amount})")
+    rewrite = world.engine.rewrite_files
+
+    def meanwhile(asked: Rewrite) -> Staged:
+        staged = rewrite(asked)
+        follower.step("INSERT INTO orders VALUES ('Bern', 9)")
+        return staged
+
+    monkeypatch.setattr(world.engine, "rewrite_files", meanwhile)
+    waiting.pop()()
+    follower.step("INSERT INTO orders VALUES ('Oslo', 9)")
+
+    table_id, kinds = world.table("dear").table_id, [RunKind.COMPACTION]
+    assert len(in_transaction(world.registry, lambda tx: list(tx.runs.newest(table_id=table_id, kinds=kinds)))) == 1
+    assert world.rows("dear") == world.plain("SELECT * FROM orders WHERE amount > 1")
+    assert set(follower.strategies("dear")) == {"append"}
+    assert len(world.plain(f"SELECT file_path FROM {world.table('dear').identifier.sql}.files")) == 3

@@ -89,6 +89,27 @@ class FakeHousekeeping:
             found = storage.snapshots[storage.branches[rewrite.branch]].facts
             return Staged(snapshot=found, metadata=storage.metadata())
 
+    def stage_again(self, rewrite: Rewrite, staged: Staged) -> Staged:
+        self._check("stage_again")
+        with self._lock:
+            storage = self._storage(rewrite.table)
+            head, written = storage.snapshots[storage.main], storage.snapshots[staged.snapshot.snapshot_id]
+            assert written.parent is not None
+            at = storage.main
+            while at != written.parent:
+                since = storage.snapshots[at]
+                if since.facts.deleted_rows or since.parent is None:
+                    raise EngineError(f"files of {rewrite.table} are gone.")
+                at = since.parent
+            gone = storage.snapshots[at].facts.data_files - written.facts.data_files
+            facts = replace(
+                head.facts, snapshot_id=self._next_id(), replace=True, data_files=head.facts.data_files - gone
+            )
+            storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, storage.main, head.rows)
+            storage.branches[rewrite.branch] = facts.snapshot_id
+            storage.generation += 1
+            return Staged(snapshot=facts, metadata=storage.metadata())
+
     def _storage(self, identifier: TableIdentifier) -> FakeStorage:
         if identifier not in self.storages:
             raise StorageMissing(f"The storage of {identifier} is missing; ALTER … RESUME recreates it.")

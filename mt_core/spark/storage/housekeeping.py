@@ -12,6 +12,7 @@ from pyspark.sql.functions import min as least
 from mt_core.errors import EngineError
 from mt_core.model.storage import repeated_summary
 from mt_core.model.table import TableIdentifier
+from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.file_systems import IO_IMPL
 from mt_core.spark.driver.jvm_objects import static_member, text_map
@@ -77,14 +78,35 @@ class Housekeeping(EngineRole):
             options = _REWRITE | {"min-file-size-bytes": str(_small_bytes(text_map(session, table.properties())))}
             for key, value in options.items():
                 action = action.option(key, value)
-            for key, value in repeated_summary(text_map(session, table.currentSnapshot().summary())).items():
+            for key, value in repeated_summary(text_map(session, table.snapshot(rewrite.branch).summary())).items():
                 action = action.snapshotProperty(key, value)
             action.execute()
-            metadata = read_metadata(self._catalogs, rewrite.table)
-            head = metadata.branches.get(rewrite.branch)
-            if head is None:
+            return _head(self._catalogs, rewrite)
+
+    def stage_again(self, rewrite: Rewrite, staged: Staged) -> Staged:
+        with self._working() as session:
+            table = self._catalogs.load_table(rewrite.table)
+            files, written = table.io(), table.snapshot(int(staged.snapshot.snapshot_id))
+            if written is None or table.refs().get(rewrite.branch) is None:
                 raise _branch_lost(rewrite)
-            return Staged(snapshot=snapshot_of(session, metadata, head), metadata=metadata)
+            commit = table.newRewrite().toBranch(rewrite.branch).validateFromSnapshot(written.parentId())
+            for file in (*written.removedDataFiles(files), *written.removedDeleteFiles(files)):
+                commit = commit.deleteFile(file)
+            for file in written.addedDataFiles(files):
+                commit = commit.addFile(file)
+            for key, value in repeated_summary(text_map(session, table.snapshot(rewrite.branch).summary())).items():
+                commit = commit.set(key, value)
+            commit.commit()
+            return _head(self._catalogs, rewrite)
+
+
+def _head(catalogs: Catalogs, rewrite: Rewrite) -> Staged:
+    """Return what the branch ends with."""
+    metadata = read_metadata(catalogs, rewrite.table)
+    head = metadata.branches.get(rewrite.branch)
+    if head is None:
+        raise _branch_lost(rewrite)
+    return Staged(snapshot=snapshot_of(catalogs.session, metadata, head), metadata=metadata)
 
 
 def _branch_lost(rewrite: Rewrite) -> EngineError:

@@ -7,7 +7,7 @@ each table is due once, and its first batch finds out whether anything changed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ from mt_core.model.run import DONE, RunStatus
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.commands.lifecycle import suspend_failing
 from mt_core.tables.continuous.pace import SHORTEST_PAUSE, apart, look_every, next_look, pause_after
-from mt_core.tables.continuous.stretch import IDLE, Stretch
+from mt_core.tables.continuous.stretch import IDLE, Stretch, Submit
 from mt_core.tables.refresh.workers import Watch, unwatched
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.runs.ledger import why_no_batch
@@ -26,7 +26,6 @@ from mt_core.tables.services import TableServices, query_of
 
 LONGEST_IDLE = timedelta(minutes=1)
 LONGEST_WAIT = timedelta(seconds=5)
-Submit = Callable[[Callable[[], None]], object]
 log = logging.getLogger(__name__)
 
 
@@ -54,7 +53,8 @@ class _Kept:
 
 
 class LookOut:
-    """One for all tables of a gateway. `look` is called by one thread at a time, and hands batches to *submit*.
+    """One for all tables of a gateway. `look` is called by one thread at a time, and hands batches to *submit*, and what no batch
+    waits for to *beside*.
 
     The tables are read again after each change of the registry, but only once within *read_every*.
     """
@@ -64,11 +64,12 @@ class LookOut:
         services: TableServices,
         *,
         submit: Submit,
+        beside: Submit | None = None,
         watch: Watch | None = None,
         read_every: timedelta = timedelta(0),
     ) -> None:
         self._services, self._submit, self._read_every = services, submit, read_every
-        self._watch = watch or unwatched
+        self._beside, self._watch = beside or submit, watch or unwatched
         self._kept: dict[str, _Kept] = {}
         self._read: tuple[int, datetime] | None = None
 
@@ -196,7 +197,7 @@ class LookOut:
         claimed = services.ledger.begin_stretch(kept.table.table_id)
         if claimed is None:
             return None
-        stretch = Stretch(claimed, services)
+        stretch = Stretch(claimed, services, beside=self._beside)
         kept.steps = stretch.steps()
         return stretch
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from threading import Lock
 from typing import Any
 
-from mt_core.errors import EngineUnavailable, MtError
+from mt_core.errors import EngineUnavailable, MtError, StorageMissing
 from mt_core.maintenance.strategy import Way
 from mt_core.model.run import DONE, Batch, RunStatus
 from mt_core.tables.engine import StorageMetadata
@@ -23,13 +25,14 @@ from mt_core.tables.refresh.outcome import GivenUp, RunEnded
 from mt_core.tables.runs.ledger import Claimed
 from mt_core.tables.services import TableServices
 from mt_core.tables.settings import refresh_timeout_of
-from mt_core.tables.upkeep.compaction import compact
+from mt_core.tables.upkeep.compaction import compact, too_many
 
 IDLE = "idle"
 MOST_RECENT = 50
 MOST_SNAPSHOTS = 500
 EXPIRE_EVERY = timedelta(minutes=1)
 COMPACT_BATCHES, COMPACT_EVERY = 60, timedelta(minutes=10)
+Submit = Callable[[Callable[[], None]], object]
 log = logging.getLogger(__name__)
 # What the ledger has of all batches together.
 _SUMS = ("rows", "rows_inserted", "rows_updated", "rows_deleted", "bytes_read")
@@ -42,7 +45,7 @@ class Stretch(Attempt):
     on: another thread may set it while the stretch is idle.
     """
 
-    def __init__(self, claimed: Claimed, services: TableServices) -> None:
+    def __init__(self, claimed: Claimed, services: TableServices, *, beside: Submit) -> None:
         super().__init__(claimed, ledger=services.ledger, engine=services.engine, on_end=services.signal.set)
         self.way: Way | None = None
         self.ending = ""
@@ -50,6 +53,8 @@ class Stretch(Attempt):
         self._began_at = self._expired_at = self._clock.now()
         self._timeout = refresh_timeout_of(claimed.table.definition.options, services.settings)
         self._services, self._compacted_at, self._compacted_before = services, self._began_at, 1
+        # A batch holds the turn; a compaction beside the batches takes it for its commits.
+        self._beside, self._turn, self._is_lost = beside, Lock(), False
         self._batch = 1
         self._published: str | None = None
         self._begins: deque[datetime] = deque(maxlen=MOST_SNAPSHOTS)
@@ -63,7 +68,8 @@ class Stretch(Attempt):
             self._noted, self._began_at = {}, self._clock.now()
             self._set_deadline()
             try:
-                yield from super()._work()
+                with self._turn:
+                    yield from super()._work()
             except RunEnded as end:
                 if end.status not in DONE:
                     raise
@@ -100,14 +106,25 @@ class Stretch(Attempt):
             log.warning("expiry of %s failed: %s", self._identifier, error, extra={"action": "maintenance_failed"})
 
     def _compact(self) -> None:
-        """Compact the table between two batches, if it has to be, each 60th of them or each ten minutes."""
+        """Have the table compacted, if it has to be, after each 60th batch or each ten minutes."""
         now, batch = self._clock.now(), self._batch or 0
         if self.ending or (
             batch - self._compacted_before < COMPACT_BATCHES and now - self._compacted_at < COMPACT_EVERY
         ):
             return
         self._compacted_before, self._compacted_at = batch, now
-        compact(self._services, self._table, holds=self._branch)
+        if self._is_lost:
+            # Batches that replace files would win each time: they wait for this one.
+            compact(self._services, self._table, holds=self._branch)
+            self._is_lost = False
+        else:
+            self._beside(self._compact_beside)
+
+    def _compact_beside(self) -> None:
+        # A table that is dropped meanwhile has no files.
+        with suppress(EngineUnavailable, StorageMissing):
+            done = compact(self._services, self._table, holds=self._branch, turn=self._turn)
+            self._is_lost = done is None and too_many(self._services, self._table, holds=self._branch) is not None
 
     def _open(self) -> Steps:
         """Go on with the branch if it ends where main does: no metadata has to be committed for that."""

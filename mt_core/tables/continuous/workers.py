@@ -1,9 +1,10 @@
-"""The threads of continuous refresh: one looks out, some carry out batches, and one renews the leases of stretches."""
+"""The threads of continuous refresh: one looks out, some carry out batches, one compacts, and one renews leases of stretches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 
 from mt_core.background import BackgroundLoop, attempt
@@ -20,7 +21,8 @@ class ContinuousWorkers:
     def __init__(self, services: TableServices, *, count: int, watch: Watch | None = None) -> None:
         self._signal, self._clock = services.signal, services.clock
         self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="continuous")
-        self._lookout = LookOut(services, submit=self._submit, watch=watch, read_every=READ_EVERY)
+        self._upkeep = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compaction")
+        self._lookout = LookOut(services, submit=self._submit, beside=self._compact, watch=watch, read_every=READ_EVERY)
         self._loops = (
             BackgroundLoop("look-out", self._look, clock=services.clock),
             BackgroundLoop(
@@ -42,6 +44,7 @@ class ContinuousWorkers:
         self._signal.set()
         looking.join(timeout_s)
         self._pool.shutdown(wait=False)
+        self._upkeep.shutdown(wait=False, cancel_futures=True)
         self._signal.wait(lambda: not self._lookout.is_busy(), timeout_s)
         self._lookout.end("the gateway stops")
         renewing.end()
@@ -49,6 +52,11 @@ class ContinuousWorkers:
 
     def _submit(self, work: Callable[[], None]) -> None:
         self._pool.submit(attempt, "a continuous refresh", work)
+
+    def _compact(self, work: Callable[[], None]) -> None:
+        # Batches that still run after `stop` compact nothing.
+        with suppress(RuntimeError):
+            self._upkeep.submit(attempt, "a compaction", work)
 
     def _look(self) -> None:
         generation = self._signal.generation

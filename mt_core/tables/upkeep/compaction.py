@@ -1,13 +1,14 @@
 """Compaction: small files of a storage table, and those with deletes, become few large ones; its rows stay.
 
 It takes no claim and delays nobody (docs/decisions/0035-compaction.md). The files are written on a branch, which the next
-refresh that opens the table drops, and published by compare-and-set while main is what it was: a compaction that meets a
-refresh is given up.
+refresh that opens the table drops, and published by compare-and-set: a compaction that meets such a refresh is given up. The
+batches of a continuous table leave the branch; the files are then put in place of the old ones as main is since.
 """
 
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -26,24 +27,38 @@ COMPACTED = "compact"
 log = logging.getLogger(__name__)
 
 
-def compact(services: TableServices, table: MaterializedTable, *, holds: str | None = None) -> RefreshRun | None:
+def compact(
+    services: TableServices,
+    table: MaterializedTable,
+    *,
+    holds: str | None = None,
+    turn: AbstractContextManager[object] | None = None,
+) -> RefreshRun | None:
     """Compact *table* if it has too many small or delete files, and return the row of the ledger; None if nothing was done.
 
-    *holds* is the branch of the caller, who has the table open and writes nothing meanwhile. Raises EngineUnavailable.
+    *holds* is the branch of the caller, who has the table open and writes only while he holds *turn*: the compaction takes it when
+    it begins and when it publishes. Raises EngineUnavailable.
     """
     try:
-        metadata = services.engine.load(table.identifier)
-        if set(run_branches(metadata.branches)) - {holds} or not _may_have_many(services, metadata):
+        fragments = too_many(services, table, holds=holds)
+        if fragments is None:
             return None
-        fragments = services.engine.fragments(table.identifier)
-        if not _are_many(services.settings, fragments.small_files, fragments.delete_files):
-            return None
-        return _Compaction(services=services, table=table, metadata=metadata, fragments=fragments).carry_out()
+        turn = turn or nullcontext()
+        return _Compaction(services=services, table=table, fragments=fragments, turn=turn).carry_out()
     except EngineUnavailable:
         raise
     except MtError as error:
         log.warning("compaction of %s failed: %s", table.identifier, error, extra={"action": "compaction_failed"})
         return None
+
+
+def too_many(services: TableServices, table: MaterializedTable, *, holds: str | None = None) -> Fragments | None:
+    """Return the files that a compaction of *table* would take away; None if they are few, or another than *holds* has it open."""
+    metadata = services.engine.load(table.identifier)
+    if set(run_branches(metadata.branches)) - {holds} or not _may_have_many(services, metadata):
+        return None
+    fragments = services.engine.fragments(table.identifier)
+    return fragments if _are_many(services.settings, fragments.small_files, fragments.delete_files) else None
 
 
 def _may_have_many(services: TableServices, metadata: StorageMetadata) -> bool:
@@ -59,35 +74,37 @@ def _are_many(settings: ManagerSettings, small_files: int, delete_files: int) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Compaction:
-    """One compaction of main as *metadata* has it."""
+    """One compaction of main as it is when the writing begins."""
 
     services: TableServices
     table: MaterializedTable
-    metadata: StorageMetadata
     fragments: Fragments
+    turn: AbstractContextManager[object]
 
     def carry_out(self) -> RefreshRun | None:
         services, identifier = self.services, self.table.identifier
         run_id, began = services.new_id(), services.clock.now()
-        branch = run_branch(run_id, 1)
+        rewrite = Rewrite(job_id=run_id.replace("-", ""), table=identifier, branch=run_branch(run_id, 1))
+        with self.turn:
+            metadata = services.engine.load(identifier)
+            try:
+                services.engine.swap(identifier, metadata, MetadataChange(branch=rewrite.branch))
+            except CommitConflict:
+                return None
+        published = None
         try:
-            services.engine.swap(identifier, self.metadata, MetadataChange(branch=branch))
-        except CommitConflict:
-            return None
-        published = False
-        try:
-            staged = services.engine.rewrite_files(
-                Rewrite(job_id=run_id.replace("-", ""), table=identifier, branch=branch)
-            )
-            published = staged.snapshot.snapshot_id != self.metadata.main and self._publish(branch, staged)
+            staged = services.engine.rewrite_files(rewrite)
+            if staged.snapshot.snapshot_id != metadata.main:
+                with self.turn:
+                    published = self._published(metadata.main, rewrite, staged)
         except EngineError:
-            if branch in services.engine.load(identifier).branches:
+            if rewrite.branch in services.engine.load(identifier).branches:
                 raise
             return None
         finally:
-            if not published:
-                self._drop(branch)
-        return self._recorded(run_id, began, staged) if published else None
+            if published is None:
+                self._drop(rewrite.branch)
+        return self._recorded(run_id, began, published) if published is not None else None
 
     def _recorded(self, run_id: str, began: datetime, staged: Staged) -> RefreshRun:
         files = staged.snapshot.data_files
@@ -108,30 +125,37 @@ class _Compaction:
         in_transaction(self.services.registry, lambda tx: tx.runs.insert(run))
         return run
 
-    def _publish(self, branch: str, staged: Staged) -> bool:
-        """Make the branch main; False if a refresh or another writer was there since."""
-        metadata = staged.metadata
+    def _published(self, base: str | None, rewrite: Rewrite, staged: Staged) -> Staged | None:
+        """Make the branch main; None if a refresh has opened the table since, or has changed what was written anew."""
+        engine, identifier, branch = self.services.engine, self.table.identifier, rewrite.branch
+        metadata = engine.load(identifier)
         for _ in range(MAX_CONFLICTS):
             if metadata.main == staged.snapshot.snapshot_id:
-                return True
-            head = metadata.branches.get(branch)
-            if (metadata.main, head) != (self.metadata.main, staged.snapshot.snapshot_id):
-                return False
-            change = MetadataChange(publish=head, drop=(branch,))
+                return staged
+            if metadata.branches.get(branch) != staged.snapshot.snapshot_id:
+                return None
             try:
-                self.services.engine.swap(self.table.identifier, metadata, change)
+                if metadata.main == base:
+                    change = MetadataChange(publish=staged.snapshot.snapshot_id, drop=(branch,))
+                    engine.swap(identifier, metadata, change)
+                    return staged
+                engine.swap(identifier, metadata, MetadataChange(branch=branch))
+                base, staged = metadata.main, engine.stage_again(rewrite, staged)
             except (CommitConflict, CommitUnknown):
-                metadata = self.services.engine.load(self.table.identifier)
-                continue
-            return True
-        return False
+                pass
+            except EngineError as error:
+                log.info("compaction of %s is given up: %s", identifier, error)
+                return None
+            metadata = engine.load(identifier)
+        return None
 
     def _drop(self, branch: str) -> None:
         """Drop the branch; the next refresh that opens the table does it otherwise."""
         engine, identifier = self.services.engine, self.table.identifier
         try:
-            metadata = engine.load(identifier)
-            if branch in metadata.branches:
-                engine.swap(identifier, metadata, MetadataChange(drop=(branch,)))
+            with self.turn:
+                metadata = engine.load(identifier)
+                if branch in metadata.branches:
+                    engine.swap(identifier, metadata, MetadataChange(drop=(branch,)))
         except MtError as error:
             log.info("branch %s of %s is left: %s", branch, identifier, error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
@@ -12,6 +13,7 @@ from mt_core.errors import EngineError
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.storage import run_branches
 from mt_core.model.table import TableIdentifier
+from mt_core.tables.continuous.lookout import LookOut
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.upkeep.compaction import compact
 from mt_core.tables.upkeep.maintenance import maintain
@@ -171,6 +173,106 @@ def test_a_continuous_table_is_compacted_between_batches_each_sixtieth_of_them_a
     assert set(world.ways) == {"append"}
     assert world.shows_its_source()
     assert [run.status for run in world.stretches()] == [RunStatus.RUNNING]
+
+
+class Beside(LiveTable):
+    """A continuous table of 59 batches, whose 60th leaves a compaction in `waiting`."""
+
+    def __init__(self) -> None:
+        super().__init__("FRESHNESS = INTERVAL '1' SECOND")
+        self.waiting: list[Callable[[], None]] = []
+        self.lookout = LookOut(self.services, submit=lambda work: work(), beside=self.waiting.append)
+        for number in range(62):
+            self.append(100 + number)
+            self.look(after=1)
+
+    def compact(self, meanwhile: Callable[[], None]) -> None:
+        """Carry out the compaction that waits; *meanwhile* happens while it writes."""
+        self.engine.on_rewrite = lambda _rewrite: meanwhile()
+        self.waiting.pop()()
+        self.engine.on_rewrite = None
+
+    def batch(self) -> None:
+        self.append(900)
+        self.look(after=1)
+
+
+def test_batches_go_on_beside_a_compaction_whose_files_then_take_the_place_of_the_old_ones() -> None:
+    world = Beside()
+    batches = len(world.ways)
+
+    world.compact(meanwhile=world.batch)
+
+    assert len(world.ways) == batches + 1
+    (run,) = compactions(world, "live")
+    assert run.snapshot_id == world.engine.load(LIVE).main
+    assert world.engine.storages[LIVE].snapshots[str(run.snapshot_id)].facts.data_files < 10
+    world.batch()
+    assert world.shows_its_source()
+    assert set(world.ways) == {"append"}
+    assert [each.status for each in world.stretches()] == [RunStatus.RUNNING]
+
+
+def test_a_batch_that_changes_what_is_written_anew_wins_and_the_next_compaction_is_between_two_batches() -> None:
+    world = Beside()
+
+    def delete() -> None:
+        source = world.engine.sources[ORDERS]
+        world.engine.commit(ORDERS, source.versions[source.current][1:])
+        world.look(after=1)
+        fragment(world, LIVE)
+
+    world.compact(meanwhile=delete)
+    assert compactions(world, "live") == []
+    assert world.shows_its_source()
+    for _ in range(60):
+        world.batch()
+
+    assert world.waiting == []
+    assert len(compactions(world, "live")) == 1
+    assert world.shows_its_source()
+
+
+def test_a_compaction_beside_batches_is_given_up_when_the_stretch_ends() -> None:
+    world = Beside()
+
+    def suspend() -> None:
+        world.sql("ALTER MATERIALIZED TABLE live SUSPEND")
+        world.look(after=5)
+
+    world.compact(meanwhile=suspend)
+
+    assert compactions(world, "live") == []
+    assert run_branches(world.engine.load(LIVE).branches) == ()
+    assert world.shows_its_source()
+
+
+def test_a_compaction_beside_batches_leaves_nothing_of_a_table_that_is_dropped_meanwhile() -> None:
+    world = Beside()
+
+    def drop() -> None:
+        world.sql("DROP MATERIALIZED TABLE live")
+        world.look(after=5)
+
+    world.compact(meanwhile=drop)
+
+    assert LIVE not in world.engine.storages
+
+
+def test_the_branch_of_a_compaction_that_fails_is_dropped_though_batches_go_on() -> None:
+    world = Beside()
+
+    def fail() -> None:
+        world.batch()
+        raise EngineError("the disk is full")
+
+    world.compact(meanwhile=fail)
+    world.batch()
+
+    (branch,) = run_branches(world.engine.load(LIVE).branches)
+    assert world.engine.load(LIVE).branches[branch] == world.engine.load(LIVE).main
+    assert compactions(world, "live") == []
+    assert world.shows_its_source()
 
 
 def test_a_continuous_table_that_is_always_refreshed_loses_its_orphans_once_a_day() -> None:

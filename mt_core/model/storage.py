@@ -31,6 +31,11 @@ STRATEGY = "freshtable.strategy"
 BYTES_READ = "freshtable.bytes-read"
 LATE = "freshtable.late"
 
+# Of a source's version in SOURCES: the snapshot that is read, and when its rows were committed last (UTC). Both may differ between
+# versions with the same rows.
+PIN = "at"
+COMMITTED = "committed"
+
 _REPEATED = frozenset({RUN_ID, BATCH, PARTITIONS, SOURCES, FINGERPRINT, SCHEDULE_TIME, STRATEGY, LATE})
 _BRANCH_PREFIX = "run_"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from uuid import uuid4
 
 import pytest
@@ -261,6 +262,17 @@ class EngineContract(ChangesContract, UpkeepContract):
         steps.source.append(steps.source_name, [row("c", 3, 30)])
 
         assert versions(steps.engine.read_vector(steps.query)) != before
+
+    def test_the_vector_has_the_time_of_the_last_commit_of_rows(self, steps: EngineSteps) -> None:
+        def committed() -> datetime:
+            (version,) = versions(steps.engine.read_vector(steps.query))
+            return datetime.fromisoformat(version["committed"])
+
+        before = committed()
+        steps.source.append(steps.source_name, [row("c", 3, 30)])
+
+        assert before.tzinfo is not None
+        assert committed() >= before
 
     def test_compaction_of_a_source_leaves_the_vector_as_it_is(self, steps: EngineSteps) -> None:
         steps.source.append(steps.source_name, [row("a", 3, 30)])

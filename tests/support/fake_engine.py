@@ -136,6 +136,8 @@ class FakeEngine(FakeSources):
         name, source = self._source(query)
         selected(query, source)
         version = {"uuid": source.uuid, "snapshot": source.data_version(), "schema": 0, "at": source.current}
+        if source.committed:
+            version["committed"] = source.committed[source.data_version()].isoformat(timespec="milliseconds")
         path = self._path(query)
         views = [SourceVersion(name=view, kind="view", version={"hash": self.views[view]}) for view in path[:-1]]
         entry = SourceVersion(name=name, kind="table", version=version, path=path)

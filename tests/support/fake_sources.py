@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from mt_core.errors import QueryFailed
 from mt_core.model.table import Column
@@ -20,6 +21,7 @@ class FakeSources(FakeHousekeeping):
         super().__init__()
         self.sources: dict[str, FakeSource] = {}
         self.views: dict[str, str] = {}
+        self.now: Callable[[], datetime] = lambda: datetime(2026, 3, 1, 12, tzinfo=UTC)
 
     def create_source(self, name: str, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
         """Add a source table."""
@@ -33,6 +35,7 @@ class FakeSources(FakeHousekeeping):
             versions={number: tuple(rows)},
             current=number,
             parents={number: None},
+            committed={number: self.now()},
         )
 
     def commit(self, name: str, rows: Sequence[Row], *, compaction: bool = False) -> int:
@@ -40,6 +43,7 @@ class FakeSources(FakeHousekeeping):
         with self._lock:
             source, number = self.sources[name], next(self._numbers)
             source.versions[number], source.parents[number] = tuple(rows), source.current
+            source.committed[number] = self.now()
             if compaction:
                 source.replaces.add(number)
             source.current = number

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from mt_core.maintenance.changes import ChangeKind, SourceChange
@@ -27,6 +28,7 @@ class FakeSource:
     current: int
     parents: dict[int, int | None]
     replaces: set[int] = field(default_factory=set)
+    committed: dict[int, datetime] = field(default_factory=dict)
     expired: set[int] = field(default_factory=set)
 
     def data_version(self) -> int:

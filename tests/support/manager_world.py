@@ -51,6 +51,7 @@ class ManagerWorld:
     ) -> None:
         self.clock = FakeClock(START)
         self.engine = engine or FakeEngine()
+        self.engine.now = self.clock.now
         self.scheduler: Any = FakeScheduler()
         self.registry = registry or MemoryRegistry(self.clock)
         self._initial_refresh = initial_refresh

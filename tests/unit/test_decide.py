@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -90,6 +91,14 @@ def test_our_own_compaction_above_the_last_refresh_changes_nothing():
 
 def test_a_compaction_of_a_source_changes_nothing():
     assert decided(WHOLE, [wrote(WHOLE, read=vector(7, at=7)), FIRST], read=vector(7, at=9)).scope is None
+
+
+def test_the_time_of_a_commit_tells_no_versions_apart():
+    (source,) = vector().sources
+    dated = replace(source, version={**(source.version or {}), "committed": "2026-03-01T12:00:00.000+00:00"})
+    read = SourceVector(sources=(dated,))
+
+    assert decided(WHOLE, [wrote(WHOLE), FIRST], read=read).scope is None
 
 
 def test_a_source_rolled_back_to_a_version_read_earlier_is_a_change():

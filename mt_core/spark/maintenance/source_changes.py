@@ -13,6 +13,7 @@ from mt_core.identifiers import sql_name
 from mt_core.maintenance.changes import INCOMPARABLE, ChangeKind, Commit, SourceChange, change_between
 from mt_core.maintenance.delta import Piece, Reading, numbered, readings
 from mt_core.maintenance.shape import QueryShape
+from mt_core.model.storage import COMMITTED, PIN
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
 from mt_core.spark.catalogs.columns import columns_of
@@ -24,7 +25,7 @@ from mt_core.spark.maintenance.file_difference import files_between
 from mt_core.spark.maintenance.query_shapes import shape_of_query
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.lineage import Reading as SourceReading
-from mt_core.spark.queries.source_versions import PIN, is_plain, not_plain
+from mt_core.spark.queries.source_versions import is_plain, not_plain
 from mt_core.tables.engine import Query, ShapedQuery, SourceChanges, SourceVector, SourceVersion
 
 MOST_COMMITS = 1000
@@ -216,6 +217,6 @@ def _obstacle(since: SourceVector, vector: SourceVector) -> str | None:
 def _fixed(source: SourceVersion) -> dict[str, Any]:
     """Return what of a version has to be the same for its changes to be rows: the table, its schema, a view's text."""
     version = dict(source.version or {})
-    return {key: value for key, value in version.items() if key not in (PIN, "snapshot")} | (
+    return {key: value for key, value in version.items() if key not in (PIN, COMMITTED, "snapshot")} | (
         {} if PIN in version else {"snapshot": version.get("snapshot")}
     )

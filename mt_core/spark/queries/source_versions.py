@@ -7,10 +7,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from typing import Any
 
 from mt_core.errors import EngineError, EngineUnavailable, MtError, SourcesChanged
 from mt_core.identifiers import Namespace, display_name
+from mt_core.model.storage import COMMITTED, PIN
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.jvm_objects import active_session, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -26,7 +28,6 @@ TABLE = "table"
 VIEW = "view"
 FUNCTION = "function"
 UNVERSIONED = "unversioned"
-PIN = "at"
 
 _PLAIN_TABLE = "org.apache.iceberg.BaseTable"
 _Key = tuple[int, str, str, Namespace, str, tuple[tuple[str, str], ...]]
@@ -198,7 +199,11 @@ class SourceVersions:
         snapshot = table.currentSnapshot()
         if snapshot is None:
             return version, f"source {source.name} is empty"
-        version |= {"snapshot": _last_row_change(table, snapshot), PIN: str(snapshot.snapshotId())}
+        changed = _last_row_change(table, snapshot)
+        version |= {"snapshot": str(changed.snapshotId()), PIN: str(snapshot.snapshotId())}
+        version[COMMITTED] = datetime.fromtimestamp(changed.timestampMillis() / 1000, UTC).isoformat(
+            timespec="milliseconds"
+        )
         same_columns = snapshot.schemaId() == version["schema"]
         return version, None if same_columns else f"the columns of {source.name} changed after its last commit"
 
@@ -256,11 +261,11 @@ def _is_lost(source: Source, version: Mapping[str, Any]) -> bool:
         return True
 
 
-def _last_row_change(table: Any, snapshot: Any) -> str:
+def _last_row_change(table: Any, snapshot: Any) -> Any:
     """Return the snapshot, up to *snapshot*, that last changed rows: compaction (`replace`) keeps them."""
     while snapshot.operation() == "replace" and snapshot.parentId() is not None:
         parent = table.snapshot(snapshot.parentId())
         if parent is None:
             break
         snapshot = parent
-    return str(snapshot.snapshotId())
+    return snapshot

@@ -14,7 +14,7 @@ from typing import Any
 from mt_core.maintenance.strategy import Way
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import RunKind
-from mt_core.model.storage import Snapshot
+from mt_core.model.storage import COMMITTED, PIN, Snapshot
 from mt_core.tables.engine import SourceVector
 
 REFRESH, SKIP, SUSPENDED, CONTINUOUS = "refresh", "skip", "suspended", "continuous"
@@ -141,7 +141,10 @@ def _difference(snapshot: Snapshot, vector: SourceVector, fingerprint: str) -> s
 
 
 def comparable(source: Mapping[str, Any] | None) -> Any:
-    """Return a source entry without what does not tell versions apart: `at`, the snapshot id that pins it."""
+    """Return a source entry without what does not tell versions apart: the snapshot that pins it, and the time of its commit."""
     if source is None or source["version"] is None:
         return source
-    return {**source, "version": {key: value for key, value in source["version"].items() if key != "at"}}
+    return {
+        **source,
+        "version": {key: value for key, value in source["version"].items() if key not in (PIN, COMMITTED)},
+    }

@@ -15,11 +15,12 @@ from mt_core.model.table import MaterializedTable, RefreshMode
 class Fault(StrEnum):
     """What keeps a table from being fresh.
 
-    SOURCE: a materialized table that it reads is behind. QUEUE: its refresh waits for a worker, or did for most of its time.
-    QUERY: its refreshes fail, or take too long. SCHEDULE: nobody asks for a refresh.
+    SOURCE: a materialized table that it reads is behind. WRITER: nobody has written to its sources. QUEUE: its refresh waits for a
+    worker, or did for most of its time. QUERY: its refreshes fail, or take too long. SCHEDULE: nobody asks for a refresh.
     """
 
     SOURCE = "source"
+    WRITER = "writer"
     QUEUE = "queue"
     QUERY = "query"
     SCHEDULE = "schedule"
@@ -43,18 +44,29 @@ def oldest_allowed(table: MaterializedTable, now: datetime) -> datetime:
 
 
 def lateness_of(
-    table: MaterializedTable, runs: Iterable[RefreshRun], *, read_at: datetime, shows: datetime, now: datetime
+    table: MaterializedTable,
+    runs: Iterable[RefreshRun],
+    *,
+    read_at: datetime,
+    shows: datetime,
+    written_at: datetime | None = None,
+    now: datetime,
 ) -> Lateness | None:
     """Return how late *table* is, None if it is not.
 
     *runs* are its last ones, newest first, *read_at* is when it read its sources, and *shows* until when it shows the sources of
-    its sources, later by the freshness of those.
+    its sources, later by the freshness of those. *written_at* is the last commit to any of its sources, None where that tells
+    nothing.
     """
     allowed = oldest_allowed(table, now)
     freshness = timedelta(seconds=table.definition.freshness.seconds)
     if read_at < allowed:
         return Lateness(by=now - read_at - freshness, fault=_own_fault(table, list(runs), freshness, now))
-    return Lateness(by=now - shows - freshness, fault=Fault.SOURCE) if shows < allowed else None
+    if shows < allowed:
+        return Lateness(by=now - shows - freshness, fault=Fault.SOURCE)
+    if written_at is not None and written_at < allowed:
+        return Lateness(by=now - written_at - freshness, fault=Fault.WRITER)
+    return None
 
 
 def _own_fault(table: MaterializedTable, runs: list[RefreshRun], freshness: timedelta, now: datetime) -> Fault:

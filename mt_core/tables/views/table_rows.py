@@ -47,6 +47,7 @@ _TABLE_COLUMNS = (
 )
 _FAULTS = {
     Fault.SOURCE: "a materialized table that it reads is late",
+    Fault.WRITER: "nobody has written to its sources",
     Fault.QUEUE: "its refresh waits for a worker, or did for most of its time",
     Fault.QUERY: "its refreshes fail, or take too long",
     Fault.SCHEDULE: "no refresh was requested",

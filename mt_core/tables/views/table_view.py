@@ -9,19 +9,23 @@ from enum import StrEnum
 
 from mt_core.errors import MtError
 from mt_core.model.run import DONE, RefreshRun, RunStatus
+from mt_core.model.storage import COMMITTED
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.engine import StorageMetadata
 from mt_core.tables.keeper import KeeperState
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
+from mt_core.tables.runs.upstream import materialized
 from mt_core.tables.services import TableServices
-from mt_core.tables.views.inclusion import PUBLISHED, Included, Inclusions
+from mt_core.tables.views.inclusion import PUBLISHED, Included, Inclusions, Vector
 from mt_core.tables.views.lateness import Lateness, lateness_of, oldest_allowed
 from mt_core.tables.views.run_view import RunView, SourceView
 from mt_core.tables.workflows.observer import ObservedWorkflow
 
 ENDED = DONE | {RunStatus.FAILED}
 _PAGE = 10
+# The kinds of sources that nobody writes rows to.
+_DEFINITIONS = frozenset({"view", "function"})
 _RECENT = 50
 
 
@@ -67,7 +71,7 @@ class TableView:
             included=included,
             stale_for=max(timedelta(0), now - included.until) if included else None,
             health=_health(table, fresh_at, ended, now),
-            lateness=_lateness(tx, table, included, fresh_at, now),
+            lateness=_lateness(inclusions, table, vector, included, fresh_at),
             workflow=workflow,
         )
 
@@ -142,18 +146,42 @@ def _health(
 
 
 def _lateness(
-    tx: Transaction, table: MaterializedTable, included: Included | None, fresh_at: datetime | None, now: datetime
+    inclusions: Inclusions,
+    table: MaterializedTable,
+    vector: Vector,
+    included: Included | None,
+    fresh_at: datetime | None,
 ) -> Lateness | None:
     """Return how late an active table is. The materialized table below that read the sources may itself be behind them."""
     if table.status is not RefreshStatus.ACTIVATED:
         return None
+    tx = inclusions.tx
     read_at = max(fresh_at or table.created_at, table.status_at)
     shows, below = (included.until, included.by) if included is not None else (read_at, None)
     upstream = None if below is None else tx.tables.named(below)
     if upstream is not None:
         shows += timedelta(seconds=upstream.definition.freshness.seconds)
     runs = tx.runs.newest(table_id=table.table_id, limit=_PAGE)
-    return lateness_of(table, runs, read_at=read_at, shows=read_at if upstream is None else shows, now=now)
+    return lateness_of(
+        table,
+        runs,
+        read_at=read_at,
+        shows=read_at if upstream is None else shows,
+        written_at=_written_at(tx, vector),
+        now=tx.now(),
+    )
+
+
+def _written_at(tx: Transaction, vector: Vector) -> datetime | None:
+    """Return when any of the sources of *vector* was committed to last, so that one that seldom changes makes no table late.
+
+    None where that is not known, or where a materialized table is among them: that one tells of its own sources.
+    """
+    tables = [source for source in vector if source["kind"] not in _DEFINITIONS]
+    commits = {(source["version"] or {}).get(COMMITTED, "") for source in tables}
+    if not commits or "" in commits or any(materialized(tx, source["name"]) is not None for source in tables):
+        return None
+    return datetime.fromisoformat(max(commits))
 
 
 def _fresh_at(done: RefreshRun | None, workflow: ObservedWorkflow | None) -> datetime | None:

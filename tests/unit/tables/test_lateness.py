@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -78,8 +78,15 @@ def test_a_table_that_reads_one_which_is_late_is_late_by_its_source() -> None:
     assert found == Lateness(by=2 * FRESHNESS, fault=Fault.SOURCE)
 
 
-def test_a_table_within_its_freshness_is_not_late() -> None:
-    assert lateness_of(a_table(), [DONE], read_at=NOON, shows=NOON, now=NOON) is None
+def test_a_table_whose_sources_nobody_writes_to_is_late_by_their_writer() -> None:
+    found = lateness_of(a_table(), [DONE], read_at=NOON, shows=NOON, written_at=LATE, now=NOON)
+
+    assert found == Lateness(by=2 * FRESHNESS, fault=Fault.WRITER)
+
+
+@pytest.mark.parametrize("written_at", [None, NOON - FRESHNESS])
+def test_a_table_within_its_freshness_is_not_late(written_at: datetime | None) -> None:
+    assert lateness_of(a_table(), [DONE], read_at=NOON, shows=NOON, written_at=written_at, now=NOON) is None
 
 
 def test_show_and_describe_say_how_late_a_table_is_and_why() -> None:
@@ -106,3 +113,49 @@ def test_show_and_describe_say_how_late_a_table_is_and_why() -> None:
     world.tick(world.latest_point("totals"), "totals", key=None)
     world.work()
     assert said() == (None, "no")
+
+
+def late(world: ManagerWorld, name: str = "totals") -> tuple[object, object]:
+    """Refresh a table, and return what SHOW and DESCRIBE say of its lateness."""
+    world.tick(world.latest_point(name), name, key=None)
+    world.work()
+    (shown,) = world.show(f"SHOW MATERIALIZED TABLES LIKE '{name}'")
+    facts = {row["name"]: row["type"] for row in world.show(f"DESCRIBE EXTENDED {name}")}
+    return shown["late by"], facts["late by"]
+
+
+def test_a_source_that_nobody_writes_to_makes_its_table_late_until_somebody_does() -> None:
+    world = ManagerWorld()
+    world.sql(COMPUTED_TABLE)
+    world.work()
+    world.clock.advance(5 * HOUR)
+
+    assert late(world) == ("4 h (writer)", "4 h: nobody has written to its sources")
+
+    world.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": 1}], compaction=True)
+    assert late(world)[0] == "4 h (writer)"
+
+    world.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": 2}])
+    assert late(world) == (None, "no")
+
+
+def test_a_table_over_a_materialized_table_leaves_the_writers_to_that_one() -> None:
+    world = ManagerWorld()
+    world.sql(COMPUTED_TABLE)
+    world.work()
+    world.sql(COMPUTED_TABLE.replace("totals", "above").replace("FROM orders", "FROM totals"))
+    world.work()
+    world.clock.advance(5 * HOUR)
+
+    assert late(world) == ("4 h (writer)", "4 h: nobody has written to its sources")
+    assert late(world, "above") == (None, "no")
+
+
+def test_a_table_that_an_earlier_release_refreshed_has_no_writer_to_blame() -> None:
+    world = ManagerWorld()
+    world.sql(COMPUTED_TABLE)
+    world.engine.sources["lake.default.orders"].committed.clear()
+    world.work()
+    world.clock.advance(5 * HOUR)
+
+    assert late(world) == (None, "no")

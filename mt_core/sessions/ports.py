@@ -12,6 +12,7 @@ from mt_core.model.reservation import Reservation
 from mt_core.model.run import RefreshRun
 from mt_core.model.table import Column as StoredColumn
 from mt_core.rowset import Column, PageForm
+from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.statements import Statement
 from mt_core.tables.engine import Progress
 from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshRequest
@@ -146,6 +147,9 @@ class StatementEngine(Protocol):
 
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
         """Return the plan of a statement without running it, in a mode of EXPLAIN or as json; raises QueryFailed."""
+
+    def create_unbounded(self, context: SessionContext, table: CreateConnectorTable) -> None:
+        """Create a temporary table whose rows are without end in the session; raises QueryFailed if its name is taken."""
 
     def add_jar(self, context: SessionContext, path: str) -> str:
         """Load the classes of a jar and return its full path; raises DefinitionInvalid if there is no such file."""

@@ -199,11 +199,32 @@ class SparkStatement(CatalogStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratedRows:
+    """Rows of a connector that generates them; `items` are a select list over `value`, which counts from 0, and `timestamp`.
+
+    `number_of_rows` is None for rows without end.
+    """
+
+    items: tuple[str, ...]
+    rows_per_second: int
+    number_of_rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watermark:
+    """WATERMARK FOR column AS column - INTERVAL delay; `delay` is in Spark's words, such as `5 SECOND`."""
+
+    column: str
+    delay: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateConnectorTable(SparkStatement):
     """CREATE [TEMPORARY] TABLE … WITH (…) [AS query]; `connector` is None for the catalog's own format.
 
     `keys` are the columns of its primary key. `query` is at its line and column. If the statement has a list of `columns` and a
-    query, `spark_sql` ends before AS: what follows depends on the columns of the query.
+    query, `spark_sql` ends before AS: what follows depends on the columns of the query. A table with `unbounded` rows has no
+    `spark_sql`: Spark has no statement for it.
     """
 
     name: Name
@@ -213,6 +234,9 @@ class CreateConnectorTable(SparkStatement):
     keys: tuple[str, ...] = ()
     columns: tuple[ColumnSpec, ...] = ()
     query: str = ""
+    or_replace: bool = False
+    unbounded: GeneratedRows | None = None
+    watermark: Watermark | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

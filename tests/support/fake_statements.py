@@ -19,6 +19,7 @@ from mt_core.model.reservation import Atomicity, Reservation
 from mt_core.model.table import Column as StoredColumn
 from mt_core.rowset import INT, Column, RowSet
 from mt_core.sessions.ports import Relation, SessionContext, SessionState, StatementResult
+from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.flink.catalog_options import configured_catalogs
 from mt_core.tables.engine import Progress
 
@@ -70,6 +71,7 @@ class FakeStatementEngine:
         self.published: dict[tuple[str, ...], str] = {}
         self.settled: list[Reservation] = []
         self.columns_of_queries: dict[str, Sequence[StoredColumn]] = {}
+        self.unbounded: dict[tuple[str, str], CreateConnectorTable] = {}
         self.tasks: Progress | None = None
         self.failure: EngineUnavailable | None = None
         self.ready = threading.Event()
@@ -152,6 +154,12 @@ class FakeStatementEngine:
 
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
         return f"{mode} plan of {sql}"
+
+    def create_unbounded(self, context: SessionContext, table: CreateConnectorTable) -> None:
+        key = (context.session_id, table.name[0])
+        if key in self.unbounded and not table.or_replace:
+            raise QueryFailed(f"[TEMP_TABLE_OR_VIEW_ALREADY_EXISTS] There is a temporary view {table.name[0]} already.")
+        self.unbounded[key] = table
 
     def add_jar(self, context: SessionContext, path: str) -> str:
         if path in self.missing_jars:

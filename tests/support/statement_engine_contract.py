@@ -10,6 +10,7 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -17,6 +18,8 @@ from mt_core.errors import Canceled, DefinitionInvalid, MtError, QueryFailed, Ta
 from mt_core.model.reservation import Reservation
 from mt_core.model.table import Column
 from mt_core.sessions.ports import SessionContext, StatementEngine
+from mt_core.sql.catalog import CreateConnectorTable
+from mt_core.sql.parser import parse
 
 ONE = "SELECT 1 AS a"
 WAIT_S = 60.0
@@ -143,6 +146,18 @@ class StatementEngineContract:
     def test_a_jar_that_is_not_there_is_refused(self, engine: StatementEngine, missing_jar: str) -> None:
         with pytest.raises(DefinitionInvalid, match="jar"):
             engine.add_jar(session(), missing_jar)
+
+    def test_a_table_without_end_takes_its_name_in_its_session_once(self, engine: StatementEngine) -> None:
+        first, other = session(), session()
+        table = parse("CREATE TEMPORARY TABLE endless_rows (n BIGINT) WITH ('connector' = 'datagen')")
+        assert isinstance(table, CreateConnectorTable)
+
+        engine.create_unbounded(first, table)
+        engine.create_unbounded(other, table)
+        engine.create_unbounded(first, replace(table, or_replace=True))
+
+        with pytest.raises(QueryFailed, match="endless_rows"):
+            engine.create_unbounded(first, table)
 
     def test_a_catalog_without_a_class_does_not_open(self, engine: StatementEngine) -> None:
         with pytest.raises(QueryFailed):

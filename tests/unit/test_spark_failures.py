@@ -107,3 +107,13 @@ def test_a_function_that_the_catalog_cannot_keep_is_refused_with_the_ways_out() 
     assert isinstance(error, QueryFailed)
     assert "Write the expression in a view, which all sessions and materialized tables can read" in error.message
     assert "reflect('class', 'method', …)" in error.message
+
+
+def test_a_batch_query_of_rows_without_end_is_refused_with_the_way_out() -> None:
+    error = error_of(
+        [thrown("Queries with streaming sources must be executed with writeStream.start();\nrate", None, ANALYSIS)]
+    )
+
+    assert isinstance(error, QueryFailed)
+    assert error.message.startswith("A batch query cannot read rows without end")
+    assert "'number-of-rows'" in error.message

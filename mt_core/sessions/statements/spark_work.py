@@ -23,6 +23,7 @@ from mt_core.sessions.ports import SessionContext, StatementEngine, StatementRes
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.table_creations import TableCreations
 from mt_core.sessions.statements.translation import in_spark
+from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statement_types import CREATE_TABLE_AS, REPLACE_TABLE_AS
 
@@ -86,6 +87,10 @@ class SparkWork:
     def _run_one(self, task: Task, statement: ReadStatement, texts: Sequence[str]) -> StatementResult:
         """Run a statement, which may be several of Spark's; returns the result of the first."""
         job_id, context = task.operation.planned_job_id, task.context()
+        fact = statement.fact
+        if isinstance(fact, CreateConnectorTable) and fact.unbounded is not None:
+            self.engine.create_unbounded(context, fact)
+            return StatementResult(is_query=False, rows=None)
         if statement.type in (CREATE_TABLE_AS, REPLACE_TABLE_AS):
             first = self.creations.run(context, texts[0], job_id)
         else:

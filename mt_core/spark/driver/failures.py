@@ -42,6 +42,11 @@ _WAYS_OUT = {
         " Write the expression in a view, which all sessions and materialized tables can read." + _CALL_A_METHOD
     ),
 }
+_STREAM_AS_BATCH = "Queries with streaming sources must be executed with writeStream.start()"
+_NO_END = (
+    "A batch query cannot read rows without end, such as those of a table with the connector 'datagen' or 'rate'; give a table "
+    "of 'datagen' a 'number-of-rows'."
+)
 _STACK_OVERFLOW = "java.lang.StackOverflowError"
 _QUERY_CLASSES = (
     "org.apache.spark.",
@@ -105,7 +110,7 @@ def error_of(chain: Sequence[Thrown]) -> MtError:
     causes = [plain_message(cause.message) for cause in chain[index + 1 :] if cause.message]
     if causes and causes[-1] not in message:
         message += f" Caused by: {causes[-1]}"
-    message += _WAYS_OUT.get(reason.condition or "", "")
+    message = _NO_END if _STREAM_AS_BATCH in message else message + _WAYS_OUT.get(reason.condition or "", "")
     is_internal = (reason.condition or "").startswith("INTERNAL_ERROR")
     if is_internal or not (reason.condition or reason.java_class.startswith(_QUERY_CLASSES)):
         return EngineError(f"{reason.java_class.rsplit('.', 1)[-1]}: {message}")

@@ -38,6 +38,8 @@ from mt_core.spark.statements.affected_rows import affected_rows
 from mt_core.spark.statements.protection import NoTables, TableDirectory, run_protected
 from mt_core.spark.statements.sessions import SparkSessions
 from mt_core.spark.statements.table_creations import explained, placed, reserve, settle
+from mt_core.spark.statements.temporary import create_unbounded
+from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.flink.catalog_options import configured_catalogs
 from mt_core.tables.definition.table_definition import SPARK_ZONE_KEY
 from mt_core.tables.engine import Progress
@@ -150,6 +152,10 @@ class SparkStatements(StatementEngine):
 
     def close_session(self, session_id: str) -> None:
         self._sessions.close(session_id)
+
+    def create_unbounded(self, context: SessionContext, table: CreateConnectorTable) -> None:
+        with self._session(context) as session:
+            create_unbounded(session, table)
 
     def add_jar(self, context: SessionContext, path: str) -> str:
         with self._session(context) as session:

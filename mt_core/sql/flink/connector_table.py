@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from mt_core.errors import DefinitionInvalid, SqlSyntaxError, Unsupported
 from mt_core.identifiers import property_list, quote, sql_name, string_literal
-from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable
+from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable, GeneratedRows, Watermark
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.flink.changes import not_enforced, read_key
-from mt_core.sql.flink.connectors import Source, source_of
+from mt_core.sql.flink.connectors import SINKS, STREAMING_CONNECTORS, Source, check_sink, source_of
+from mt_core.sql.flink.generated_rows import COUNTER, TIME, generated_rows
 from mt_core.sql.flink.types import read_type
 from mt_core.sql.statements import ColumnSpec, Name
 from mt_core.tokens import TokenKind, significant
@@ -20,6 +21,7 @@ _NO_KEYS = ("FLOAT", "DOUBLE", "ARRAY", "MAP", "STRUCT", "VARIANT")
 # Words before brackets that are no list of columns, and words of Spark's CREATE TABLE that are not Flink's.
 _BEFORE_BRACKETS = frozenset({"BY", "WITH", "OPTIONS", "TBLPROPERTIES", "ON"})
 _SPARKS = frozenset({"USING", "OPTIONS", "LOCATION", "TBLPROPERTIES", "CLUSTERED", "ROW", "STORED"})
+_EVENT_TIMES = ("TIMESTAMP", "TIMESTAMP_NTZ")
 _NOT_TEMPORARY = "a table without a connector to files or a database"
 
 
@@ -38,6 +40,10 @@ class _Table:
     partition_keys: list[str] = field(default_factory=list)
     options: Mapping[str, str] = field(default_factory=dict)
     query: str | None = None
+    # The columns AS PROCTIME().
+    now_columns: set[str] = field(default_factory=set)
+    watermark: Watermark | None = None
+    has_other_watermark: bool = False
 
     def __str__(self) -> str:
         return ".".join(self.name)
@@ -59,6 +65,20 @@ def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | N
         if_not_exists=cursor.accept("IF", "NOT", "EXISTS"),
         name=cursor.name("the name of a table"),
     )
+    _read_columns(cursor, table)
+    _read_end(cursor, table)
+    if table.query is not None and (table.specs or table.keys):
+        _check_columns_of_query(table)
+    elif table.untyped is not None:
+        raise table.untyped
+    _check_keys(table)
+    if (table.options.get("connector") or "").lower() in STREAMING_CONNECTORS:
+        return _streaming(table)
+    return _stored(table)
+
+
+def _read_columns(cursor: TokenCursor, table: _Table) -> None:
+    """Read what comes before WITH and AS: the columns, the comment, and the columns of the partitions."""
     if cursor.word() == "(":
         for _ in cursor.entries("the columns", empty=True):
             _read_column(cursor, table)
@@ -70,12 +90,11 @@ def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | N
     if cursor.accept("PARTITIONED"):
         cursor.expect("BY")
         table.partition_keys = [cursor.identifier("a partition column") for _ in cursor.entries("the columns")]
-    _read_end(cursor, table)
-    if table.query is not None and (table.specs or table.keys):
-        _check_columns_of_query(table)
-    elif table.untyped is not None:
-        raise table.untyped
-    _check_keys(table)
+
+
+def _stored(table: _Table) -> CreateConnectorTable:
+    for name in table.now_columns:
+        raise _computed(table, name)
     source = source_of(str(table), table.options)
     return CreateConnectorTable(
         name=table.name,
@@ -86,6 +105,7 @@ def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | N
         keys=table.keys if table.has_keys else (),
         columns=tuple(table.specs) if table.query is not None else (),
         query=table.query or "",
+        watermark=table.watermark,
     )
 
 
@@ -155,13 +175,13 @@ def _is_flinks(text: str) -> bool:
 
 
 def _read_column(cursor: TokenCursor, table: _Table) -> None:
-    if _accept_key(cursor, table) or _accept_unenforced(cursor):
+    if _accept_key(cursor, table) or _accept_watermark(cursor, table) or _accept_unenforced(cursor):
         return
     name = cursor.identifier("a column name")
-    if cursor.word() in {"AS", "METADATA"}:
-        raise Unsupported(f"Table {table}, column {name}: computed and metadata columns are not supported; use a view.")
     if any(each.name.lower() == name.lower() for each in table.specs):
         raise cursor.refusal(f"column {name} is given twice")
+    if _accept_computed(cursor, table, name):
+        return
     if cursor.word() in {",", ")"}:
         table.untyped = table.untyped or cursor.error(f"the type of column {name}")
         table.specs.append(ColumnSpec(name=name))
@@ -181,6 +201,17 @@ def _read_column(cursor: TokenCursor, table: _Table) -> None:
     table.specs.append(ColumnSpec(name=name, type=kind, nullable=nullable, comment=comment))
 
 
+def _accept_computed(cursor: TokenCursor, table: _Table, name: str) -> bool:
+    """Move past AS PROCTIME(); raises Unsupported for any other column that has no type of its own."""
+    if cursor.accept("AS", "PROCTIME", "(", ")"):
+        table.now_columns.add(name)
+        table.specs.append(ColumnSpec(name=name, type="TIMESTAMP"))
+        return True
+    if cursor.word() in {"AS", "METADATA"}:
+        raise _computed(table, name)
+    return False
+
+
 def _accept_key(cursor: TokenCursor, table: _Table) -> bool:
     is_named = cursor.word() == "CONSTRAINT" and cursor.word(2) == "PRIMARY"
     if not is_named and (cursor.word(), cursor.word(1)) != ("PRIMARY", "KEY"):
@@ -195,17 +226,45 @@ def _set_keys(table: _Table, keys: tuple[str, ...]) -> None:
     table.keys = keys
 
 
-def _accept_unenforced(cursor: TokenCursor) -> bool:
-    """Move past a UNIQUE key or a watermark: Flink does not enforce keys, and ignores watermarks in batch."""
-    watermark = cursor.word() == "WATERMARK" and cursor.word(1) == "FOR"
-    if not watermark and cursor.word() not in {"CONSTRAINT", "UNIQUE"}:
+def _accept_watermark(cursor: TokenCursor, table: _Table) -> bool:
+    """Move past WATERMARK FOR column AS expression, which acts in streams alone; another expression than a delay has no effect."""
+    if not cursor.accept("WATERMARK", "FOR"):
         return False
+    column, ahead = cursor.identifier("the column of the watermark"), 2
+    cursor.expect("AS")
+    delayed = (first := cursor.peek()) is not None and first.value.lower() == column.lower()
+    if delayed and cursor.word(1) == "-" and cursor.word(2) == "INTERVAL":
+        amount, ahead = cursor.peek(3), 5
+        delay = f"{amount.value} {cursor.word(4)}" if amount is not None else ""
+    else:
+        delay, ahead = "0 SECOND", 1
+    if delayed and cursor.word(ahead) in {",", ")"}:
+        table.watermark = Watermark(column=column, delay=delay)
+    else:
+        table.has_other_watermark = True
+    _skip_item(cursor)
+    return True
+
+
+def _accept_unenforced(cursor: TokenCursor) -> bool:
+    """Move past a UNIQUE key: Flink does not enforce keys."""
+    if cursor.word() not in {"CONSTRAINT", "UNIQUE"}:
+        return False
+    _skip_item(cursor)
+    return True
+
+
+def _skip_item(cursor: TokenCursor) -> None:
+    """Move to the end of an item of the list of columns."""
     depth = 0
     while (token := cursor.peek()) and (depth or token.text not in {",", ")"}) and token.keyword != "COMMENT":
         if token.kind is TokenKind.SYMBOL:
             depth += {"(": 1, ")": -1}.get(token.text, 0)
         cursor.take()
-    return True
+
+
+def _computed(table: _Table, name: str) -> Unsupported:
+    return Unsupported(f"Table {table}, column {name}: computed and metadata columns are not supported; use a view.")
 
 
 # ------------------------------------------------------------------------------------------------------------- in Spark
@@ -248,6 +307,69 @@ def _permanent(table: _Table, source: Source) -> Iterable[str]:
         f"COMMENT {string_literal(table.comment)}" if table.comment is not None else "",
         _pairs("TBLPROPERTIES", source.properties),
     )
+
+
+def _streaming(table: _Table) -> CreateConnectorTable:
+    """Return a table whose connector generates rows, or takes those of streams; it stores nothing."""
+    connector = table.options["connector"].lower()
+    if table.query is not None or table.if_not_exists or not table.temporary or len(table.name) > 1:
+        raise Unsupported(
+            f"Table {table}: connector '{connector}' has no rows of its own, so the table belongs to the session: CREATE "
+            f"[OR REPLACE] TEMPORARY TABLE {quote(table.name[-1])} (…) WITH ('connector' = '{connector}', …)."
+        )
+    rows = None
+    if connector in SINKS:
+        check_sink(str(table), table.options, table.columns)
+        query = _no_rows(table, connector)
+    else:
+        specs = _with_event_time(table)
+        rows = generated_rows(str(table), table.options, specs, frozenset(table.now_columns))
+        query = _counted(rows)
+    or_replace = "REPLACE" in table.words
+    unbounded = rows if rows is not None and rows.number_of_rows is None else None
+    return CreateConnectorTable(
+        name=table.name,
+        connector=connector,
+        spark_sql=""
+        if unbounded
+        else f"CREATE {'OR REPLACE ' if or_replace else ''}TEMPORARY VIEW {quote(table.name[0])} AS {query}",
+        is_temporary=True,
+        or_replace=or_replace,
+        unbounded=unbounded,
+        watermark=table.watermark,
+    )
+
+
+def _counted(rows: GeneratedRows) -> str:
+    counter = f"SELECT id AS {COUNTER}, current_timestamp() AS {TIME} FROM range({rows.number_of_rows or 0})"
+    return f"SELECT {', '.join(rows.items)} FROM ({counter})"
+
+
+def _no_rows(table: _Table, connector: str) -> str:
+    """Return a query with the columns of a sink, which fails when it is read."""
+    reason = string_literal(f"Table {table}: connector '{connector}' takes rows and gives none; read another table.")
+    items = [f"CAST(raise_error({reason}) AS {spec.type}) AS {quote(spec.name)}" for spec in table.specs]
+    return f"SELECT {', '.join(items)}"
+
+
+def _with_event_time(table: _Table) -> list[ColumnSpec]:
+    """Return the columns, with the one of the watermark as an instant: Spark has no event time without a zone."""
+    if table.has_other_watermark:
+        raise Unsupported(f"Table {table}: write WATERMARK FOR column AS column - INTERVAL '5' SECOND, or AS column.")
+    if table.watermark is None:
+        return table.specs
+    name = table.watermark.column
+    column = next((spec for spec in table.specs if spec.name.lower() == name.lower()), None)
+    if column is None:
+        raise DefinitionInvalid(
+            f"Table {table}: WATERMARK FOR {name}, which is no column of it; there are "
+            f"{', '.join(spec.name for spec in table.specs)}."
+        )
+    if column.type not in _EVENT_TIMES:
+        raise DefinitionInvalid(
+            f"Table {table}: WATERMARK FOR {name} needs a column of type TIMESTAMP or TIMESTAMP_LTZ."
+        )
+    return [replace(spec, type="TIMESTAMP") if spec is column else spec for spec in table.specs]
 
 
 def _list(items: Iterable[str]) -> str:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from mt_core.errors import DefinitionInvalid, Unsupported
 
 FORMATS = ("parquet", "orc", "csv", "json", "text")
-SUPPORTED = (*FORMATS, "filesystem", "iceberg", "jdbc")
+SINKS = ("print", "blackhole")
+STREAMING_CONNECTORS = ("datagen", "rate", *SINKS)
+"""Those of tables that store no rows: they generate them, or take those of a stream."""
+SUPPORTED = (*FORMATS, "filesystem", "iceberg", "jdbc", *STREAMING_CONNECTORS)
+_SINK_OPTIONS: Mapping[str, tuple[str, ...]] = {"print": ("print-identifier",), "blackhole": ()}
 _SQL_TIMESTAMP = "yyyy-MM-dd HH:mm:ss[.SSSSSS]"
 _CSV = {
     "field-delimiter": "sep",
@@ -79,6 +83,19 @@ def source_of(table: str, options: Mapping[str, str]) -> Source:
             "For another data source that Spark knows write Spark's CREATE TABLE … USING."
         )
     return make(table, rest)
+
+
+def check_sink(table: str, options: Mapping[str, str], columns: Collection[str]) -> None:
+    """Raise DefinitionInvalid for a table that only takes rows and has no *columns*, or an option that does not exist."""
+    connector = options["connector"].lower()
+    if not columns:
+        raise DefinitionInvalid(f"Table {table}: connector '{connector}' needs columns; write them after the name.")
+    for key in options:
+        if key not in ("connector", *_SINK_OPTIONS[connector]):
+            known = (
+                f"there is {', '.join(_SINK_OPTIONS[connector])} only" if _SINK_OPTIONS[connector] else "it has none"
+            )
+            raise DefinitionInvalid(f"Table {table}: connector '{connector}' has no option '{key}'; {known}.")
 
 
 def _filesystem(table: str, options: dict[str, str]) -> Source:

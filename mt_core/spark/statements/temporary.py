@@ -1,0 +1,40 @@
+"""Temporary tables and views of one Spark session, also those whose rows are without end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mt_core.errors import Unsupported
+from mt_core.sql.catalog import CreateConnectorTable, SparkStatement
+from mt_core.sql.parser import ReadStatement
+
+_RATE = "rate"
+
+
+def create_temporary(session: SparkSession, text: str) -> None:
+    """Create what *text*, a statement as its user wrote it, creates in *session*; raises Spark's own errors, and MtError."""
+    read = ReadStatement(text)
+    match read.fact:
+        case CreateConnectorTable(unbounded=rows) as table if rows is not None:
+            create_unbounded(session, table)
+        case SparkStatement(spark_sql=sql):
+            session.sql(sql)
+        case _:
+            session.sql(read.text)
+
+
+def create_unbounded(session: SparkSession, table: CreateConnectorTable) -> None:
+    """Create a temporary view whose rows come at their pace for as long as a stream reads it; raises Spark's own errors."""
+    rows = table.unbounded
+    if rows is None:
+        raise Unsupported(f"Table {'.'.join(table.name)} has rows of its own.")
+    pace: Any = session.readStream.format(_RATE).option("rowsPerSecond", rows.rows_per_second)
+    frame: DataFrame = pace.load().selectExpr(*rows.items)
+    if table.watermark is not None:
+        frame = frame.withWatermark(table.watermark.column, table.watermark.delay)
+    if table.or_replace:
+        frame.createOrReplaceTempView(table.name[0])
+    else:
+        frame.createTempView(table.name[0])

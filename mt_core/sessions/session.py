@@ -14,6 +14,7 @@ from mt_core.background import attempt
 from mt_core.errors import IllegalStatus, SessionNotFound
 from mt_core.sessions.operations.operation import Operation, OperationKind, OperationStatus
 from mt_core.sessions.ports import SessionContext
+from mt_core.sessions.temporary_objects import TemporaryObject
 from mt_core.sql.parser import ReadStatement
 
 DML_SYNC = "table.dml-sync"
@@ -39,7 +40,7 @@ class SessionView:
 class Session:
     """The state of one client on the gateway; safe from any thread.
 
-    Only the operation that has the turn changes `overrides`, `jars` and `statement_set`, each by assigning a new value.
+    Only the operation that has the turn changes `overrides`, `jars`, `temporary` and `statement_set`, each by a new value.
     """
 
     def __init__(
@@ -58,6 +59,8 @@ class Session:
         self.overrides: Mapping[str, str] = dict(properties)
         # The jars that statements added, in their order; RESET leaves them alone.
         self.jars: tuple[str, ...] = ()
+        # What its statements created as temporary, in order.
+        self.temporary: tuple[TemporaryObject, ...] = ()
         # The statements of the open statement set, None without one.
         self.statement_set: tuple[ReadStatement, ...] | None = None
         self._defaults = dict(defaults)

@@ -39,6 +39,7 @@ from mt_core.sessions.statements.refresh_wait import PendingRefresh, RefreshWait
 from mt_core.sessions.statements.spark_work import SparkWork, Task
 from mt_core.sessions.statements.statement_sets import collect
 from mt_core.sessions.statements.table_creations import TableCreationHook, TableCreations
+from mt_core.sessions.temporary_objects import after, concerns_temporary
 from mt_core.sql.catalog import CatalogStatement, SparkStatement
 from mt_core.sql.hints import check_hints
 from mt_core.sql.kinds import Trait
@@ -169,6 +170,7 @@ class StatementExecutor:
         try:
             with _failing(operation):
                 pending = self._begin(task)
+                self._note_temporary(task)
         finally:
             task.session.end_turn(operation)
         if pending is None:
@@ -204,6 +206,12 @@ class StatementExecutor:
             case command:
                 return self._run_command(task, command)
         return None
+
+    def _note_temporary(self, task: Task) -> None:
+        """Remember what a statement that has succeeded did to the temporary objects of its session."""
+        session, read = task.session, task.operation.statement
+        if concerns_temporary(read):
+            session.temporary = after(session.temporary, read, self._ports.engine.session_state(task.context()))
 
     def _ask_catalogs(self, task: Task, answer: Callable[[CatalogRequest], OperationResult]) -> None:
         operation, job_id = task.operation, task.operation.planned_job_id

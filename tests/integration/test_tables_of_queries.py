@@ -161,6 +161,19 @@ def test_a_job_that_is_settled_after_its_table_was_replaced_loses_no_file_of_the
     assert world.files() == before
 
 
+def test_a_job_that_is_settled_after_its_table_was_renamed_loses_no_file(world: World) -> None:
+    created, job_id = "CREATE TABLE lake.made.t AS SELECT 1 AS a", world.job()
+    reservation = world.engine.reserve(CONTEXT, created, job_id=job_id)
+    assert reservation is not None
+    world.create(created, job_id)
+    world.rows("ALTER TABLE lake.made.t RENAME TO made.renamed")
+
+    assert world.engine.settle(reservation)
+
+    assert world.rows("SELECT * FROM lake.made.renamed") == [[1]]
+    world.rows("DROP TABLE lake.made.renamed")
+
+
 def test_a_folder_with_files_of_others_is_left_alone(world: World, tmp_path: Path) -> None:
     mine = tmp_path / "mine.csv"
     mine.write_text("1\n")

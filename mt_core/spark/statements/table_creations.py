@@ -18,6 +18,7 @@ from mt_core.spark.driver.file_systems import (
     IO_IMPL,
     delete_folder,
     entries_of,
+    file_io,
     full_path,
     missing_folders,
     settings_of,
@@ -82,6 +83,8 @@ def settle(session: SparkSession, reservation: Reservation) -> bool:
         return False
     catalog = reservation.table[0]
     if any(_same_folder(session, catalog, each, reservation.folder) for each in _folders(session, reservation.table)):
+        return True
+    if _was_committed(session, catalog, reservation.folder) and _is_renamed(session, catalog, reservation.folder):
         return True
     if reservation.emptied:
         for entry in entries_of(session, reservation.folder) or ():
@@ -222,6 +225,27 @@ def _folders(session: SparkSession, table: tuple[str, ...]) -> Iterator[str]:
         # Another job may have replaced the table since, which keeps its snapshots, and so their files.
         for file in java_items(loaded.table().operations().current().previousFiles()):
             yield str(file.file()).rpartition("/metadata/")[0]
+
+
+def _was_committed(session: SparkSession, catalog: str, folder: str) -> bool:
+    """Return whether Iceberg began to commit a table in *folder*: its metadata is the last file that a job writes."""
+    settings, metadata = settings_of(session, catalog), f"{folder}/metadata"
+    if IO_IMPL in settings:
+        return bool(file_io(session, settings).listPrefix(f"{metadata}/").iterator().hasNext())
+    return bool(entries_of(session, metadata))
+
+
+def _is_renamed(session: SparkSession, catalog: str, folder: str) -> bool:
+    """Return whether any table of the catalog has *folder*: it may have been renamed since its job published it."""
+    plugin = _plugin(session, catalog)
+    namespaces = [*plugin.listNamespaces()]
+    for namespace in namespaces:
+        namespaces += plugin.listNamespaces(namespace)
+        for identifier in plugin.listTables(namespace):
+            location = plugin.loadTable(identifier).properties().get("location")
+            if location is not None and _same_folder(session, catalog, str(location), folder):
+                return True
+    return False
 
 
 def _same_folder(session: SparkSession, catalog: str, one: str, other: str) -> bool:

@@ -9,6 +9,8 @@ AIRFLOW_STAMP := $(AIRFLOW_VENV)/.ready
 AIRFLOW_CONSTRAINTS := deploy/airflow/constraints.txt
 # Compiled modules are kept: to compile them anew costs every process of the tests a second.
 unexport PYTHONDONTWRITEBYTECODE
+# It runs in six processes, and in real time: nothing else goes on beside it.
+AIRFLOW_CONTRACT := tests/airflow/test_scheduler_contract.py
 # `make check test` runs the fast tests once.
 NOT_CHECKED := $(if $(filter check,$(MAKECMDGOALS)),and (spark or postgres or flink))
 
@@ -62,7 +64,8 @@ test: setup airflow ## All tests but the slow ones, with a real Spark, a real Po
 
 test-slow: setup airflow ## The tests that take minutes: kill -9, many readers, many examples
 	$(call timed,slow tests without Airflow,$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'slow and not airflow' --timeout 900 --durations 20)
-	$(call timed,slow tests with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' --timeout 900 --durations 20)
+	$(call timed,slow tests with Airflow,$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'slow and airflow' --ignore $(AIRFLOW_CONTRACT) --timeout 900 --durations 20)
+	$(call timed,contract of schedulers with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' $(AIRFLOW_CONTRACT))
 
 test-deep: setup ## The long random tests, ten times as deep as `make test-slow` runs them: hours
 	FRESHTABLE_TEST_DEPTH=10 $(BIN)/python -m pytest -q -m 'slow and not airflow' -k 'random or generated'

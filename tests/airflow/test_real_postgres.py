@@ -18,7 +18,7 @@ TOKENS_LIVE_S = 5
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.postgres
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_on_postgresql_and_with_tokens_that_expire_a_table_lives_from_create_to_drop(
     tmp_path: Path, postgres_database: str, stack_kind: str
 ) -> None:

@@ -22,6 +22,7 @@ from benchmarks import (
     scheduler,
     startup,
     statement_overhead,
+    streams,
     thrift,
     unchanged,
 )
@@ -35,6 +36,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Finding]]] = {
     "incremental": incremental.measure,
     "continuous": continuous.measure,
     "many_continuous": many_continuous.measure,
+    "streams": streams.measure,
     "ctas": ctas.measure,
     "unchanged": unchanged.measure,
     "statement_overhead": statement_overhead.measure,

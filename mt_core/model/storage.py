@@ -18,10 +18,13 @@ TABLE_ID = "freshtable.table-id"
 EPOCH = "freshtable.epoch"
 LAST_RUN = "freshtable.last-run"
 FENCE = "freshtable.fence"
+# Followed by the id of a job: what a table says of a stream that writes it.
+STREAM = "freshtable.stream."
 
 # The summary of a snapshot.
 CREATED = "freshtable.created"
 RUN_ID = "freshtable.run-id"
+JOB_ID = "freshtable.job-id"
 BATCH = "freshtable.batch"
 PARTITIONS = "freshtable.partitions"
 SOURCES = "freshtable.sources"

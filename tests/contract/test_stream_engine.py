@@ -1,14 +1,17 @@
-"""The contract of stream engines, on the fake that tests of detached jobs stand on."""
+"""The contract of stream engines, on Spark, and on the fake that tests of detached jobs stand on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from mt_core.errors import Unsupported
 from mt_core.model.stream import StreamDefinition, StreamMember
+from mt_core.spark.driver.spark_driver import SparkDriver
+from tests.integration.stream_world import StreamWorld as SparkWorld
 from tests.support.fake_streams import FakeStreams
 from tests.support.registry_facts import a_stream
 from tests.support.stream_engine_contract import StreamEngineContract
@@ -46,3 +49,14 @@ class TestFakeStreams(StreamEngineContract):
     @pytest.fixture
     def world(self) -> FakeWorld:
         return FakeWorld()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+class TestSparkStreams(StreamEngineContract):
+    @pytest.fixture
+    def world(self, module_driver: SparkDriver, tmp_path: Path) -> Iterator[SparkWorld]:
+        world = SparkWorld(module_driver, tmp_path)
+        yield world
+        world.stop_all()

@@ -9,7 +9,9 @@ from mt_core.model.storage import (
     CREATED,
     EPOCH,
     FENCE,
+    JOB_ID,
     LAST_RUN,
+    STREAM,
     TABLE_ID,
     Snapshot,
     run_branch,
@@ -70,12 +72,14 @@ def test_snapshots_of_others_and_our_first_one_differ() -> None:
 def test_the_properties_and_branches_of_a_table_keep_their_names() -> None:
     branch = run_branch(RUN, 2)
 
-    assert (TABLE_ID, EPOCH, LAST_RUN, FENCE, CREATED) == (
+    assert (TABLE_ID, EPOCH, LAST_RUN, FENCE, CREATED, STREAM, JOB_ID) == (
         "freshtable.table-id",
         "freshtable.epoch",
         "freshtable.last-run",
         "freshtable.fence",
         "freshtable.created",
+        "freshtable.stream.",
+        "freshtable.job-id",
     )
     assert branch == "run_0d9f8a4e111142228333444455556666_2"
     assert run_branches(["main", "run_b", "audit", branch]) == (branch, "run_b")

@@ -35,13 +35,18 @@ class QueryContexts:
         with self._lock:
             session = self._sessions.get(key)
             if session is None:
-                session = self._sync.apply(self._driver.new_session(), except_for=own_catalogs)
-                _configure(session, query)
-                self._sessions[key] = session
+                session = self._sessions[key] = self.new_session(query)
             self._sessions.move_to_end(key)
             while len(self._sessions) > CAPACITY:
                 self._sessions.popitem(last=False)
         return self._sync.apply(session, except_for=own_catalogs)
+
+    def new_session(self, query: Query) -> SparkSession:
+        """Return a session for *query* that no other query shares."""
+        own_catalogs = configured_catalogs(query.settings)
+        session = self._sync.apply(self._driver.new_session(), except_for=own_catalogs)
+        _configure(session, query)
+        return session
 
 
 def _configure(session: SparkSession, query: Query) -> None:

@@ -59,13 +59,13 @@ class ParsedQuery:
     identifier_clause: bool
 
 
-def parse(session: SparkSession, text: str) -> ParsedQuery:
-    """Return the relations of a query with their positions.
+def parse(session: SparkSession, text: str, plan: Any = None) -> ParsedQuery:
+    """Return the relations of a query with their positions; *plan* is that of a query that is only a part of *text*.
 
     Raises DefinitionInvalid if the text is a command, Unsupported if it reads a stream.
     """
     walk = _PlanWalk(session, text)
-    walk.query(state_of(session).sqlParser().parsePlan(text), frozenset())
+    walk.query(state_of(session).sqlParser().parsePlan(text) if plan is None else plan, frozenset())
     return ParsedQuery(
         text=text,
         relations=tuple(sorted(walk.relations, key=lambda relation: relation.start)),

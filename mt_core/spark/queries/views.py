@@ -104,6 +104,13 @@ class Names:
         is_view = table is not None and table.tableType().name() == "VIEW"
         return _session_catalog_view(parts, table) if is_view else None
 
+    def temporary_view(self, name: str) -> View | None:
+        """Return the temporary view of that name, None for the name of anything else, and of a view without a query."""
+        view = state_of(self._session).catalog().getRawTempView(name)
+        if not view.isDefined() or not view.get().tableMeta().viewText().isDefined():
+            return None
+        return _session_catalog_view((name,), view.get().tableMeta())
+
     def relations(self, namespace: Sequence[str]) -> list[str]:
         """Return the tables and views of *namespace*, empty: of the current one, and the temporary views.
 
@@ -171,7 +178,7 @@ def _catalog_view(parts: tuple[str, ...], view: Any) -> View:
 
 
 def _session_catalog_view(parts: tuple[str, ...], table: Any) -> View:
-    catalog, *namespace = tuple(map(str, scala_items(table.viewCatalogAndNamespace()))) or parts[:-1]
+    catalog, *namespace = tuple(map(str, scala_items(table.viewCatalogAndNamespace()))) or parts[:-1] or ("",)
     settings = table.viewSQLConfigs()
     keys = map(str, scala_items(settings.keys().toSeq()))
     return View(

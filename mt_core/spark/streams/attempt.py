@@ -1,0 +1,305 @@
+"""One attempt of a stream in this process: from its session to its batches, until it is stopped or fails."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import reduce
+from typing import Any, Protocol
+from uuid import uuid4
+
+from pyspark.errors.exceptions.captured import convert_exception
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mt_core.errors import (
+    Canceled,
+    DefinitionInvalid,
+    EngineUnavailable,
+    MtError,
+    QueryFailed,
+    TableProtected,
+    Unsupported,
+)
+from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
+from mt_core.spark.driver.conf import REFRESH_POOL
+from mt_core.spark.driver.failures import SPARK_ERRORS, translate
+from mt_core.spark.driver.jobs import tagged
+from mt_core.spark.driver.jvm_objects import active_session
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.queries.contexts import QueryContexts
+from mt_core.spark.streams.checkpoints import Checkpoints
+from mt_core.spark.streams.publication import PUBLISHED, Check
+from mt_core.spark.streams.query import MemberQuery, packed, read_member, sources_of, stream_session, unpacked
+from mt_core.spark.streams.starts import Start, StreamBroken, breakage, check_start
+
+BATCH = "batch"
+FIRST_ROWS = -1
+"""The number of the batch that has the rows of the sources' first snapshots; those of Spark begin at 0."""
+_POLL_S = 0.02
+_NOT_READ = -1
+# The first foreachBatch in a JVM starts the server that Spark calls, and a second one beside it would start another.
+_callback_server = threading.Lock()
+_LASTING = (StreamBroken, Unsupported, DefinitionInvalid, TableProtected)
+
+
+class Publication(Protocol):
+    """What an attempt needs of a table that it writes."""
+
+    batch: int | None
+
+    def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
+        """Write a batch once, and return how many rows that were."""
+
+
+class StreamAttempt:
+    """Runs a stream; every method may be called from any thread. *publications* are open, one for each table written."""
+
+    def __init__(
+        self,
+        driver: SparkDriver,
+        contexts: QueryContexts,
+        definition: StreamDefinition,
+        publications: Mapping[TableName, Publication],
+        number: int,
+        watch: Check,
+    ) -> None:
+        self.number, self._watch = number, watch
+        self._driver, self._contexts, self._definition = driver, contexts, definition
+        self._publications = publications
+        self._starts = {name: Start.from_json(body) for name, body in definition.pinned["starts"].items()}
+        self._columns: list[list[str]] = definition.pinned["columns"]
+        self._job, self._generation = uuid4().hex, driver.generation
+        self._session: SparkSession | None = None
+        self._members: Sequence[MemberQuery] = ()
+        self._query: StreamingQuery | None = None
+        self._failure: MtError | None = None
+        self._ending, self._pausing = threading.Event(), threading.Event()
+        # Up to where each source was read; empty before the first batch.
+        self._positions: list[Any] = []
+        self._batch: int | None = None
+        self._counted, self._read, self._written = FIRST_ROWS, 0, 0
+        self._thread = threading.Thread(target=self._run, name="stream-start", daemon=True)
+
+    # ----------------------------------------------------------------------------------------------------------- life
+
+    def start(self) -> None:
+        """Begin in a thread, which ends when Spark runs the batches."""
+        self._thread.start()
+
+    def fail(self, error: MtError) -> None:
+        """End before the start, with *error*."""
+        self._failure = error
+
+    def stop(self) -> None:
+        """Stop; when this returns no batch runs. Raises EngineUnavailable if Spark went away, and the stream with it."""
+        self._ending.set()
+        if self._query is None:
+            self._driver.cancel(self._job)
+        if self._thread.is_alive():
+            self._thread.join()
+        if self._query is not None and not self._is_lost:
+            with self._driver.translating():
+                self._query.stop()
+
+    def pause(self, *, drain: bool) -> None:
+        """Stop between two batches; with *drain* after all that the sources have now."""
+        if self._thread.is_alive():
+            self._thread.join()
+        query = self._query
+        if query is not None and not self._is_lost:
+            if drain:
+                # A stream that fails meanwhile has ended, too.
+                with suppress(*SPARK_ERRORS):
+                    query.processAllAvailable()
+            # The next batch, if there is one, finds this before it writes anything.
+            self._pausing.set()
+            with self._driver.translating():
+                while query.isActive and query.status["isTriggerActive"]:
+                    time.sleep(_POLL_S)
+        self.stop()
+
+    def progress(self) -> StreamProgress:
+        """Return how far the stream is; never raises."""
+        if self._is_lost:
+            return StreamProgress(batch=self._batch)
+        with suppress(MtError), self._driver.translating():
+            running = self._thread.is_alive() or (self._query is not None and self._query.isActive)
+            self._count()
+            ends = self._ending.is_set() or self._pausing.is_set()
+            error = None if running or ends else self._error()
+            return StreamProgress(
+                batch=self._batch,
+                rows_read=self._read,
+                rows_written=self._written,
+                offsets=json.dumps(self._positions) if self._positions else None,
+                running=running,
+                error=None if error is None else str(error),
+                final=isinstance(error, _LASTING),
+            )
+        return StreamProgress(batch=self._batch)
+
+    @property
+    def _is_lost(self) -> bool:
+        """Whether the JVM that ran the stream has been replaced by another one."""
+        return self._driver.generation != self._generation
+
+    # ---------------------------------------------------------------------------------------------------------- start
+
+    def _run(self) -> None:
+        try:
+            with self._driver.run_tagged(self._job, REFRESH_POOL, "start of a stream"):
+                self._begin()
+        except MtError as error:
+            self._failure = error
+
+    def _begin(self) -> None:
+        definition = self._definition
+        try:
+            session = self._session = stream_session(self._driver, self._contexts, definition)
+            self._members = [read_member(session, member) for member in definition.members]
+            checkpoints = Checkpoints(session)
+            if definition.restored_from is not None:
+                checkpoints.restore(definition.restored_from, definition.checkpoint)
+            self._batch = checkpoints.batches(definition.checkpoint)[1]
+            if self._batch is not None:
+                self._counted = self._batch
+                self._positions = checkpoints.offsets(definition.checkpoint, self._batch)
+            self._check_starts()
+            self._write_first_rows()
+            frames = self._streams()
+        except QueryFailed as cause:
+            raise Unsupported(f"The query can no longer run: {cause.message}") from cause
+        self._check("start")
+        with active_session(session), tagged(session.sparkContext, self._job, REFRESH_POOL, "stream"):
+            rows = frames[0] if len(frames) == 1 else packed(frames)
+            with _callback_server:
+                writer = rows.writeStream.foreachBatch(self._take)
+            self._query = (
+                writer.option("checkpointLocation", definition.checkpoint)
+                .trigger(processingTime=f"{definition.interval_ms} milliseconds")
+                .start()
+            )
+
+    def _streams(self) -> list[DataFrame]:
+        options = {name: start.options(self._definition.on_source_rewrite) for name, start in self._starts.items()}
+        return [
+            _renamed(member.streaming(options), columns) if len(self._members) == 1 else member.streaming(options)
+            for member, columns in zip(self._members, self._columns, strict=True)
+        ]
+
+    def _write_first_rows(self) -> None:
+        """Write the rows that the sources have at the snapshots where the stream begins, unless the tables have them."""
+        snapshots = {name: start.snapshot for name, start in self._starts.items() if start.snapshot is not None}
+        if not snapshots or self._definition.pinned["begun"] or self._batch is not None:
+            return
+        frames = [
+            _renamed(member.pinned(snapshots), columns)
+            for member, columns in zip(self._members, self._columns, strict=True)
+        ]
+        for table, publication in self._publications.items():
+            if publication.batch is None:
+                self._written += publication.publish(self._rows_for(table, frames), FIRST_ROWS, self._check)
+
+    def _rows_for(self, table: TableName, frames: Sequence[DataFrame]) -> DataFrame:
+        """Return the rows of all members that write *table*, of which *frames* has one each."""
+        mine = [frame for frame, member in zip(frames, self._members, strict=True) if member.insert.table == table]
+        return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), mine)
+
+    # -------------------------------------------------------------------------------------------------------- batches
+
+    def _take(self, rows: DataFrame, number: int) -> None:
+        """Write a batch; Spark calls this, and repeats it after a failure."""
+        try:
+            with self._driver.translating():
+                self._check(BATCH)
+                self._write(rows, number)
+        except MtError as error:
+            self._failure = self._failure or error
+            raise
+        self._batch = number
+
+    def _write(self, rows: DataFrame, number: int) -> None:
+        due = {
+            table: publication
+            for table, publication in self._publications.items()
+            if publication.batch is None or publication.batch < number
+        }
+        if not due:
+            # A batch that was published before the stream ended; Spark fails unless its state is read.
+            rows.write.format("noop").mode("overwrite").save()
+            return
+        self._count()
+        self._check_starts()
+        several = len(self._members) > 1
+        if several:
+            rows = rows.persist()
+        try:
+            frames = [
+                unpacked(rows, position, columns) if several else rows for position, columns in enumerate(self._columns)
+            ]
+            for table, publication in due.items():
+                self._written += publication.publish(self._rows_for(table, frames), number, self._check)
+        finally:
+            if several:
+                rows.unpersist()
+
+    def _check(self, step: str) -> None:
+        """Raise Canceled once the stream is to end; what is published stays."""
+        self._watch(step)
+        if (self._ending.is_set() and step != PUBLISHED) or (self._pausing.is_set() and step == BATCH):
+            raise Canceled("The stream was stopped.")
+
+    def _check_starts(self) -> None:
+        """Raise StreamBroken unless each source of which nothing was read yet can still be read from its start."""
+        if self._positions and all(map(_is_begun, self._positions)):
+            return
+        read = [each["snapshot_id"] for each in self._positions if isinstance(each, dict) and "snapshot_id" in each]
+        for source in sources_of(self._members):
+            if source.name in self._starts:
+                check_start(source, self._starts[source.name], read)
+
+    # ------------------------------------------------------------------------------------------------------- progress
+
+    def _count(self) -> None:
+        """Count what the batches since the last call have read."""
+        batch, query = self._batch, self._query
+        if query is None or batch is None or batch <= self._counted:
+            return
+        for progress in query.recentProgress:
+            body: dict[str, Any] = json.loads(progress.json)
+            if self._counted < body["batchId"] <= batch:
+                self._counted = body["batchId"]
+                self._read += body["numInputRows"]
+                self._positions = [source["endOffset"] for source in body["sources"]]
+
+    def _error(self) -> MtError | None:
+        """Return why the stream ended, None if it was lost with Spark."""
+        failure = self._failure
+        if failure is None and self._query is not None:
+            # PySpark's own exception has no cause, and the text of the whole plan.
+            ended_by = self._query._jsq.exception()
+            if ended_by.isDefined() and self._session is not None:
+                cause = convert_exception(ended_by.get().cause())
+                with active_session(self._session):
+                    failure = breakage(self._session, sources_of(self._members), self._starts, cause)
+                failure = failure or translate(cause)
+        self._failure = failure
+        return None if isinstance(failure, EngineUnavailable) else failure
+
+
+def _renamed(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+    if len(frame.columns) != len(columns):
+        raise Unsupported(
+            f"The query gives {len(frame.columns)} columns, and gave {len(columns)} when the job was created; name its columns "
+            "in the place of each *, and run it again."
+        )
+    return frame.toDF(*columns)
+
+
+def _is_begun(offset: Any) -> bool:
+    """Return whether a source was read up to *offset*, rather than waiting there for its first rows."""
+    return offset is not None and not (isinstance(offset, dict) and offset.get("snapshot_id") == _NOT_READ)

@@ -1,0 +1,200 @@
+"""The stream engine on Spark: prepares, starts, watches, stops and copies streams."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.errors import CatalogUnsupported, DefinitionInvalid, EngineError, Unsupported
+from mt_core.identifiers import display_name
+from mt_core.jobs.streams import StreamEngine
+from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
+from mt_core.model.table import TableIdentifier
+from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
+from mt_core.spark.driver.jvm_objects import active_session
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.engine_role import EngineRole
+from mt_core.spark.queries.relations import base_relations
+from mt_core.spark.streams.attempt import StreamAttempt
+from mt_core.spark.streams.checkpoints import Checkpoints
+from mt_core.spark.streams.drains import Drain, drains_of
+from mt_core.spark.streams.publication import Check, TablePublication, check_target
+from mt_core.spark.streams.query import (
+    MemberQuery,
+    check_columns,
+    check_first_rows,
+    check_streamable,
+    read_member,
+    sources_of,
+    stream_session,
+)
+from mt_core.spark.streams.starts import StreamBroken, start_of
+
+
+class SparkStreams(EngineRole, StreamEngine):
+    """Runs streams as queries of Structured Streaming in the gateway's Spark."""
+
+    def __init__(
+        self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs, *, watch: Check = lambda _step: None
+    ) -> None:
+        super().__init__(driver, catalogs)
+        self._watch = watch
+        self._attempts: dict[str, StreamAttempt] = {}
+        # By job: to stop one stream may take a while.
+        self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    def prepare(self, definition: StreamDefinition, job_id: str) -> StreamDefinition:
+        with self._driver.translating():
+            session = stream_session(self._driver, self._contexts, definition)
+            members = [read_member(session, member) for member in definition.members]
+            drains = drains_of(definition.temporary)
+            for written, member in zip(definition.members, members, strict=True):
+                if len(member.insert.table) > 1 or member.insert.table[0].lower() not in drains:
+                    check_columns(session, written.text)
+                    self._check_target(member.insert.table)
+            reads = _reads(members)
+            writes = tuple(dict.fromkeys(member.insert.table for member in members))
+            for table in writes:
+                if table in reads:
+                    raise Unsupported(
+                        f"The statement reads {display_name(table)}, which it writes: as a stream it would read its own rows; "
+                        "write another table."
+                    )
+            pinned = _pinned(session, members)
+            if definition.restored_from is not None:
+                pinned |= _restored(session, definition.restored_from, pinned["starts"])
+            return replace(definition, pinned=pinned, reads=reads, writes=writes)
+
+    def start(self, job_id: str, definition: StreamDefinition, attempt: int) -> None:
+        with self._turns[job_id]:
+            running = self._attempts.get(job_id)
+            if running is not None and running.number == attempt and running.progress().running:
+                return
+            if running is not None:
+                running.stop()
+            publications = self._publications(job_id, definition, attempt)
+            started = StreamAttempt(self._driver, self._contexts, definition, publications, attempt, self._watch)
+            try:
+                with self._working():
+                    for publication in publications.values():
+                        publication.open()
+                started.start()
+            except StreamBroken as error:
+                started.fail(error)
+            self._attempts[job_id] = started
+
+    def progress(self, job_id: str) -> StreamProgress:
+        attempt = self._attempts.get(job_id)
+        return StreamProgress() if attempt is None else attempt.progress()
+
+    def stop(self, job_id: str, definition: StreamDefinition) -> None:
+        with self._turns[job_id]:
+            attempt = self._attempts.get(job_id)
+            if attempt is not None:
+                attempt.stop()
+            self._close(job_id, definition)
+            self._attempts.pop(job_id, None)
+
+    def savepoint(self, job_id: str, definition: StreamDefinition, folder: str, *, drain: bool = False) -> str:
+        with self._turns[job_id]:
+            attempt = self._attempts.get(job_id)
+            if attempt is not None:
+                attempt.pause(drain=drain)
+            with self._working() as session:
+                batches = [each.last_batch() for each in self._publications(job_id, definition).values()]
+                began, committed = Checkpoints(session).batches(definition.checkpoint)
+                self._attempts.pop(job_id, None)
+                if began != committed and any(batch is not None and batch >= (began or 0) for batch in batches):
+                    raise EngineError(
+                        f"Job {job_id} failed in the middle of batch {began}, and has to finish it first; stop it again later."
+                    )
+                self._close(job_id, definition)
+                begun = definition.pinned["begun"] or committed is not None or None not in batches
+                facts = {"starts": definition.pinned["starts"], "begun": begun}
+                Checkpoints(session).save(definition.checkpoint, folder, facts)
+                return folder
+
+    def forget(self, job_id: str, definition: StreamDefinition) -> None:
+        with self._working() as session:
+            for publication in self._publications(job_id, definition).values():
+                publication.forget()
+            Checkpoints(session).delete(definition.checkpoint)
+
+    # ------------------------------------------------------------------------------------------------------- internal
+
+    def _close(self, job_id: str, definition: StreamDefinition) -> None:
+        with self._working():
+            for publication in self._publications(job_id, definition).values():
+                publication.close()
+
+    def _publications(
+        self, job_id: str, definition: StreamDefinition, attempt: int = 0
+    ) -> dict[TableName, TablePublication | Drain]:
+        drains = drains_of(definition.temporary)
+        return {
+            table: Drain(table[0], drains[table[0].lower()], job_id)
+            if len(table) == 1
+            else self._publication(table, job_id, attempt)
+            for table in definition.writes
+        }
+
+    def _publication(self, table: TableName, job_id: str, attempt: int) -> TablePublication:
+        return TablePublication(self._catalogs, _identifier(table), job_id, attempt)
+
+    def _check_target(self, table: TableName) -> None:
+        try:
+            if len(table) > 2:
+                check_target(self._catalogs, _identifier(table))
+                return
+        except CatalogUnsupported:
+            pass
+        raise Unsupported(
+            f"{display_name(table)} cannot be written by a stream, which publishes each batch once by compare-and-set; INSERT into "
+            "an Iceberg table of a catalog of type jdbc, such as lake."
+        )
+
+
+def _pinned(session: SparkSession, members: Sequence[MemberQuery]) -> dict[str, Any]:
+    """Return what is decided when a job is created: where its sources begin, and which columns its queries give."""
+    with active_session(session):
+        keeps_state = True in [check_streamable(member) for member in members]
+        starts = {
+            source.name: start_of(source, keeps_state=keeps_state).to_json()
+            for source in sources_of(members)
+            if source.table is not None
+        }
+        for member in members:
+            check_first_rows(member, starts)
+        return {"starts": starts, "columns": [member.columns() for member in members], "begun": False}
+
+
+def _restored(session: SparkSession, savepoint: str, starts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a savepoint decides instead."""
+    facts = Checkpoints(session).facts(savepoint)
+    if list(facts["starts"]) != list(starts):
+        raise DefinitionInvalid(
+            f"Savepoint {savepoint} is of a job that reads {', '.join(facts['starts'])}; this one reads {', '.join(starts)}."
+        )
+    return {"starts": facts["starts"], "begun": facts["begun"]}
+
+
+def _identifier(table: TableName) -> TableIdentifier:
+    return TableIdentifier(table[0], table[1:-1], table[-1])
+
+
+def _reads(members: Sequence[MemberQuery]) -> tuple[TableName, ...]:
+    """Return all tables that the members read, as streams or not."""
+    names: dict[TableName, None] = {}
+    for member in members:
+        plan = member.streaming({})._jdf.queryExecution().analyzed()
+        found: Iterable[TableName | None] = (
+            *(source.parts for source in member.text.sources),
+            *(base.parts for base in base_relations(plan)),
+        )
+        names |= dict.fromkeys(parts for parts in found if parts is not None)
+    return tuple(names)

@@ -1,0 +1,75 @@
+"""INSERT statements as a stream runs them: the table, the columns that the statement names, and the query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.errors import Unsupported
+from mt_core.identifiers import display_name
+from mt_core.spark.driver.jvm_objects import scala_items, state_of
+from mt_core.spark.queries.views import Names
+
+_INSERT, _WITH = "InsertIntoStatement", "UnresolvedWith"
+_BATCH = "run it in batch mode: SET 'execution.runtime-mode' = 'batch'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insert:
+    """`table` is its full name, or the one part of the name of a temporary table. `columns` are those written after the name.
+
+    `plan` is that of the query, as parsed.
+    """
+
+    table: tuple[str, ...]
+    columns: tuple[str, ...]
+    by_name: bool
+    plan: Any = field(repr=False)
+
+
+def read_insert(session: SparkSession, text: str) -> Insert:
+    """Return the parts of an INSERT; *session* is the active one. Raises Unsupported for what replaces rows."""
+    plan = state_of(session).sqlParser().parsePlan(text)
+    common = plan if _kind(plan) == _WITH else None
+    statement = plan if common is None else common.child()
+    if _kind(statement) != _INSERT or _kind(statement.table()) != "UnresolvedRelation":
+        raise Unsupported(f"Only INSERT INTO a table runs as a stream; {_BATCH}.")
+    parts = tuple(map(str, scala_items(statement.table().multipartIdentifier())))
+    if statement.overwrite():
+        raise Unsupported(
+            f"INSERT OVERWRITE {display_name(parts)} replaces rows, and a stream only adds rows; {_BATCH}."
+        )
+    if statement.partitionSpec().nonEmpty():
+        raise Unsupported(
+            f"INSERT INTO {display_name(parts)} PARTITION: a stream writes the values of partition columns that its query gives; "
+            "name them in the query."
+        )
+    query = statement.query()
+    if common is not None:
+        query = common.copy(query, common.cteRelations(), common.allowRecursion())
+    return Insert(
+        table=_full_name(session, parts),
+        columns=tuple(map(str, scala_items(statement.userSpecifiedCols()))),
+        by_name=bool(statement.byName()),
+        plan=query,
+    )
+
+
+def query_of(session: SparkSession, text: str) -> Any:
+    """Return the parsed plan of the query of an INSERT, or of the query that *text* is; *session* is the active one."""
+    plan = state_of(session).sqlParser().parsePlan(text)
+    statement = plan.child() if _kind(plan) == _WITH else plan
+    return read_insert(session, text).plan if _kind(statement) == _INSERT else plan
+
+
+def _full_name(session: SparkSession, parts: tuple[str, ...]) -> tuple[str, ...]:
+    if len(parts) == 1 and state_of(session).catalog().getTempView(parts[0]).isDefined():
+        return parts
+    names = Names(session)
+    return names.qualify(parts, *names.current())
+
+
+def _kind(plan: Any) -> str:
+    return str(plan.getClass().getSimpleName())

@@ -1,0 +1,258 @@
+"""Publication of a stream's batches in one table: each once, as one commit, by the attempt that has opened the table last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
+
+from mt_core.errors import CommitConflict, StorageMissing, TableProtected
+from mt_core.identifiers import quote
+from mt_core.model.storage import BATCH, JOB_ID, STREAM, TABLE_ID
+from mt_core.model.table import TableIdentifier
+from mt_core.spark.catalogs.lookup import Catalogs
+from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
+from mt_core.spark.driver.jvm_objects import java_items, java_map, static_member, text_map, texts
+from mt_core.spark.storage.metadata import MAIN
+from mt_core.spark.storage.writes import BRANCH_SELECTOR
+from mt_core.spark.streams.starts import StreamBroken
+
+ATTEMPTS = 50
+PUBLISHED = "published"
+_BRANCH = "stream_"
+_METADATA = "org.apache.iceberg.TableMetadata"
+_REF = "org.apache.iceberg.SnapshotRef"
+# Iceberg's own key: the cleaning of expired snapshots keeps the files that the later snapshot shares with the earlier one.
+_SAME_FILES_AS = "source-snapshot-id"
+_ADDED_FILES = "added-data-files"
+_ADDED_ROWS = "added-records"
+
+Check = Callable[[str], object]
+"""Receives the step of a batch that is next, and raises what is to prevent it: write, publish; published."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What a table says of a job: the attempt that writes it, None if none may, and the last batch that it has."""
+
+    attempt: int | None = None
+    batch: int | None = None
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str], job_id: str) -> Record | None:
+        """Return the record of a job in the properties of a table, None without one."""
+        text = properties.get(STREAM + job_id)
+        if text is None:
+            return None
+        body = json.loads(text)
+        return cls(attempt=body["attempt"], batch=body["batch"])
+
+    def text(self) -> str:
+        # Each text is another one: Iceberg leaves out a commit that changes nothing, and then an earlier one that is still on
+        # its way could land afterwards.
+        return json.dumps({"version": 1, "attempt": self.attempt, "batch": self.batch, "nonce": uuid4().hex})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Base:
+    """The metadata of a table that a commit begins with."""
+
+    table: Any
+    operations: Any
+    metadata: Any
+    properties: Mapping[str, str]
+
+
+class TablePublication:
+    """One attempt of one job on a table. Raises errors of Spark as they are, and StreamBroken if the table is gone."""
+
+    def __init__(self, catalogs: Catalogs, table: TableIdentifier, job_id: str, attempt: int) -> None:
+        self._catalogs, self.table, self._job_id, self._attempt = catalogs, table, job_id, attempt
+        self._branch = f"{_BRANCH}{job_id}_{attempt}"
+        # The last batch of the job that the table has, as this attempt knows it since it opened the table.
+        self.batch: int | None = None
+
+    # ------------------------------------------------------------------------------------------------------- attempts
+
+    def open(self) -> None:
+        """Take the table over: no earlier attempt can publish from then on. Raises CommitConflict if a later one has."""
+        table = self._load()
+        if table.currentSnapshot() is None:
+            # A branch needs a snapshot to begin at.
+            table.newAppend().set(JOB_ID, self._job_id).commit()
+
+        def opened(base: _Base, builder: Any) -> None:
+            record = Record.of(base.properties, self._job_id) or Record()
+            if record.attempt is not None and record.attempt > self._attempt:
+                raise self._fenced()
+            self._drop_branches(base, builder)
+            main = base.metadata.currentSnapshot().snapshotId()
+            builder.setRef(self._branch, static_member(self._session, f"{_REF}.branchBuilder")(main).build())
+            self._set(builder, Record(attempt=self._attempt, batch=record.batch))
+            self.batch = record.batch
+
+        self._commit(opened)
+
+    def close(self) -> None:
+        """Let no attempt publish any more; harmless if the table is gone."""
+
+        def closed(base: _Base, builder: Any) -> None:
+            record = Record.of(base.properties, self._job_id)
+            if record is None or record.attempt is None:
+                raise _Unchanged
+            self._drop_branches(base, builder)
+            self._set(builder, Record(batch=record.batch))
+
+        self._commit_if_there(closed)
+
+    def forget(self) -> None:
+        """Remove all that the table says of the job; harmless if it says nothing, or is gone."""
+
+        def forgotten(base: _Base, builder: Any) -> None:
+            if Record.of(base.properties, self._job_id) is None:
+                raise _Unchanged
+            self._drop_branches(base, builder)
+            builder.removeProperties(java_map(self._session, {STREAM + self._job_id: ""}).keySet())
+
+        self._commit_if_there(forgotten)
+
+    # -------------------------------------------------------------------------------------------------------- batches
+
+    def last_batch(self) -> int | None:
+        """Return the last batch of the job that the table has, None before the first."""
+        record = Record.of(text_map(self._session, self._load().properties()), self._job_id)
+        return None if record is None else record.batch
+
+    def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
+        """Write *rows* to the attempt's branch, make it main, and return how many rows that were."""
+        check("write")
+        rows = self._shaped(rows)
+        writer = rows.writeTo(".".join((self.table.sql, quote(BRANCH_SELECTOR + self._branch))))
+        summary = {JOB_ID: self._job_id, BATCH: str(batch)}
+        for key, value in summary.items():
+            writer = writer.option(f"snapshot-property.{key}", value)
+        writer.append()
+        staged = self._load().snapshot(self._branch)
+        facts = text_map(self._session, staged.summary())
+        if any(facts.get(key) != value for key, value in summary.items()):
+            raise self._fenced()
+
+        def published(base: _Base, builder: Any) -> None:
+            check("publish")
+            record = Record.of(base.properties, self._job_id) or Record()
+            if record.batch is not None and record.batch >= batch:
+                raise _Unchanged
+            if record.attempt != self._attempt:
+                raise self._fenced()
+            if _ADDED_FILES in facts:
+                self._set_main(base, builder, staged, summary)
+            self._set(builder, Record(attempt=self._attempt, batch=batch))
+
+        self._commit(published)
+        check(PUBLISHED)
+        self.batch = batch
+        return int(facts.get(_ADDED_ROWS) or 0)
+
+    def _set_main(self, base: _Base, builder: Any, staged: Any, summary: Mapping[str, str]) -> None:
+        """Make main the staged snapshot; if others have committed since it began, a new one with the same files on theirs."""
+        session, current = self._session, base.metadata.ref(MAIN)
+        if current is not None and current.snapshotId() == staged.parentId():
+            ref = static_member(session, f"{_REF}.builderFrom")(current, staged.snapshotId())
+            builder.setRef(MAIN, ref.build())
+            return
+        append = base.table.newAppend().set(_SAME_FILES_AS, str(staged.snapshotId()))
+        for key, value in summary.items():
+            append = append.set(key, value)
+        for file in java_items(staged.addedDataFiles(base.table.io())):
+            append = append.appendFile(file)
+        snapshot = append.apply()
+        if base.operations.current().metadataFileLocation() != base.metadata.metadataFileLocation():
+            raise _Moved
+        builder.setBranchSnapshot(snapshot, MAIN)
+        builder.setRef(self._branch, static_member(session, f"{_REF}.branchBuilder")(snapshot.snapshotId()).build())
+
+    def _shaped(self, rows: DataFrame) -> DataFrame:
+        """Return *rows* with NULL in the columns of the table that they do not have."""
+        present = {name.lower() for name in rows.columns}
+        missing = [
+            field
+            for field in rows.sparkSession.table(self.table.sql).schema.fields
+            if field.name.lower() not in present
+        ]
+        return rows.select("*", *(lit(None).cast(field.dataType).alias(field.name) for field in missing))
+
+    # ------------------------------------------------------------------------------------------------------- metadata
+
+    @property
+    def _session(self) -> SparkSession:
+        return self._catalogs.session
+
+    def _load(self) -> Any:
+        try:
+            return self._catalogs.load_table(self.table)
+        except StorageMissing as cause:
+            raise StreamBroken(f"Table {self.table}, which the job writes, was dropped.") from cause
+
+    def _commit(self, change: Callable[[_Base, Any], None]) -> None:
+        """Apply *change* to the current metadata, until no other commit comes between; it raises `_Unchanged` for none."""
+        for _ in range(ATTEMPTS):
+            table = self._load()
+            operations = table.operations()
+            metadata = operations.current()
+            properties = text_map(self._session, metadata.properties())
+            base = _Base(table=table, operations=operations, metadata=metadata, properties=properties)
+            builder = static_member(self._session, f"{_METADATA}.buildFrom")(metadata)
+            try:
+                change(base, builder)
+                operations.commit(metadata, builder.build())
+                return
+            except _Unchanged:
+                return
+            except _Moved:
+                continue
+            except SPARK_ERRORS as cause:
+                # Also for a commit whose outcome is unknown: the record in the next metadata says it.
+                if not java_classes(cause)[:1] or not java_classes(cause)[0].startswith(
+                    "org.apache.iceberg.exceptions.Commit"
+                ):
+                    raise
+        raise CommitConflict(f"{self.table} is changed by other commits all the time; the batch is written again.")
+
+    def _commit_if_there(self, change: Callable[[_Base, Any], None]) -> None:
+        try:
+            self._commit(change)
+        except StreamBroken:
+            return
+
+    def _set(self, builder: Any, record: Record) -> None:
+        builder.setProperties(java_map(self._session, {STREAM + self._job_id: record.text()}))
+
+    def _drop_branches(self, base: _Base, builder: Any) -> None:
+        for name in texts(self._session, base.metadata.refs().keySet()):
+            if name.startswith(f"{_BRANCH}{self._job_id}_"):
+                builder.removeRef(name)
+
+    def _fenced(self) -> CommitConflict:
+        return CommitConflict(f"Another attempt of job {self._job_id} writes {self.table}.")
+
+
+class _Unchanged(Exception):
+    """There is nothing to commit."""
+
+
+class _Moved(Exception):
+    """Another commit came between."""
+
+
+def check_target(catalogs: Catalogs, table: TableIdentifier) -> None:
+    """Raise TableProtected for a materialized table, CatalogUnsupported for a catalog without compare-and-set."""
+    if catalogs.load_table(table).properties().get(TABLE_ID) is not None:
+        raise TableProtected(
+            f"{table} is a materialized table, whose rows are those of its query; INSERT into a table.",
+            table=str(table),
+        )

@@ -1,0 +1,193 @@
+"""The query of a stream: the members of its definition in a session of their own, as batches and as streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, lit, struct
+
+from mt_core.errors import QueryFailed, Unsupported
+from mt_core.identifiers import sql_name
+from mt_core.model.stream import StreamDefinition, StreamMember
+from mt_core.spark.driver.conf import LARGE_VALUES
+from mt_core.spark.driver.failures import SPARK_ERRORS, translate
+from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items, state_of, static_member
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.queries.contexts import QueryContexts
+from mt_core.spark.statements.temporary import create_temporary
+from mt_core.spark.streams.inserts import Insert, query_of, read_insert
+from mt_core.spark.streams.sources import StreamedText, StreamSource, read_sources
+from mt_core.tables.engine import Query
+
+MEMBER = "member"
+_KEEPS_STATE = frozenset(
+    {
+        "Aggregate",
+        "Deduplicate",
+        "DeduplicateWithinWatermark",
+        "Distinct",
+        "GlobalLimit",
+        "LocalLimit",
+        "FlatMapGroupsWithState",
+        "TransformWithState",
+    }
+)
+_WAY_OUT = (
+    "Keep the result as a materialized table, whose refreshes may replace rows, or run the statement in batch mode: "
+    "SET 'execution.runtime-mode' = 'batch'."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamedQuery:
+    """A query in its session, and its sources."""
+
+    text: StreamedText
+    session: SparkSession = field(repr=False)
+
+    def streaming(self, options: Mapping[str, Mapping[str, str]]) -> DataFrame:
+        """Return the rows as a stream, whose sources have the *options* under their names."""
+        return self._frame(self.text.streaming(options))
+
+    def pinned(self, snapshots: Mapping[str, str]) -> DataFrame:
+        """Return the rows of the query at *snapshots* of its sources."""
+        return self._frame(self.text.pinned(self.session, snapshots))
+
+    def _frame(self, text: str) -> DataFrame:
+        with active_session(self.session):
+            return DataFrame(java_dataset(self.session, query_of(self.session, text)), self.session)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberQuery(StreamedQuery):
+    """One INSERT of a stream."""
+
+    insert: Insert
+
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns of the table that take those of the query, in the order of the query."""
+        if self.insert.by_name:
+            return tuple(self.pinned({}).columns)
+        return self.insert.columns or tuple(self.session.table(sql_name(self.insert.table)).columns)
+
+
+def stream_session(driver: SparkDriver, contexts: QueryContexts, definition: StreamDefinition) -> SparkSession:
+    """Return a Spark session of the stream's own, with all that its definition gives it."""
+    settings = {key: value for key, value in definition.settings.items() if key != LARGE_VALUES}
+    query = Query(
+        text="", catalog=definition.catalog, namespace=definition.namespace, zone=definition.zone, settings=settings
+    )
+    session = contexts.new_session(query)
+    # An idle stream with state would otherwise run a batch at each trigger.
+    session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+    for jar in definition.jars:
+        driver.added_jars.add(session, jar)
+    with active_session(session):
+        for statement in definition.temporary:
+            create_temporary(session, statement)
+        if definition.temporary:
+            # They say where their own names are looked up.
+            session.sql(f"USE {sql_name((definition.catalog, *definition.namespace))}")
+    return session
+
+
+def read_member(session: SparkSession, member: StreamMember) -> MemberQuery:
+    """Return an INSERT with its sources. Raises Unsupported, and Spark's own errors."""
+    with active_session(session):
+        insert = read_insert(session, member.text)
+        text = read_sources(session, member.text, insert.plan, member.hints)
+    return MemberQuery(insert=insert, text=text, session=session)
+
+
+def read_query(session: SparkSession, member: StreamMember) -> StreamedQuery:
+    """Return the query of a SELECT, or of an INSERT, with its sources. Raises Unsupported, and Spark's own errors."""
+    with active_session(session):
+        text = read_sources(session, member.text, query_of(session, member.text), member.hints)
+    return StreamedQuery(text=text, session=session)
+
+
+def sources_of(members: Sequence[MemberQuery]) -> tuple[StreamSource, ...]:
+    """Return the sources of all members, each once."""
+    return tuple({source.name: source for member in members for source in member.text.sources}.values())
+
+
+def check_streamable(member: StreamedQuery) -> bool:
+    """Return whether the query keeps state from batch to batch. Raises Unsupported for what only adding rows cannot give."""
+    frame = member.streaming({})
+    plan = frame._jdf.queryExecution().analyzed()
+    if not plan.isStreaming():
+        raise Unsupported(
+            "The query reads no table as a stream; run the statement in batch mode: "
+            "SET 'execution.runtime-mode' = 'batch'."
+        )
+    session = member.session
+    append = static_member(session, "org.apache.spark.sql.streaming.OutputMode.Append")()
+    check = static_member(
+        session, "org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming"
+    )
+    try:
+        check(plan, append)
+    except SPARK_ERRORS as cause:
+        error = translate(cause)
+        if not isinstance(error, QueryFailed):
+            raise
+        raise Unsupported(f"A stream cannot run the query: {error.message.rstrip('.')}. {_WAY_OUT}") from cause
+    return _keeps_state(plan)
+
+
+def check_first_rows(member: MemberQuery, starts: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise Unsupported for a query whose first rows would need rows of a stream that has no snapshots."""
+    snapshots = {name: start["snapshot"] for name, start in starts.items() if start["snapshot"] is not None}
+    if any(source.name in snapshots for source in member.text.sources) and member.pinned(snapshots).isStreaming:
+        raise Unsupported(
+            "The query reads a table and a temporary table without end, so its first rows cannot be read; read them in an INSERT "
+            "each, or the table as it stands at each batch: /*+ OPTIONS('streaming' = 'false') */ after its name."
+        )
+
+
+def packed(frames: Sequence[DataFrame]) -> DataFrame:
+    """Return the rows of all *frames* as one: the number of the frame, and a struct of its columns under that number."""
+    frames = [frame.toDF(*(f"_{position}" for position in range(len(frame.columns)))) for frame in frames]
+    structs = [struct(*map(col, frame.columns)) for frame in frames]
+    types = [
+        frame.select(each.alias("row")).schema.fields[0].dataType for frame, each in zip(frames, structs, strict=True)
+    ]
+    whole = [
+        frame.select(
+            lit(number).alias(MEMBER),
+            *(
+                (structs[each] if each == number else lit(None).cast(types[each])).alias(f"_{each}")
+                for each in range(len(frames))
+            ),
+        )
+        for number, frame in enumerate(frames)
+    ]
+    return reduce(DataFrame.unionAll, whole)
+
+
+def unpacked(rows: DataFrame, number: int, columns: Sequence[str]) -> DataFrame:
+    """Return the rows of one frame of those that `packed` gave, with *columns* as names."""
+    mine = rows.where(col(MEMBER) == number)
+    return mine.select(*(col(f"_{number}._{position}").alias(name) for position, name in enumerate(columns)))
+
+
+def check_columns(session: SparkSession, text: str) -> None:
+    """Raise QueryFailed, with the position in the user's text, unless Spark can run an INSERT as a batch."""
+    state = state_of(session)
+    skip = static_member(session, "org.apache.spark.sql.execution.CommandExecutionMode.SKIP")
+    with active_session(session):
+        state.executePlan(state.sqlParser().parsePlan(text), skip()).assertAnalyzed()
+
+
+def _keeps_state(plan: Any) -> bool:
+    """Return whether a streaming plan joins or aggregates rows of several batches."""
+    if not plan.isStreaming():
+        return False
+    kind, children = str(plan.getClass().getSimpleName()), list(scala_items(plan.children()))
+    if kind in _KEEPS_STATE or (kind == "Join" and all(child.isStreaming() for child in children)):
+        return True
+    return any(map(_keeps_state, children))

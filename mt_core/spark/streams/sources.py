@@ -1,0 +1,176 @@
+"""Sources of a stream: the relations of a query that are read as streams, and the forms of its text that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.errors import Unsupported
+from mt_core.identifiers import display_name, quote, sql_name
+from mt_core.model.stream import SourceHint
+from mt_core.spark.catalogs.columns import columns_of
+from mt_core.spark.driver.conf import SESSION_CATALOG
+from mt_core.spark.driver.jvm_objects import spark_identifier, state_of
+from mt_core.spark.queries.relations import ParsedQuery, RelationName, parse
+from mt_core.spark.queries.views import Names, View
+
+STREAMING = "streaming"
+MAX_VIEW_DEPTH = 50
+_PLAIN_TABLE = "org.apache.iceberg.BaseTable"
+_FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSource:
+    """A table that a query reads as a stream. `table` is Iceberg's, None for a table of files."""
+
+    parts: tuple[str, ...]
+    table: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        return display_name(self.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A place in a text that reads a source as a stream. `aliased`: an alias follows in the text."""
+
+    source: StreamSource
+    aliased: bool
+
+
+Piece = str | Reading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamedText:
+    """A text, cut where it reads streams, with views in place of their names."""
+
+    pieces: tuple[Piece, ...]
+
+    @property
+    def sources(self) -> tuple[StreamSource, ...]:
+        """The sources in the order of the text, each once."""
+        sources = [piece.source for piece in self.pieces if isinstance(piece, Reading)]
+        return tuple({source.name: source for source in sources}.values())
+
+    def streaming(self, options: Mapping[str, Mapping[str, str]]) -> str:
+        """Return the text that reads its sources as streams, each with the *options* under its name."""
+        return "".join(_streaming(piece, options) for piece in self.pieces)
+
+    def pinned(self, session: SparkSession, snapshots: Mapping[str, str]) -> str:
+        """Return the text that reads its sources at *snapshots*; one without a snapshot gives no rows."""
+        return "".join(_pinned(session, piece, snapshots) for piece in self.pieces)
+
+
+def read_sources(session: SparkSession, text: str, plan: Any, hints: Iterable[SourceHint] = ()) -> StreamedText:
+    """Return *text*, whose query has the parsed *plan*, with its sources; *session* is the active one.
+
+    A relation is a stream if it is a table of Iceberg or of files, at no version of its own, and has no hint that says
+    otherwise. Raises Unsupported for a hint that is no option of a source.
+    """
+    reader = _Reader(session, {hint.start: hint for hint in hints})
+    return StreamedText(pieces=tuple(reader.pieces(parse(session, text, plan))))
+
+
+class _Reader:
+    def __init__(self, session: SparkSession, hints: Mapping[int, SourceHint]) -> None:
+        self._session, self._hints, self._names = session, hints, Names(session)
+
+    def pieces(self, parsed: ParsedQuery) -> Iterator[Piece]:
+        yield from self._pieces(parsed, *self._names.current(), ())
+
+    def _pieces(
+        self, parsed: ParsedQuery, catalog: str, namespace: tuple[str, ...], path: tuple[tuple[str, ...], ...]
+    ) -> Iterator[Piece]:
+        position = 0
+        for relation in parsed.relations:
+            static = relation.cte or relation.travel is not None
+            if not path and relation.start in self._hints:
+                static = static or not _is_stream(relation, self._hints[relation.start])
+            found = None if static else self._relation(relation.parts, catalog, namespace)
+            if found is None:
+                continue
+            yield parsed.text[position : relation.begin]
+            # Neither options nor an alias can follow `TABLE t`.
+            yield "SELECT * FROM " if relation.table_word is not None else ""
+            if isinstance(found, View):
+                yield from self._expanded(found, path, aliased=relation.aliased)
+            else:
+                yield Reading(source=found, aliased=relation.aliased)
+            position = relation.stop
+        yield parsed.text[position:]
+
+    def _relation(self, parts: tuple[str, ...], catalog: str, namespace: tuple[str, ...]) -> StreamSource | View | None:
+        """Return the source or the view of that name; None for what is not read as a stream, or is one already."""
+        if len(parts) == 1 and state_of(self._session).catalog().getRawTempView(parts[0]).isDefined():
+            return self._names.temporary_view(parts[0])
+        full = self._names.qualify(parts, catalog, namespace)
+        if len(full) < 3 or not self._names.is_catalog(full[0]):
+            return None
+        view = self._names.view(full)
+        return view if view is not None else self._table(full)
+
+    def _table(self, full: tuple[str, ...]) -> StreamSource | None:
+        plugin = state_of(self._session).catalogManager().catalog(full[0])
+        identifier = spark_identifier(self._session, full[1:])
+        if not plugin.tableExists(identifier):
+            return None
+        table = plugin.loadTable(identifier)
+        if str(table.getClass().getName()).startswith("org.apache.iceberg."):
+            # What is not plain is a table of metadata.
+            is_plain = str(table.table().getClass().getName()) == _PLAIN_TABLE
+            return StreamSource(parts=full, table=table.table()) if is_plain else None
+        provider = table.properties().get("provider") if full[0] == SESSION_CATALOG else None
+        return StreamSource(parts=full) if str(provider).lower() in _FILES else None
+
+    def _expanded(self, view: View, path: tuple[tuple[str, ...], ...], *, aliased: bool) -> Iterator[Piece]:
+        if view.parts in path or len(path) >= MAX_VIEW_DEPTH:
+            raise Unsupported(f"View {display_name(view.parts)} reads itself; a stream cannot read it.")
+        catalog, namespace = (view.catalog, view.namespace) if view.catalog else self._names.current()
+        body = list(self._pieces(parse(self._session, view.text), catalog, namespace, (*path, view.parts)))
+        names = [quote(column.name) for column in view.columns]
+        if view.query_columns:
+            columns = [f"{quote(each)} AS {name}" for each, name in zip(view.query_columns, names, strict=True)]
+            yield f"(SELECT {', '.join(columns)} FROM ("
+            yield from body
+            # On a line of its own: the view's text may end with a comment.
+            yield "\n) AS `_v`)"
+        else:
+            yield "(SELECT * FROM ("
+            yield from body
+            yield f"\n) AS `_v`({', '.join(names)}))"
+        if not aliased:
+            yield f" AS {quote(view.parts[-1])}"
+
+
+def _is_stream(relation: RelationName, hint: SourceHint) -> bool:
+    others = hint.options.keys() - {STREAMING}
+    if others:
+        raise Unsupported(
+            f"OPTIONS of {display_name(relation.parts)}: {', '.join(sorted(others))} is no option of a stream; "
+            f"its option is '{STREAMING}'."
+        )
+    return hint.options.get(STREAMING, "true").lower() != "false"
+
+
+def _streaming(piece: Piece, options: Mapping[str, Mapping[str, str]]) -> str:
+    if isinstance(piece, str):
+        return piece
+    written = ", ".join(f"'{key}' = '{value}'" for key, value in options.get(piece.source.name, {}).items())
+    return f"STREAM {sql_name(piece.source.parts)}" + (f" WITH ({written})" if written else "")
+
+
+def _pinned(session: SparkSession, piece: Piece, snapshots: Mapping[str, str]) -> str:
+    if isinstance(piece, str):
+        return piece
+    source = piece.source
+    if source.name in snapshots:
+        return f"{sql_name(source.parts)} VERSION AS OF {snapshots[source.name]}"
+    columns = columns_of(session.table(sql_name(source.parts))._jdf.schema())
+    nulls = ", ".join(f"CAST(NULL AS {column.type}) AS {quote(column.name)}" for column in columns)
+    return f"(SELECT {nulls} WHERE false)" + ("" if piece.aliased else f" AS {quote(source.parts[-1])}")

@@ -1,0 +1,112 @@
+"""Tables of the tests of streams, and the streams between them, on a real Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from mt_core.model.stream import StreamDefinition, StreamMember, StreamProgress
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.streams.engine import SparkStreams
+from mt_core.spark.streams.publication import Check
+
+WAIT_S = 120.0
+INTERVAL_MS = 100
+_numbers = count(1)
+
+
+class RecordedStreams(SparkStreams):
+    """The engine, and the definition of each stream that it has started."""
+
+    def __init__(self, driver: SparkDriver, *, watch: Check = lambda _step: None) -> None:
+        super().__init__(driver, watch=watch)
+        self.started: dict[str, StreamDefinition] = {}
+
+    def start(self, job_id: str, definition: StreamDefinition, attempt: int) -> None:
+        self.started[job_id] = definition
+        super().start(job_id, definition, attempt)
+
+
+class StreamWorld:
+    """A source and a sink of one column each, in a namespace of their own."""
+
+    def __init__(self, driver: SparkDriver, folder: Path, *, watch: Check = lambda _step: None) -> None:
+        self.driver, self._folder = driver, folder
+        self.engine = RecordedStreams(driver, watch=watch)
+        self.namespace = f"streams_{next(_numbers)}"
+        driver.session.sql(f"CREATE NAMESPACE lake.{self.namespace}")
+        self.reconnect()
+        self.sql("CREATE TABLE flights (row STRING)")
+        self.sql("CREATE TABLE arrivals (row STRING)")
+
+    def reconnect(self) -> None:
+        """Begin a session, also after the loss of a JVM."""
+        self.session = self.driver.new_session()
+        self.sql(f"USE lake.{self.namespace}")
+
+    def sql(self, text: str) -> list[Any]:
+        return self.session.sql(text).collect()
+
+    def definition(self, checkpoint: str = "c", *texts: str, **changes: Any) -> StreamDefinition:
+        """Return a definition that is not prepared; without *texts* it copies all rows."""
+        definition = StreamDefinition(
+            members=tuple(map(member, texts or ("INSERT INTO arrivals SELECT * FROM flights",))),
+            catalog="lake",
+            namespace=(self.namespace,),
+            zone="UTC",
+            checkpoint=str(self._folder / checkpoint),
+            interval_ms=INTERVAL_MS,
+        )
+        return replace(definition, **changes)
+
+    def start(self, *texts: str, **changes: Any) -> tuple[str, StreamDefinition]:
+        """Prepare and start a stream; return the id of its job, and its definition."""
+        job_id = uuid4().hex
+        definition = self.engine.prepare(self.definition(job_id, *texts, **changes), job_id)
+        self.engine.start(job_id, definition, 1)
+        return job_id, definition
+
+    def stop_all(self) -> None:
+        for job_id, definition in self.engine.started.items():
+            self.engine.stop(job_id, definition)
+
+    def refused(self) -> StreamDefinition:
+        return self.definition("refused", "INSERT INTO arrivals SELECT max(row) FROM flights")
+
+    def folder(self, name: str) -> str:
+        return str(self._folder / "savepoints" / name)
+
+    def append(self, *rows: str) -> None:
+        values = ", ".join(f"('{row}')" for row in rows)
+        self.sql(f"INSERT INTO flights VALUES {values}")
+
+    def rows(self, table: str = "arrivals") -> Sequence[Any]:
+        return sorted(row[0] for row in self.sql(f"SELECT * FROM {table}"))
+
+    def work(self) -> None: ...
+
+    def wait_rows(self, expected: Sequence[Any], table: str = "arrivals") -> None:
+        """Wait until *table* has as many rows, and expect exactly these."""
+        self.wait(lambda: len(self.rows(table)) >= len(expected))
+        assert self.rows(table) == sorted(expected)
+
+    def wait_end(self, job_id: str) -> StreamProgress:
+        """Wait until the stream has ended by itself; return how."""
+        self.wait(lambda: not self.engine.progress(job_id).running)
+        return self.engine.progress(job_id)
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while not condition():
+            assert time.monotonic() < deadline, [self.engine.progress(job_id) for job_id in self.engine.started]
+            time.sleep(0.05)
+
+
+def member(text: str) -> StreamMember:
+    """Return an INSERT without hints."""
+    return StreamMember(text=text)

@@ -1,0 +1,236 @@
+"""Streaming INSERTs on a real Spark: every row once, whatever happens beside them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mt_core.errors import DefinitionInvalid, MtError, QueryFailed, TableProtected, Unsupported
+from mt_core.model.stream import OnSourceRewrite, SourceHint, StreamMember
+from mt_core.spark.driver.spark_driver import SparkDriver
+from tests.integration.stream_world import StreamWorld
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def world(module_driver: SparkDriver, tmp_path: Path) -> Iterator[StreamWorld]:
+    world = StreamWorld(module_driver, tmp_path)
+    yield world
+    world.stop_all()
+
+
+def test_a_stream_writes_the_rows_that_are_there_and_those_that_come(world: StreamWorld) -> None:
+    world.append("a", "b")
+    world.sql("INSERT OVERWRITE flights VALUES ('c')")
+
+    job_id, definition = world.start()
+    world.wait_rows(["c"])
+    world.append("d")
+    world.wait_rows(["c", "d"])
+
+    progress = world.engine.progress(job_id)
+    assert (progress.running, progress.error, progress.rows_written) == (True, None, 2)
+    assert definition.reads == (("lake", world.namespace, "flights"),)
+    assert definition.writes == (("lake", world.namespace, "arrivals"),)
+
+
+@pytest.mark.slow
+def test_a_stream_goes_on_beside_other_writers_of_its_table_and_a_compaction_of_its_source(world: StreamWorld) -> None:
+    world.append("a")
+    world.start()
+    world.wait_rows(["a"])
+
+    world.sql("INSERT INTO arrivals VALUES ('of another one')")
+    for row in "bcd":
+        world.append(row)
+    table = f"{world.namespace}.flights"
+    world.sql(f"CALL lake.system.rewrite_data_files(table => '{table}', options => map('rewrite-all', 'true'))")
+    world.append("e")
+
+    world.wait_rows(["a", "b", "c", "d", "e", "of another one"])
+
+
+@pytest.mark.slow
+def test_a_new_attempt_ends_the_one_before_and_skips_what_that_one_published(world: StreamWorld) -> None:
+    world.append("a")
+    job_id, definition = world.start()
+    world.wait_rows(["a"])
+    world.append("b")
+    world.wait_rows(["a", "b"])
+
+    world.engine.start(job_id, definition, 2)
+    world.append("c")
+
+    world.wait_rows(["a", "b", "c"])
+
+
+def test_a_source_that_is_rewritten_ends_the_stream_for_good_naming_table_snapshot_and_way_out(
+    world: StreamWorld,
+) -> None:
+    world.append("a")
+    job_id, _ = world.start()
+    world.wait_rows(["a"])
+
+    world.sql("INSERT OVERWRITE flights VALUES ('b')")
+
+    progress = world.wait_end(job_id)
+    log = f"lake.{world.namespace}.flights.snapshots"
+    [snapshot] = world.sql(f"SELECT snapshot_id FROM {log} WHERE operation = 'overwrite'")
+    assert progress.final
+    assert progress.error == (
+        f"Snapshot {snapshot[0]} of lake.{world.namespace}.flights replaced rows. Run the INSERT again: its new job begins with "
+        "the rows that the table has then. SET 'streaming.on-source-rewrite' = 'ignore' before makes it pass over such changes."
+    )
+    assert world.rows() == ["a"]
+
+
+@pytest.mark.slow
+def test_a_stream_that_ignores_rewriting_passes_over_it(world: StreamWorld) -> None:
+    world.append("a")
+    world.start(on_source_rewrite=OnSourceRewrite.IGNORE)
+    world.wait_rows(["a"])
+
+    world.sql("INSERT OVERWRITE flights VALUES ('b')")
+    world.append("c")
+
+    world.wait_rows(["a", "c"])
+
+
+@pytest.mark.slow
+def test_a_source_that_was_created_again_while_the_stream_was_stopped_is_not_read(world: StreamWorld) -> None:
+    world.append("a")
+    job_id, definition = world.start()
+    world.wait_rows(["a"])
+    world.engine.stop(job_id, definition)
+    world.sql("DROP TABLE flights")
+    world.sql("CREATE TABLE flights (row STRING)")
+    world.append("b")
+
+    world.engine.start(job_id, definition, 2)
+
+    progress = world.wait_end(job_id)
+    assert progress.final
+    assert f"Table lake.{world.namespace}.flights was dropped and created again." in str(progress.error)
+    assert world.rows() == ["a"]
+
+
+def test_a_statement_set_is_one_stream_into_several_tables(world: StreamWorld) -> None:
+    world.sql("CREATE TABLE departures (n INT, row STRING)")
+    world.append("a")
+
+    world.start(
+        "INSERT INTO arrivals SELECT upper(row) FROM flights",
+        "INSERT INTO departures (row) SELECT row FROM flights WHERE row <> 'b'",
+        "INSERT INTO arrivals SELECT concat(row, row) FROM flights",
+    )
+    world.append("b", "c")
+
+    world.wait_rows(["A", "B", "C", "aa", "bb", "cc"])
+    world.wait(lambda: len(world.sql("SELECT * FROM departures")) == 2)
+    assert sorted(map(tuple, world.sql("SELECT * FROM departures"))) == [(None, "a"), (None, "c")]
+
+
+@pytest.mark.slow
+def test_windows_with_a_watermark_are_written_when_they_are_over(world: StreamWorld) -> None:
+    world.sql("CREATE TABLE readings (ts TIMESTAMP, n INT)")
+    world.sql("CREATE TABLE sums (n BIGINT)")
+    world.sql("INSERT INTO readings VALUES (TIMESTAMP '2026-01-01 00:00:01', 1), (TIMESTAMP '2026-01-01 00:00:02', 2)")
+
+    job_id, _ = world.start(
+        "INSERT INTO sums SELECT sum(n) FROM readings WATERMARK ts DELAY OF INTERVAL 1 SECOND "
+        "GROUP BY window(ts, '10 seconds')"
+    )
+    world.wait(lambda: world.engine.progress(job_id).batch == 0)
+    # The first batch knows no watermark yet; the second one has that of the first, and ends no window; the third does.
+    for minute in (1, 2):
+        world.sql(f"INSERT INTO readings VALUES (TIMESTAMP '2026-01-01 00:0{minute}:00', 0)")
+        world.wait(lambda number=minute: world.engine.progress(job_id).batch == number)
+
+    world.wait_rows([3], "sums")
+
+
+def test_what_a_stream_cannot_run_is_refused_with_the_way_out(world: StreamWorld) -> None:
+    world.append("a")
+    world.sql("INSERT OVERWRITE flights VALUES ('b')")
+
+    def refusal(*texts: str) -> MtError:
+        with pytest.raises(MtError) as refused:
+            world.engine.prepare(world.definition("c", *texts), "a" * 32)
+        return refused.value
+
+    counted = refusal("INSERT INTO arrivals SELECT count(*) FROM flights GROUP BY row")
+    assert isinstance(counted, Unsupported)
+    assert "materialized table" in counted.message
+    assert "'execution.runtime-mode' = 'batch'" in counted.message
+    joined = refusal("INSERT INTO arrivals SELECT a.row FROM flights AS a JOIN flights AS b ON a.row = b.row")
+    assert "replaced or deleted rows" in joined.message
+    assert isinstance(refusal("INSERT OVERWRITE arrivals SELECT * FROM flights"), Unsupported)
+    assert isinstance(refusal("INSERT INTO flights SELECT * FROM flights"), Unsupported)
+    assert isinstance(refusal("INSERT INTO arrivals VALUES ('a')"), Unsupported)
+    unknown = refusal("INSERT INTO arrivals\nSELECT nothing FROM flights")
+    assert isinstance(unknown, QueryFailed)
+    assert (unknown.line, unknown.position) == (2, 8)
+    world.sql("ALTER TABLE arrivals SET TBLPROPERTIES ('freshtable.table-id' = 'x')")
+    assert isinstance(refusal("INSERT INTO arrivals SELECT * FROM flights"), TableProtected)
+    assert world.rows() == []
+
+
+@pytest.mark.slow
+def test_a_relation_with_the_hint_is_read_as_it_stands_at_each_batch(world: StreamWorld) -> None:
+    world.sql("CREATE TABLE names (row STRING, name STRING)")
+    world.sql("INSERT INTO names VALUES ('a', 'Ada')")
+    world.sql("CREATE VIEW known AS SELECT * FROM flights WHERE row <> 'x'")
+    text = "INSERT INTO arrivals SELECT n.name FROM known AS f JOIN names AS n ON f.row = n.row"
+    start = text.index("names")
+    hint = SourceHint(start=start, stop=start + len("names"), options={"streaming": "false"})
+    world.append("a", "x")
+
+    world.start(members=(StreamMember(text=text, hints=(hint,)),))
+    world.wait_rows(["Ada"])
+    world.sql("INSERT OVERWRITE names VALUES ('b', 'Bea')")
+    world.append("b", "a")
+
+    world.wait_rows(["Ada", "Bea"])
+
+
+def test_a_savepoint_has_nothing_twice_and_loses_nothing(world: StreamWorld) -> None:
+    world.append("a")
+    job_id, definition = world.start()
+    world.wait_rows(["a"])
+    for row in "bcd":
+        world.append(row)
+
+    path = world.engine.savepoint(job_id, definition, world.folder("s"))
+    world.append("e")
+    world.start(restored_from=path)
+
+    world.wait_rows(["a", "b", "c", "d", "e"])
+    with pytest.raises(DefinitionInvalid, match="no savepoint"):
+        world.engine.prepare(replace(definition, restored_from=world.folder("none")), "b" * 32)
+
+
+@pytest.mark.slow
+def test_generated_rows_are_printed_and_stored_in_one_stream(
+    world: StreamWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    temporary = (
+        "CREATE TEMPORARY TABLE pace (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '20')",
+        "CREATE TEMPORARY TABLE shown (n BIGINT) WITH ('connector' = 'print')",
+        "CREATE TEMPORARY TABLE nowhere (n BIGINT) WITH ('connector' = 'blackhole')",
+    )
+
+    world.start(
+        "INSERT INTO arrivals SELECT 'a' FROM pace",
+        "INSERT INTO shown SELECT n FROM pace",
+        "INSERT INTO nowhere SELECT n FROM pace",
+        temporary=temporary,
+    )
+
+    world.wait(lambda: any(record.getMessage().startswith("shown: +I[") for record in caplog.records))
+    assert "a" in world.rows()

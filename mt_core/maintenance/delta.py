@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mt_core.identifiers import quote, string_literal
@@ -68,9 +68,12 @@ class DeltaTexts:
     changed: frozenset[int]
     images: Mapping[str, Images] = field(default_factory=dict)
 
-    def full(self) -> str:
-        """Return the query at the new versions."""
-        return _rendered(self.pieces, lambda _, reading: _at(reading, self.new[reading.source]))
+    def full(self, *, older: Collection[int] = ()) -> str:
+        """Return the query at the new versions, with the readings *older* at the old ones."""
+        return _rendered(
+            self.pieces,
+            lambda number, reading: _at(reading, (self.old if number in older else self.new)[reading.source]),
+        )
 
     def added(self) -> str:
         """Return the rows that added rows of the sources add to the result: the sum over the changed readings."""

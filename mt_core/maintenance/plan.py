@@ -129,6 +129,17 @@ def occurrences_below(node: Node) -> Iterator[int]:
         yield from occurrences_below(child)
 
 
+def subqueries_in(body: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the expressions with a subquery in the JSON of a plan, also those within subqueries."""
+    if isinstance(body, list):
+        for each in body:
+            yield from subqueries_in(each)
+    elif isinstance(body, Mapping):
+        if "outerAttrs" in body:
+            yield body
+        yield from subqueries_in(list(body.values()))
+
+
 def join_type(node: Node) -> str:
     """Return the type of a join: Inner, Cross, LeftOuter, RightOuter, FullOuter, LeftSemi, LeftAnti, ExistenceJoin."""
     written = node.fields["joinType"]

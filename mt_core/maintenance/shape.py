@@ -23,6 +23,7 @@ from mt_core.maintenance.plan import (
     occurrence_of,
     occurrences_below,
     read_plan,
+    subqueries_in,
 )
 
 Lineage = Mapping[int, str]
@@ -72,13 +73,15 @@ class QueryShape:
     """The shape of a query with columns by position and relations by their number in the text.
 
     `lineage` is each column's; `keys` are the positions of the columns that are grouping keys at every level (all of them in
-    a query without groups); `merge` combines the aggregates of old and new rows, or says why they do not combine.
+    a query without groups); `merge` combines the aggregates of old and new rows, or says why they do not combine. Changes of the
+    relations `values` do not matter while the scalar subqueries that read them give the same values.
     """
 
     occurrences: Mapping[int, Occurrence]
     lineage: tuple[Lineage, ...]
     keys: tuple[int, ...]
     merge: Merge | str
+    values: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,13 +122,13 @@ class _Part:
 def read_shape(plan: Sequence[Mapping[str, Any]], subqueries: Iterable[Sequence[Mapping[str, Any]]]) -> QueryShape:
     """Return the shape of a query from the JSON of its analysed plan and of the subqueries that are left in its expressions."""
     root = read_plan(plan)
-    part = _part(root)
+    part, below = _part(root), Counter(occurrences_below(root))
     # A relation of the text that stands in several places of the plan has no lineage: its places may have different ones.
     unclear = dict.fromkeys(
-        (number for number, times in Counter(occurrences_below(root)).items() if times > 1),
+        (number for number, times in below.items() if times > 1),
         Occurrence(reach=Reach.NONE, reason="a view or a WITH query reads it in several places"),
     )
-    hidden = (number for each in subqueries for number in occurrences_below(read_plan(each)))
+    hidden = frozenset(number for each in subqueries for number in occurrences_below(read_plan(each)))
     unclear |= dict.fromkeys(hidden, Occurrence(reach=Reach.NONE, reason="a scalar subquery reads it"))
     keyed = frozenset(part.columns) if part.groups is None else part.groups
     keys = tuple(position for position, column in enumerate(part.columns) if column in keyed)
@@ -137,7 +140,13 @@ def read_shape(plan: Sequence[Mapping[str, Any]], subqueries: Iterable[Sequence[
         ),
         keys=keys,
         merge=merge_of(root),
+        values=hidden - below.keys() if all(map(_is_value, subqueries_in(plan))) else frozenset(),
     )
+
+
+def _is_value(subquery: Mapping[str, Any]) -> bool:
+    """Return whether an expression with a subquery has one value for the whole query."""
+    return str(subquery["class"]).endswith("ScalarSubquery") and not subquery["outerAttrs"]
 
 
 def _part(node: Node) -> _Part:

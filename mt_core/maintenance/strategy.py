@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from mt_core.maintenance.changes import ChangeKind, SourceChange
@@ -30,7 +30,8 @@ class Strategy:
     `keys` are the positions of the columns whose values name what to replace (KEYS, PARTITIONS); `key_columns` has, for each
     changed relation by its number, the columns of it that hold them, or None where the query over the changed rows gives them.
     `merge` has the aggregate of each column (MERGE). `most_keys`: up to how many keys are replaced (KEYS; None: any number),
-    since what is known before they are read says little of their number.
+    since what is known before they are read says little of their number. `values`: the changed relations that only scalar
+    subqueries read, each of which has to give the value that it gave.
     """
 
     way: Way
@@ -39,13 +40,22 @@ class Strategy:
     key_columns: Mapping[int, tuple[str, ...] | None] = field(default_factory=dict)
     merge: Merge = ()
     most_keys: int | None = None
+    values: frozenset[int] = frozenset()
 
     def __str__(self) -> str:
         return f"{self.way}: {self.reason}"
 
 
-class TooManyKeys(Exception):
-    """More keys changed than a run shall replace; nothing was written."""
+class NotApplied(Exception):
+    """A change is not applied, for a reason that its rows show; nothing was written."""
+
+
+class TooManyKeys(NotApplied):
+    """More keys changed than a run shall replace."""
+
+
+class ValueChanged(NotApplied):
+    """A scalar subquery gives another value than before, and so any row may be another."""
 
 
 def check_keys(strategy: Strategy, number: int) -> None:
@@ -62,6 +72,18 @@ def choose(
     *columns* are the names of the result's columns, *relations* those of the relations, both by position.
     """
     changed = {number: change for number, change in changes.items() if change.kind.changes_rows}
+    values = frozenset(number for number, change in changed.items() if number in shape.values and change.base_live)
+    others = {number: change for number, change in changed.items() if number not in values}
+    choice = _chosen(shape, others, columns, relations)
+    if not values or choice.way is Way.RECOMPUTE:
+        return choice
+    reason = choice.reason if others else "only scalar subqueries read what changed"
+    return replace(choice, reason=f"{reason}, as long as scalar subqueries give the same values", values=values)
+
+
+def _chosen(
+    shape: QueryShape, changed: Mapping[int, SourceChange], columns: Sequence[str], relations: Sequence[str]
+) -> Strategy:
     settled = _settled(changed, relations)
     if settled is not None:
         return settled

@@ -357,7 +357,7 @@ class RefreshJobs(Protocol):
     """The jobs that compute rows, each known by its id."""
 
     def write(self, write: Write) -> Staged:
-        """Stage rows; blocks; raises QueryFailed when the query fails, Canceled after `cancel(job_id)`, and TooManyKeys."""
+        """Stage rows; blocks; raises QueryFailed when the query fails, Canceled after `cancel(job_id)`, and NotApplied."""
 
     def touched_partitions(
         self, job_id: str, query: Query, vector: SourceVector, maintenance: Maintenance

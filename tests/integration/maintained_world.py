@@ -105,7 +105,7 @@ class Maintained:
             assert runs[name].status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED), (query.name, runs[name].error)
             assert self.world.rows(name) == self.world.plain(query.sql), (query.name, runs[name].reason)
             if runs[name].status is RunStatus.SUCCEEDED:
-                ways[query.name] = self.way(name)
+                ways[query.name] = OTHER_VALUE if OTHER_VALUE in str(runs[name].reason) else self.way(name)
         return ways
 
     def way(self, name: str) -> str:
@@ -115,4 +115,5 @@ class Maintained:
         return str(self.world.plain(text)[0][0])
 
 
+OTHER_VALUE = "a scalar subquery gives another value"
 KINDS = ("update", "delete", "merge", "overwrite", "truncate", "rollback", "compaction")

@@ -15,8 +15,8 @@ SOURCES = {
 class MaintainedQuery:
     """A query with how a refresh applies a change of one source alone, in the words of `maintenance.strategy.Way`.
 
-    `appends` has it for appended rows, `rows` for updated and deleted ones; `partition` is the column by which the table is
-    partitioned.
+    `appends` has it for appended rows, `rows` for updated and deleted ones, while scalar subqueries give the same values;
+    `partition` is the column by which the table is partitioned.
     """
 
     name: str
@@ -83,7 +83,13 @@ QUERIES = (
     _query("exploded groups", "SELECT cid, e FROM (SELECT cid, count(s) AS n FROM o GROUP BY cid) LATERAL VIEW explode(sequence(1, CAST(n AS INT) + 1)) t AS e", o="keys, keys"),
     _query("join with groups", "SELECT c.seg, g.n FROM c JOIN (SELECT cid, count(*) n FROM o GROUP BY cid) g ON g.cid = c.cid", o="recompute, recompute", c="append, signed"),
     _query("groups joined", "SELECT g.cid, g.n, h.m FROM (SELECT cid, count(*) n FROM o GROUP BY cid) g LEFT JOIN (SELECT cid, max(cap) m FROM c GROUP BY cid) h ON g.cid = h.cid", o="keys, keys", c="keys, keys"),
-    _query("scalar subquery", "SELECT id, amt / (SELECT max(cap) + 1 FROM c) r FROM o", o="append, signed", c="recompute, recompute"),
+    _query("scalar subquery", "SELECT id, amt / (SELECT max(cap) + 1 FROM c) r FROM o", o="append, signed", c="nothing, nothing"),
+    _query("scalar subquery of another value", "SELECT id, amt + (SELECT count(*) FROM c) a FROM o", o="append, signed", c="nothing, nothing"),
+    _query("scalar subquery of one value", "SELECT id, amt + (SELECT count(*) * 0 FROM c) a FROM o", o="append, signed", c="nothing, nothing"),
+    _query("scalar subquery of the same table", "SELECT id, amt + (SELECT count(*) * 0 FROM o) a FROM o", o="append, signed"),
+    _query("scalar subquery below groups", "SELECT cid, count(*) n FROM o WHERE id >= (SELECT count(*) * 0 FROM o) GROUP BY cid", o="merge, keys"),
+    _query("scalar subquery in a scalar subquery", "SELECT id, (SELECT min(cap) * 0 FROM c WHERE cap >= (SELECT min(amt) * 0 FROM o)) v FROM o", o="append, signed", c="nothing, nothing"),
+    _query("scalar subquery beside exists", "SELECT id, EXISTS (SELECT 1 FROM c WHERE cap > 9) e, (SELECT count(*) * 0 FROM c) z FROM o", o="append, signed", c="recompute, recompute"),
     _query("correlated scalar", "SELECT c.cid, c.seg, (SELECT sum(amt) FROM o WHERE o.cid = c.cid) s FROM c", o="keys, keys", c="append, signed"),
     _query("correlated count", "SELECT c.cid, c.seg, (SELECT count(*) FROM o WHERE o.cid = c.cid) s FROM c", o="keys, keys", c="append, signed"),
     _query("lateral", "SELECT o.id, t.seg FROM o, LATERAL (SELECT seg FROM c WHERE c.cid = o.cid) t", o="recompute, recompute", c="recompute, recompute"),
@@ -158,7 +164,7 @@ QUERIES = (
     _query("explode and count", "SELECT e, count(*) n FROM (SELECT explode(split(s, '')) e FROM o) GROUP BY e", o="merge, keys"),
     _query("pivot", "SELECT * FROM (SELECT cid, s, amt FROM o) PIVOT (sum(amt) FOR s IN ('a', 'b'))", o="keys, keys"),
     _query("unpivot", "SELECT * FROM (SELECT id, cid, CAST(amt AS BIGINT) AS a FROM o) UNPIVOT (v FOR k IN (cid, a))", o="append, signed"),
-    _query("scalar subquery in a filter", "SELECT id, cid FROM o WHERE amt > (SELECT avg(cap) FROM c)", o="append, signed", c="recompute, recompute"),
+    _query("scalar subquery in a filter", "SELECT id, cid FROM o WHERE amt > (SELECT avg(cap) FROM c)", o="append, signed", c="nothing, nothing"),
     _query("correlated max", "SELECT cid, seg FROM c WHERE cap >= (SELECT max(amt) FROM o WHERE o.cid = c.cid)", c="append, signed", o="keys, keys"),
     _query("order and limit of a part", "SELECT o.id, c.seg FROM o JOIN (SELECT * FROM c ORDER BY cid, seg, cap LIMIT 3) c ON c.cid = o.cid", o="append, signed", c="recompute, recompute"),
     _query("order without limit", "SELECT id, cid FROM o ORDER BY amt", o="append, signed"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
@@ -12,7 +13,8 @@ from mt_core.errors import EngineError, SourcesChanged
 from mt_core.identifiers import quote
 from mt_core.maintenance.changes import ChangeKind
 from mt_core.maintenance.delta import DeltaTexts, counted_again, touched
-from mt_core.maintenance.strategy import Way, check_keys
+from mt_core.maintenance.strategy import ValueChanged, Way, check_keys
+from mt_core.spark.maintenance.query_shapes import values_of
 from mt_core.spark.maintenance.replacement import EVERYWHERE, Replacement, bounds_of
 from mt_core.spark.maintenance.row_images import (
     MOST_LOCAL,
@@ -107,22 +109,37 @@ def _texts(
 ) -> DeltaTexts:
     """Return the texts of a refresh, with the images of the sources of which rows were changed, until *stack* closes."""
     changes, old, new = maintenance.changes, pins(maintenance.since), pins(vector)
-    return DeltaTexts(
-        pieces=pieces_of(lineage),
-        shape=changes.shape,
-        old=old,
-        new=new,
-        changed=frozenset(
-            number for number, source in enumerate(changes.readings) if changes.changes[source].kind.changes_rows
-        ),
+    changed = {n: source for n, source in enumerate(changes.readings) if changes.changes[source].kind.changes_rows}
+    values = maintenance.strategy.values
+    texts = DeltaTexts(
+        pieces=pieces_of(lineage), shape=changes.shape, old=old, new=new, changed=frozenset(changed) - values
+    )
+    if values:
+        _check_values(session, texts, values)
+    read = {changed[number] for number in texts.changed}
+    return replace(
+        texts,
         images={
             source.name: stack.enter_context(
                 source_images(session, lineage, source, old[source.name], new[source.name])
             )
             for source in lineage.sources
-            if source.name in changes.changes and changes.changes[source.name].kind is ChangeKind.ROWS
+            if source.name in read and changes.changes[source.name].kind is ChangeKind.ROWS
         },
     )
+
+
+def _check_values(session: SparkSession, texts: DeltaTexts, values: Collection[int]) -> None:
+    """Raise ValueChanged unless scalar subqueries give the same whichever version they read of the relations *values*.
+
+    Each version in a statement of its own: Spark takes two versions of a table in one for the same relation.
+    """
+    old, new = (values_of(session, text) for text in (texts.full(older=values), texts.full()))
+    same = " AND ".join(f"o.{name} <=> n.{name}" for name in old.columns)
+    with temporary_view(old) as before, temporary_view(new) as after:
+        found = session.sql(f"SELECT {same} FROM {before} AS o CROSS JOIN {after} AS n").first()
+    if found is None or not found[0]:
+        raise ValueChanged("a scalar subquery gives another value")
 
 
 def _stored(rows: DataFrame, names: list[str], write: Write) -> DataFrame:

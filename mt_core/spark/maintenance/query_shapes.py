@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -11,7 +13,8 @@ from mt_core.maintenance.merging import check_types
 from mt_core.maintenance.shape import QueryShape, read_shape
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
-from mt_core.spark.driver.jvm_objects import scala_items, static_member
+from mt_core.spark.driver.jvm_objects import java_dataset, scala_items, static_member
+from mt_core.spark.maintenance.row_images import computed, temporary_view
 
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 # Spark's own rules that make joins and aggregates of subqueries, DISTINCT and set operators.
@@ -29,11 +32,27 @@ _RULES = (
 
 def plan_of(frame: DataFrame) -> tuple[str, tuple[str, ...]]:
     """Return the JSON of a query's plan in normal form, and of the subqueries that are left in its expressions."""
+    plan = _normal_form(frame)
+    return str(plan.toJSON()), tuple(str(each.toJSON()) for each in scala_items(plan.subqueriesAll()))
+
+
+def _normal_form(frame: DataFrame) -> Any:
     session, plan = frame.sparkSession, frame._jdf.queryExecution().analyzed()
     plan = static_member(session, f"{_OPTIMIZER}.InlineCTE")(True, False).apply(plan)
     for rule in _RULES:
         plan = static_member(session, f"{_OPTIMIZER}.{rule}.apply")(plan)
-    return str(plan.toJSON()), tuple(str(each.toJSON()) for each in scala_items(plan.subqueriesAll()))
+    return plan
+
+
+def values_of(session: SparkSession, text: str) -> DataFrame:
+    """Return a row with the value of each subquery that is left in the expressions of a query, which is scalar; it is read once."""
+    with ExitStack() as stack:
+        views = [
+            stack.enter_context(temporary_view(DataFrame(java_dataset(session, plan), session)))
+            for plan in scala_items(_normal_form(session.sql(text)).subqueriesAll())
+        ]
+        items = ", ".join(f"(SELECT * FROM {view}) AS _{number}" for number, view in enumerate(views))
+        return computed(session.sql(f"SELECT {items}"))
 
 
 def shape_of_query(session: SparkSession, text: str) -> tuple[QueryShape, tuple[Column, ...]] | str:

@@ -25,7 +25,7 @@ from mt_core.errors import (
     SourcesChanged,
     StorageMissing,
 )
-from mt_core.maintenance.strategy import TooManyKeys, Way
+from mt_core.maintenance.strategy import NotApplied, Way
 from mt_core.model.partition import Scope
 from mt_core.model.run import RunStatus
 from mt_core.model.storage import (
@@ -248,9 +248,9 @@ class Attempt:
         if self._maintenance is not None and self._maintenance.base == self._base:
             try:
                 return self._engine.write(self._rows())
-            except (QueryFailed, TooManyKeys) as error:
+            except (QueryFailed, NotApplied) as error:
                 # The rows of a change can fail where all rows do not: a recomputation finds out.
-                why = f": {error}" if isinstance(error, TooManyKeys) else f" since that failed: {error}"
+                why = f": {error}" if isinstance(error, NotApplied) else f" since that failed: {error}"
                 self._note({"reason": f"{self._reason}; recomputed{why}"})
         self._maintenance = None
         return None

@@ -118,7 +118,7 @@ def test_a_recomputation_says_what_stands_in_the_way_for_each_source() -> None:
         == "no column divides the result by the changed rows: o: LocalLimit is above it"
     )
     assert strategy("not in", c=APPENDS).reason.endswith("c: it is on the optional side of a LeftAnti join")
-    assert strategy("scalar subquery", c=APPENDS).reason.endswith("c: a scalar subquery reads it")
+    assert strategy("scalar subquery beside exists", c=APPENDS).reason.endswith("c: a scalar subquery reads it")
     assert strategy("with in a subquery, twice", o=APPENDS).reason.endswith(
         "o: a view or a WITH query reads it in several places"
     )
@@ -136,3 +136,25 @@ def test_sums_that_do_not_combine_say_why(name: str, null_after_overflow: bool, 
 
     assert not isinstance(merge, str)
     assert check_types(merge, TYPES[name], null_after_overflow=null_after_overflow) == reason
+
+
+def test_a_scalar_subquery_that_has_to_give_the_same_value_is_named_with_what_it_reads() -> None:
+    told = "as long as scalar subqueries give the same values"
+    alone, both = (strategy("scalar subquery", c=APPENDS, **changes) for changes in ({}, {"o": APPENDS}))
+
+    assert (alone.way, alone.values) == (Way.NOTHING, frozenset({0}))
+    assert alone.reason == f"only scalar subqueries read what changed, {told}"
+    assert (both.way, both.values) == (Way.APPEND, frozenset({0}))
+    assert both.reason == f"only appends below projections, filters and joins, {told}"
+    assert strategy("scalar subquery", o=APPENDS).values == frozenset()
+
+
+def test_a_scalar_subquery_whose_old_version_has_expired_is_recomputed() -> None:
+    assert strategy("scalar subquery", c=LOST).way is Way.RECOMPUTE
+    assert strategy("scalar subquery", c=SourceChange(kind=ChangeKind.APPENDS, base_live=False)).way is Way.RECOMPUTE
+
+
+def test_a_table_that_cannot_be_compared_does_no_harm_to_a_scalar_subquery_that_can() -> None:
+    unknown = SourceChange(kind=ChangeKind.UNKNOWN, reason="values of column m cannot be compared")
+
+    assert strategy("scalar subquery", c=unknown).way is Way.NOTHING

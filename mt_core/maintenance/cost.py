@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mt_core.maintenance.strategy import Strategy, Way
+from mt_core.maintenance.strategy import Strategy, TooManyKeys, ValueChanged, Way
+from mt_core.model.storage import InVain
 
 MOST_CHANGED = 0.5
 """Share of the sources' bytes up to which appended rows are read apart from the others, and partitions replaced."""
@@ -82,6 +83,17 @@ class Measured:
     way: Way
     seconds: float
     bytes_read: int | None
+
+
+def in_vain_again(strategy: Strategy, sizes: Sizes, last: InVain | None) -> str | None:
+    """Return why *strategy* is not tried after what the *last* try found, None if it is."""
+    if last is None or last.recomputed >= RETRIED_AFTER or sizes.changed_bytes <= CLEARLY_SMALLER * last.size:
+        return None
+    if strategy.way is Way.KEYS and last.what == TooManyKeys.what:
+        return "a change of this size touched too many keys"
+    if strategy.values and last.what == ValueChanged.what:
+        return "a scalar subquery gave another value after a change of this size"
+    return None
 
 
 def slower_than_recomputing(way: Way, changed_bytes: int, runs: Sequence[Measured]) -> str | None:

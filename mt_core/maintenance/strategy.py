@@ -47,15 +47,21 @@ class Strategy:
 
 
 class NotApplied(Exception):
-    """A change is not applied, for a reason that its rows show; nothing was written."""
+    """A change is not applied, since of its rows `what` was read; nothing was written."""
+
+    what = ""
 
 
 class TooManyKeys(NotApplied):
     """More keys changed than a run shall replace."""
 
+    what = "keys"
+
 
 class ValueChanged(NotApplied):
     """A scalar subquery gives another value than before, and so any row may be another."""
+
+    what = "values"
 
 
 def check_keys(strategy: Strategy, number: int) -> None:

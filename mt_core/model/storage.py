@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -33,14 +33,27 @@ SCHEDULE_TIME = "freshtable.schedule-time"
 STRATEGY = "freshtable.strategy"
 BYTES_READ = "freshtable.bytes-read"
 LATE = "freshtable.late"
+IN_VAIN = "freshtable.in-vain"
 
 # Of a source's version in SOURCES: the snapshot that is read, and when its rows were committed last (UTC). Both may differ between
 # versions with the same rows.
 PIN = "at"
 COMMITTED = "committed"
 
-_REPEATED = frozenset({RUN_ID, BATCH, PARTITIONS, SOURCES, FINGERPRINT, SCHEDULE_TIME, STRATEGY, LATE})
+_REPEATED = frozenset({RUN_ID, BATCH, PARTITIONS, SOURCES, FINGERPRINT, SCHEDULE_TIME, STRATEGY, LATE, IN_VAIN})
 _BRANCH_PREFIX = "run_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InVain:
+    """What a run read of a change of `size` bytes before it computed all rows after all, and so many `recomputed` since.
+
+    `what` is what told it: `keys` or `values`.
+    """
+
+    what: str
+    size: int
+    recomputed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +65,7 @@ class Snapshot:
     `strategy` is how its run got the rows; `added_rows` and `deleted_rows` count also rows that a run copies. `bytes_read` are
     those of the sources, None if not known. `total_rows`, `total_bytes`, `data_files` and `delete_files` are the table's. `late`
     are the partitions whose rows were not those of the query at `sources` after the run, None if it did not look for them.
+    `in_vain` is the last try to apply a change instead, None since one was applied.
     """
 
     snapshot_id: str
@@ -72,6 +86,7 @@ class Snapshot:
     late: Scope | None = None
     data_files: int = 0
     delete_files: int = 0
+    in_vain: InVain | None = None
 
     @property
     def tells(self) -> bool:
@@ -106,6 +121,7 @@ class Snapshot:
             late=Scope.from_json(json.loads(summary[LATE])) if LATE in summary else None,
             data_files=count("total-data-files"),
             delete_files=count("total-delete-files"),
+            in_vain=InVain(**json.loads(summary[IN_VAIN])) if IN_VAIN in summary else None,
         )
 
 
@@ -145,6 +161,11 @@ def batch_summary(batch: int | None) -> dict[str, str]:
 def late_summary(late: Scope | None) -> dict[str, str]:
     """Return what the snapshot of a run says of the partitions that it leaves behind; None: it did not look for them."""
     return {} if late is None else {LATE: json.dumps(late.to_json())}
+
+
+def in_vain_summary(in_vain: InVain | None) -> dict[str, str]:
+    """Return what the snapshot of a recomputation says of the last try to apply a change; None: there was none."""
+    return {} if in_vain is None else {IN_VAIN: json.dumps(asdict(replace(in_vain, recomputed=in_vain.recomputed + 1)))}
 
 
 def publish_name(run_id: str, batch: int | None) -> str:

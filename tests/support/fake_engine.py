@@ -287,6 +287,7 @@ class FakeEngine(FakeSources):
                 "added-records": str(len(rows)),
                 "deleted-records": str(len(before) - len(kept)),
                 "total-data-files": str(kept_files + 1),
+                "total-records": str(len(kept) + len(rows)),
             }
             facts = Snapshot.of(self._next_id(), {**write.summary, **counts})
             storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, head, (*kept, *rows))

@@ -13,7 +13,10 @@ from mt_core.model.storage import (
     LAST_RUN,
     STREAM,
     TABLE_ID,
+    InVain,
     Snapshot,
+    in_vain_summary,
+    repeated_summary,
     run_branch,
     run_branches,
     run_summary,
@@ -61,6 +64,15 @@ def test_a_snapshot_counts_rows_that_files_and_delete_files_removed() -> None:
     snapshot = Snapshot.of("42", {**SUMMARY, **counts, "freshtable.strategy": "keys", "freshtable.bytes-read": "4096"})
 
     assert (snapshot.strategy, snapshot.added_rows, snapshot.deleted_rows, snapshot.bytes_read) == ("keys", 9, 7, 4096)
+
+
+def test_what_was_read_in_vain_is_counted_with_each_recomputation_since() -> None:
+    summary = in_vain_summary(InVain(what="keys", size=4096))
+
+    assert summary == {"freshtable.in-vain": '{"what": "keys", "size": 4096, "recomputed": 1}'}
+    assert Snapshot.of("42", summary).in_vain == InVain(what="keys", size=4096, recomputed=1)
+    assert repeated_summary(summary) == summary
+    assert in_vain_summary(None) == {}
 
 
 def test_snapshots_of_others_and_our_first_one_differ() -> None:

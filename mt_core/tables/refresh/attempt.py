@@ -29,8 +29,9 @@ from mt_core.maintenance.strategy import NotApplied, Way
 from mt_core.model.partition import Scope
 from mt_core.model.run import RunStatus
 from mt_core.model.storage import (
-    BYTES_READ,
+    InVain,
     batch_summary,
+    in_vain_summary,
     late_summary,
     publish_name,
     run_branch,
@@ -46,7 +47,7 @@ from mt_core.tables.engine import (
     StorageMetadata,
     Write,
 )
-from mt_core.tables.refresh.change_plan import plan_change
+from mt_core.tables.refresh.change_plan import plan_change, read_summary
 from mt_core.tables.refresh.circles import refuse_closed_circle
 from mt_core.tables.refresh.late_data import late_data
 from mt_core.tables.refresh.outcome import GivenUp, RunEnded, failed, is_of_query, timed_out
@@ -85,6 +86,7 @@ class Attempt:
         self._left: Scope | None = None
         # How what changed is applied to the rows of main as decide read it; None for a recomputation.
         self._maintenance: Maintenance | None = None
+        self._in_vain: InVain | None = None
         self._reason = ""
         self._restarts = 0
         # What is published next of a run that publishes several times; None for one that does so once.
@@ -155,6 +157,7 @@ class Attempt:
         self._maintenance, how = plan_change(
             self._ledger.registry, self._engine, self._table, metadata, base=decision.base, vector=self._vector
         )
+        self._in_vain = None if decision.base is None else decision.base.in_vain
         self._reason = "; ".join(part for part in (decision.reason, how, late.told) if part is not None)
         facts = {"scope": scope, "decision": decision.name, "reason": self._reason}
         self._note({"vector": self._vector.to_json(), **facts})
@@ -248,10 +251,12 @@ class Attempt:
         if self._maintenance is not None and self._maintenance.base == self._base:
             try:
                 return self._engine.write(self._rows())
-            except (QueryFailed, NotApplied) as error:
+            except NotApplied as error:
+                self._in_vain = InVain(what=error.what, size=self._maintenance.changes.changed_bytes or 0)
+                self._note({"reason": f"{self._reason}; recomputed: {error}"})
+            except QueryFailed as error:
                 # The rows of a change can fail where all rows do not: a recomputation finds out.
-                why = f": {error}" if isinstance(error, NotApplied) else f" since that failed: {error}"
-                self._note({"reason": f"{self._reason}; recomputed{why}"})
+                self._note({"reason": f"{self._reason}; recomputed since that failed: {error}"})
         self._maintenance = None
         return None
 
@@ -272,22 +277,14 @@ class Attempt:
                 schedule_time=self._run.schedule_time,
                 strategy=None if self._vector.unpinnable else self._way,
             )
-            | self._read_summary()
+            | read_summary(self._engine, self._query, self._vector, self._scope, self._maintenance)
             | batch_summary(self._batch)
-            | late_summary(self._left),
+            | late_summary(self._left)
+            | in_vain_summary(self._in_vain if self._maintenance is None else None),
             options={**self._table.dynamic_options, **self._run.options},
             query_types=self._table.definition.query_types,
             maintenance=self._maintenance,
         )
-
-    def _read_summary(self) -> dict[str, str]:
-        """Return how much the run reads of the sources, as far as that is known."""
-        size = None
-        if self._maintenance is not None:
-            size = self._maintenance.changes.changed_bytes
-        elif self._scope.whole:
-            size = self._engine.source_bytes(self._query, self._vector)
-        return {} if size is None else {BYTES_READ: str(size)}
 
     @property
     def _way(self) -> Way:

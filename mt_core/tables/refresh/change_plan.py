@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from mt_core.maintenance.cost import Sizes, dearer_than_recomputing, slower_than_recomputing
+from mt_core.maintenance.cost import Sizes, dearer_than_recomputing, in_vain_again, slower_than_recomputing
 from mt_core.maintenance.strategy import Strategy, Way
-from mt_core.model.storage import Snapshot
+from mt_core.model.partition import Scope
+from mt_core.model.storage import BYTES_READ, Snapshot
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.definition.options import FULL, INCREMENTAL
-from mt_core.tables.engine import Maintenance, RefreshEngine, SourceChanges, SourceVector, StorageMetadata
+from mt_core.tables.engine import Maintenance, Query, RefreshEngine, SourceChanges, SourceVector, StorageMetadata
 from mt_core.tables.refresh.outlook import partitions_for, strategy_for, strategy_option
 from mt_core.tables.registry import Registry
 from mt_core.tables.runs.measured import measured_runs
@@ -45,6 +46,8 @@ def plan_change(
     if choice.way is Way.RECOMPUTE:
         return None, f"{RECOMPUTED}: {choice.reason}"
     sizes = _sizes(changes, base)
+    if strategy != INCREMENTAL and (known := in_vain_again(choice, sizes, base.in_vain)) is not None:
+        return None, f"{RECOMPUTED}: {known}"
     dear = None if strategy == INCREMENTAL else _dear(registry, table, choice, sizes)
     if dear is not None:
         partitions = partitions_for(changes, changes.changes, definition)
@@ -55,6 +58,18 @@ def plan_change(
     return Maintenance(
         strategy=limited, changes=changes, since=since, base=metadata.main, in_place=sizes.in_place
     ), choice.reason
+
+
+def read_summary(
+    engine: RefreshEngine, query: Query, vector: SourceVector, scope: Scope, maintenance: Maintenance | None
+) -> dict[str, str]:
+    """Return what the snapshot of a run says of how much it reads of the sources, as far as that is known."""
+    size = None
+    if maintenance is not None:
+        size = maintenance.changes.changed_bytes
+    elif scope.whole:
+        size = engine.source_bytes(query, vector)
+    return {} if size is None else {BYTES_READ: str(size)}
 
 
 def _trusted_again(table: MaterializedTable) -> str:

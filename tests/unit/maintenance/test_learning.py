@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mt_core.maintenance.cost import RETRIED_AFTER, Measured, slower_than_recomputing
-from mt_core.maintenance.strategy import Way
+from mt_core.maintenance.cost import RETRIED_AFTER, Measured, Sizes, in_vain_again, slower_than_recomputing
+from mt_core.maintenance.strategy import Strategy, Way
+from mt_core.model.storage import InVain
 
 ALL = Measured(way=Way.RECOMPUTE, seconds=4.0, bytes_read=1000)
 SLOW = Measured(way=Way.KEYS, seconds=12.0, bytes_read=100)
@@ -40,3 +41,34 @@ def test_a_commit_without_rows_is_never_dearer() -> None:
     nothing = Measured(way=Way.NOTHING, seconds=12.0, bytes_read=0)
 
     assert slower_than_recomputing(Way.NOTHING, 0, [nothing, ALL]) is None
+
+
+KEYS, VALUES = InVain(what="keys", size=100), InVain(what="values", size=100)
+
+
+def sizes(changed_bytes: int) -> Sizes:
+    return Sizes(changed_bytes=changed_bytes, changed_rows=1, source_bytes=1000, table_bytes=1000, table_rows=1000)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "changed_bytes", "last", "reason"),
+    [
+        (Strategy(way=Way.KEYS, reason=""), 51, KEYS, "a change of this size touched too many keys"),
+        (Strategy(way=Way.KEYS, reason=""), 50, KEYS, None),
+        (Strategy(way=Way.KEYS, reason=""), 100, InVain(what="keys", size=100, recomputed=RETRIED_AFTER), None),
+        (Strategy(way=Way.KEYS, reason=""), 100, VALUES, None),
+        (Strategy(way=Way.KEYS, reason=""), 100, None, None),
+        (Strategy(way=Way.APPEND, reason=""), 100, KEYS, None),
+        (Strategy(way=Way.APPEND, reason=""), 100, VALUES, None),
+        (
+            Strategy(way=Way.APPEND, reason="", values=frozenset({1})),
+            100,
+            VALUES,
+            "a scalar subquery gave another value after a change of this size",
+        ),
+    ],
+)
+def test_what_was_read_in_vain_is_not_read_again_until_a_change_is_smaller_or_it_is_long_ago(
+    strategy: Strategy, changed_bytes: int, last: InVain | None, reason: str | None
+) -> None:
+    assert in_vain_again(strategy, sizes(changed_bytes), last) == reason

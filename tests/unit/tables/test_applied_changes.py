@@ -8,6 +8,8 @@ from datetime import timedelta
 import pytest
 
 from mt_core.errors import QueryFailed, RequestInvalid
+from mt_core.maintenance.cost import RETRIED_AFTER
+from mt_core.maintenance.shape import Occurrence, QueryShape, Reach
 from mt_core.maintenance.strategy import TooManyKeys
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import TableIdentifier
@@ -156,6 +158,55 @@ def test_a_change_that_turns_out_to_touch_too_many_keys_is_recomputed_and_the_re
 
     assert (world.ways, run.strategy, run.bytes_read) == (["append", "recompute"], "recompute", 11)
     assert run.reason == f"{APPLIED}; recomputed: 7 keys changed"
+
+
+class Keyed(Totals):
+    """A world with a table of a hundred rows of which changed rows name the keys, which are always too many."""
+
+    def __init__(self, strategy: str = "auto") -> None:
+        super().__init__(strategy)
+        lineage, grouped = ({0: "ds"}, {0: "amount"}), Occurrence(reach=Reach.GROUPED)
+        self.engine.shape = QueryShape(occurrences={0: grouped}, lineage=lineage, keys=(0, 1), merge="not at the top")
+        self.number = 100
+        self.change(0)
+
+    def _note(self, write: Write) -> None:
+        super()._note(write)
+        if write.maintenance is not None:
+            raise TooManyKeys("7 keys changed")
+
+    def change(self, rows: int) -> RefreshRun:
+        """Append so many rows, and refresh."""
+        self.number += rows
+        self.engine.commit(ORDERS, [{"ds": "2026-03-01", "amount": number} for number in range(self.number)])
+        self.ways.clear()
+        return self.refresh()
+
+
+def test_keys_that_were_too_many_are_not_counted_again_until_a_change_is_smaller_or_long_ago() -> None:
+    world = Keyed()
+    assert (world.change(10).strategy, world.ways) == ("recompute", ["keys", "recompute"])
+
+    runs = [world.change(6) for _ in range(RETRIED_AFTER - 1)]
+
+    assert {run.reason for run in runs} == {
+        f"{ORDERS} changed; recomputed: a change of this size touched too many keys"
+    }
+    assert world.ways == ["recompute"]
+    world.change(6)
+    assert world.ways == ["keys", "recompute"]
+    world.change(3)
+    assert world.ways == ["keys", "recompute"]
+    world.change(1)
+    assert world.ways == ["keys", "recompute"]
+
+
+def test_a_table_that_applies_changes_at_any_cost_tries_each_time() -> None:
+    world = Keyed("incremental")
+    for _ in range(2):
+        world.change(10)
+
+        assert world.ways == ["keys", "recompute"]
 
 
 def test_a_table_without_the_option_computes_all_rows() -> None:

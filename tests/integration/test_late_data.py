@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from mt_core.model.run import RefreshRun
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.tables.engine import Maintenance, Query
+from mt_core.tables.refresh.outlook import touched_by
 from tests.integration.refresh_world import RefreshWorld
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -56,3 +59,44 @@ def test_late_rows_are_found_by_a_column_of_the_source_and_by_the_query(world: R
     assert taken(counted) == taken(ranked) == ["2026-02-25", "2026-02-26", next_own]
     assert world.rows("counted") == world.plain(COUNTED)
     assert world.rows("ranked") == world.plain(RANKED)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "change", "has_jobs"),
+    [
+        (
+            "day, v",
+            "INSERT INTO clicks VALUES (DATE'2026-02-26', 7, 'x'), (NULL, 8, 'y'), (DATE'2026-02-26', 7, 'z')",
+            False,
+        ),
+        ("v", "INSERT INTO clicks VALUES (DATE'2026-02-26', 7, 'x'), (NULL, 8, 'y')", True),
+        ("months(day), v", "INSERT INTO clicks VALUES (DATE'2026-02-26', 7, 'x'), (NULL, 8, 'y')", True),
+        ("day", "UPDATE clicks SET s = 'x' WHERE v < 2", True),
+    ],
+)
+def test_the_manifests_of_a_source_in_partitions_name_those_that_rows_were_appended_to(
+    world: RefreshWorld, partitions: str, change: str, has_jobs: bool
+) -> None:
+    world.spark(
+        f"CREATE TABLE clicks (day DATE, v INT, s STRING) USING iceberg PARTITIONED BY ({partitions})",
+        "INSERT INTO clicks VALUES (DATE'2026-02-25', 1, 'a'), (DATE'2026-02-27', 2, 'b')",
+    )
+    query = Query(
+        text="SELECT day, v, count(DISTINCT s) AS n FROM clicks GROUP BY day, v",
+        catalog="lake",
+        namespace=(world.namespace,),
+    )
+    since, job_id = world.engine.read_vector(query), uuid4().hex
+    world.spark(change)
+    vector = world.engine.read_vector(query)
+    changes = world.engine.changes_since(query, since, vector)
+    assert not isinstance(changes, str)
+    strategy = touched_by(changes, changes.changes, ["day", "v"])
+
+    found = world.engine.touched_partitions(
+        job_id, query, vector, Maintenance(strategy=strategy, changes=changes, since=since, base="")
+    )
+
+    appended = {("2026-02-26", "7"), (None, "8")}
+    assert found == (appended if change.startswith("INSERT") else {("2026-02-25", "1")})
+    assert (world.engine.progress(job_id) is not None) is has_jobs

@@ -59,14 +59,19 @@ def _files_of(session: SparkSession, table: Any, snapshot: str) -> dict[str, Sca
     summary = table.snapshot(int(snapshot)).summary()
     if int(summary.get("total-data-files") or 0) > MOST_FILES:
         return None
-    planned = table.newScan().useSnapshot(int(snapshot)).planFiles()
-    try:
-        tasks = java_items(static_member(session, _NEW_LIST)(planned))
-    finally:
-        planned.close()
+    tasks = planned_tasks(session, table.newScan().useSnapshot(int(snapshot)))
     if len(tasks) > MOST_FILES:
         return None
     return {task.file().location(): ScannedFile(task=task, deletes=_deletes(task)) for task in tasks}
+
+
+def planned_tasks(session: SparkSession, scan: Any) -> list[Any]:
+    """Return the tasks of an Iceberg scan, each of which reads a file."""
+    planned = scan.planFiles()
+    try:
+        return java_items(static_member(session, _NEW_LIST)(planned))
+    finally:
+        planned.close()
 
 
 def _deletes(task: Any) -> _Deletes:

@@ -14,6 +14,7 @@ from mt_core.identifiers import quote
 from mt_core.maintenance.changes import ChangeKind
 from mt_core.maintenance.delta import DeltaTexts, counted_again, touched
 from mt_core.maintenance.strategy import ValueChanged, Way, check_keys
+from mt_core.spark.maintenance.appended_partitions import appended_values
 from mt_core.spark.maintenance.query_shapes import values_of
 from mt_core.spark.maintenance.replacement import EVERYWHERE, Replacement, bounds_of
 from mt_core.spark.maintenance.row_images import (
@@ -62,11 +63,35 @@ def touched_values(
     """Return the values, as texts, that changed rows have in the key columns of *maintenance*."""
     _check_unchanged(lineage, vector)
     names, strategy = [column.name for column in maintenance.changes.columns], maintenance.strategy
+    known = _values_in_manifests(session, lineage, vector, maintenance)
+    if known is not None:
+        return known
     with ExitStack() as stack:
         texts = _texts(session, lineage, vector, maintenance, stack)
         keys = session.sql(texts.keys(names, strategy.key_columns, strategy.keys))
         values = keys.select(*(col(quote(each)).cast("string") for each in keys.columns)).distinct()
         return frozenset(tuple(row) for row in values.collect())
+
+
+def _values_in_manifests(
+    session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance
+) -> frozenset[tuple[str | None, ...]] | None:
+    """Return what `touched_values` does if sources were only appended to, in partitions by the columns that tell; else None.
+
+    Rows that were changed are in files with others, which may be in more partitions than they.
+    """
+    changes, old, new = maintenance.changes, pins(maintenance.since), pins(vector)
+    tables, found = {source.name: source.table for source in lineage.sources}, set[tuple[str | None, ...]]()
+    for number, columns in maintenance.strategy.key_columns.items():
+        source = changes.readings[number]
+        if columns is None or changes.changes[source].kind is not ChangeKind.APPENDS:
+            return None
+        with lineage.lock:
+            values = appended_values(session, tables[source], old[source], new[source], columns)
+        if values is None:
+            return None
+        found |= values
+    return frozenset(found)
 
 
 def _check_unchanged(lineage: Lineage, vector: SourceVector) -> None:

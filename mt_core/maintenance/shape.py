@@ -36,6 +36,8 @@ _CONSTANT = frozenset({"OneRowRelation", "LocalRelation", "Range"})
 # The joins after which each row of a side is there or not by itself, however the other side's rows are.
 _KEEPS_LEFT = frozenset({"Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti", "ExistenceJoin"})
 _KEEPS_RIGHT = frozenset({"Inner", "Cross", "RightOuter"})
+# What users write for operators without a rule.
+_IN_SQL = {"LocalLimit": "LIMIT", "GlobalLimit": "LIMIT", "Offset": "OFFSET", "LateralJoin": "LATERAL"}
 # A collation makes different strings equal; nested values have no order.
 _NO_KEY = ("collate", "map", "struct", "array", "variant")
 
@@ -162,7 +164,9 @@ def _part(node: Node) -> _Part:
     return _Part(
         columns=tuple(column for part in below for column in part.columns),
         groups=frozenset(),
-        occurrences=_together([part.worsened(Reach.NONE, f"{node.kind} is above it") for part in below]),
+        occurrences=_together(
+            [part.worsened(Reach.NONE, f"{_IN_SQL.get(node.kind, node.kind)} is above it") for part in below]
+        ),
     )
 
 

@@ -114,9 +114,9 @@ def test_the_query_names_the_keys_where_the_changed_source_does_not_have_them() 
 
 def test_a_recomputation_says_what_stands_in_the_way_for_each_source() -> None:
     assert (
-        strategy("limit", o=APPENDS).reason
-        == "no column divides the result by the changed rows: o: LocalLimit is above it"
+        strategy("limit", o=APPENDS).reason == "no column divides the result by the changed rows: o: LIMIT is above it"
     )
+    assert strategy("lateral", o=APPENDS).reason.endswith("o: LATERAL is above it")
     assert strategy("not in", c=APPENDS).reason.endswith("c: it is on the optional side of a LeftAnti join")
     assert strategy("scalar subquery beside exists", c=APPENDS).reason.endswith("c: a scalar subquery reads it")
     assert strategy("with in a subquery, twice", o=APPENDS).reason.endswith(

@@ -133,6 +133,7 @@ class Gateway:
         self._tables.ledger.recover()
         self._jobs.start()
         self._hooks.start()
+        self._stream_loop().start()
         self._catalogs.load()
         self._expiry.start()
 
@@ -158,6 +159,8 @@ class Gateway:
             steps.callback(self._lease.release)
             steps.callback(self._join)
             steps.callback(self._driver.stop)
+            if self._wiring.streams is not None:
+                steps.callback(self._wiring.streams.owner.close)
             steps.callback(self._wiring.workers.stop, DRAIN_S)
             steps.callback(self._wiring.continuous.stop, DRAIN_S)
             steps.callback(self._server.stop)
@@ -206,6 +209,14 @@ class Gateway:
             loop.end()
         return loop
 
+    def _stream_loop(self) -> BackgroundLoop:
+        """Return the loop of the owner of detached jobs, which waits for its next pass itself."""
+        if self._wiring.streams is None:
+            return self._loop("streams", timedelta(0), list)
+        loop = BackgroundLoop("streams", self._wiring.streams.owner.watch, clock=self._clock)
+        self._loops.append(loop)
+        return loop
+
     def _join(self) -> None:
         """Wait for the end of running passes: they need the registry, which is closed next."""
         deadline = time.monotonic() + PASS_END_S
@@ -219,6 +230,8 @@ class Gateway:
             log.info("%s", line, extra={"action": "job_ended"})
 
     def _maintain(self) -> None:
+        if self._wiring.streams is not None:
+            self._wiring.streams.owner.forget_old()
         self._wiring.jobs.forget_old()
         self._upkeep(maintain, "maintained")
 

@@ -14,8 +14,16 @@ from mt_core.errors import ConfigError
 from mt_core.hooks.webhook import ALLOWED_KEY, SECRET_KEY, Webhook
 from mt_core.jobs.installed import InstalledHooks
 from mt_core.model.freshness import Freshness
+from mt_core.model.stream import OnSourceRewrite
 from mt_core.secrets import Secret
 from mt_core.sessions.properties.property_values import TIMEOUT_KEY
+from mt_core.sessions.properties.stream_properties import (
+    CHECKPOINTS_KEY,
+    INTERVAL_KEY,
+    ON_SOURCE_REWRITE_KEY,
+    SAVEPOINTS_KEY,
+    StreamDefaults,
+)
 from mt_core.spark.driver.conf import DriverSettings
 from mt_core.spark.jars import default_jars_dir
 from mt_core.spark.results.spool import Spools
@@ -87,6 +95,16 @@ def session_defaults(config: Config) -> dict[str, str]:
     keys = ("execution.runtime-mode", "table.local-time-zone")
     limit_ms = int(config.duration(TIMEOUT_KEY).total_seconds() * 1000)
     return {key: config.text(key) for key in keys} | ({TIMEOUT_KEY: f"{limit_ms} ms"} if limit_ms else {})
+
+
+def stream_defaults(config: Config) -> StreamDefaults:
+    """Return what a streaming job has where its session says nothing."""
+    return StreamDefaults(
+        checkpoints=config.text(CHECKPOINTS_KEY) or str(config.home / "checkpoints"),
+        savepoints=config.text(SAVEPOINTS_KEY) or str(config.home / "savepoints"),
+        interval=config.duration(INTERVAL_KEY),
+        on_source_rewrite=OnSourceRewrite(config.text(ON_SOURCE_REWRITE_KEY)),
+    )
 
 
 def api_versions(config: Config) -> tuple[str, ...]:

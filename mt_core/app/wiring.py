@@ -9,16 +9,21 @@ from datetime import datetime, timedelta
 
 from mt_core import __version__
 from mt_core.clock import Clock
+from mt_core.errors import EngineUnavailable
 from mt_core.gateway.services import GatewayServices, ProductInfo
 from mt_core.jobs.installed import InstalledHooks
 from mt_core.jobs.store import HISTORY, JobStore
+from mt_core.jobs.stream_owner import MOST_RUNNING, StreamOwner
+from mt_core.jobs.streams import StreamEngine
 from mt_core.keepers.by_mode import KeeperByMode
 from mt_core.keepers.change import ChangeKeeper
 from mt_core.keepers.workflow import WorkflowKeeper
 from mt_core.sessions.ports import StatementEngine
+from mt_core.sessions.properties.stream_properties import StreamDefaults
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
 from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
+from mt_core.sessions.statements.streaming import Streams
 from mt_core.tables.changes import Signal
 from mt_core.tables.continuous.workers import ContinuousWorkers
 from mt_core.tables.created_catalogs import CreatedCatalogs
@@ -32,6 +37,15 @@ from mt_core.tables.services import TableServices
 from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.workflows.published import PublishedWorkflows
 from mt_core.workflow.scheduler import SchedulerContext, WorkflowScheduler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamParts:
+    """The engine of streaming jobs, what holds where a session says nothing, and how many jobs run at a time."""
+
+    engine: StreamEngine
+    defaults: StreamDefaults
+    most_running: int = MOST_RUNNING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +65,7 @@ class Parts:
     statement_threads: int = 64
     job_history: timedelta = HISTORY
     job_hooks: InstalledHooks | None = None
+    streams: StreamParts | None = None
 
 
 class Wiring:
@@ -70,6 +85,7 @@ class Wiring:
             history=parts.job_history,
             hooks=parts.job_hooks,
         )
+        self.streams = self._own_streams(parts)
         ports = StatementPorts(
             engine=parts.statements,
             commands=self.manager,
@@ -78,6 +94,7 @@ class Wiring:
             cluster_info=parts.engine.cluster_info,
             catalogs=parts.catalogs,
             jobs=self.jobs,
+            streams=self.streams,
         )
         self.executor = StatementExecutor(ports, max_workers=parts.statement_threads)
         self.endpoints = GatewayServices(
@@ -89,6 +106,23 @@ class Wiring:
             engine_trouble=parts.engine.trouble,
             published=PublishedWorkflows(parts.registry, parts.scheduler.identifier),
         )
+
+    def _own_streams(self, parts: Parts) -> Streams | None:
+        """Return what carries detached jobs out, None without an engine for them."""
+        streams = parts.streams
+        if streams is None:
+            return None
+
+        def ready() -> bool:
+            try:
+                return parts.statements.wait_ready(0)
+            except EngineUnavailable:
+                return False
+
+        owner = StreamOwner(
+            self.jobs, streams.engine, clock=parts.clock, ready=ready, most_running=streams.most_running
+        )
+        return Streams(engine=streams.engine, owner=owner, defaults=streams.defaults)
 
     def scheduler_context(
         self, gateway_url: str, *, options: Mapping[str, str] | None = None, token: str = ""

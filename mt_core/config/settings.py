@@ -268,6 +268,13 @@ SETTINGS: tuple[Setting, ...] = (
         "for ever.",
     ),
     Setting(
+        key="sql-gateway.job.max-concurrent",
+        kind=Kind.INTEGER,
+        default="50",
+        minimum=1,
+        help="How many streaming jobs run at a time; further ones wait with status CREATED.",
+    ),
+    Setting(
         key="job.hooks.webhook.allowed-urls",
         help="URLs, separated by commas, to which the job status hook `webhook` may post, and to all paths below "
         "them; empty: it is off.",
@@ -296,6 +303,31 @@ SETTINGS: tuple[Setting, ...] = (
         default="batch",
         choices=("batch", "streaming"),
         help="The mode that sessions start with and report to clients; statements run as batch in either.",
+    ),
+    Setting(
+        key="execution.checkpointing.interval",
+        kind=Kind.DURATION,
+        default="1 s",
+        help="How often a streaming job looks for new rows, and commits them, at most. Sessions can SET it.",
+    ),
+    Setting(
+        key="execution.checkpointing.dir",
+        shown="`<home>/checkpoints`",
+        help="Where streaming jobs keep their checkpoints, each in a folder of its own; a checkpoint is deleted with its job after "
+        "`sql-gateway.job.history`. Sessions can SET it.",
+    ),
+    Setting(
+        key="execution.checkpointing.savepoint-dir",
+        shown="`<home>/savepoints`",
+        help="Where STOP JOB … WITH SAVEPOINT puts the copy of a checkpoint, which stays there. Sessions can SET it.",
+    ),
+    Setting(
+        key="streaming.on-source-rewrite",
+        kind=Kind.CHOICE,
+        default="fail",
+        choices=("fail", "ignore"),
+        help="What a streaming job does when rows of a table that it reads were changed or removed: it fails, or ignores that. "
+        "Sessions can SET it.",
     ),
     Setting(
         key="execution.timeout",

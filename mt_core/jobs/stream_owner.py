@@ -13,13 +13,13 @@ from functools import partial
 
 from mt_core.background import attempt
 from mt_core.clock import Clock
-from mt_core.errors import EngineUnavailable, MtError, Unsupported
+from mt_core.errors import EngineUnavailable, IllegalStatus, MtError, OperationNotFound, Unsupported
 from mt_core.jobs import stream_steps as steps
 from mt_core.jobs.store import JobStore
 from mt_core.jobs.stream_steps import Step, state_of
 from mt_core.jobs.streams import StreamEngine
-from mt_core.model.job import Job, JobStatus
-from mt_core.model.stream import StreamDefinition, StreamProgress
+from mt_core.model.job import TERMINAL, Job, JobStatus
+from mt_core.model.stream import StopRequest, StreamDefinition, StreamProgress
 from mt_core.secrets import without_passwords
 
 log = logging.getLogger(__name__)
@@ -68,9 +68,27 @@ class StreamOwner:
         self._woken = threading.Event()
         self._pool = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="stream-owner")
 
-    def wake(self) -> None:
-        """Let `watch` begin its next pass now."""
+    def submit(self, job: Job) -> None:
+        """Store a detached job, which starts when it has a place; raises RegistryError."""
+        self._store.begin(job)
         self._woken.set()
+
+    def stop(self, job_id: str, request: StopRequest) -> None:
+        """Store a request that is carried out by whichever gateway owns the job; raises IllegalStatus if it has ended."""
+        if self._store.update(job_id, partial(steps.stop_requested, request=request)) is None:
+            raise IllegalStatus(f"Job {job_id} has ended and cannot be stopped any more.")
+        self._woken.set()
+
+    def wait_settled(self, job_id: str, timeout_s: float) -> Job | None:
+        """Return the job once it has ended, or cannot be stopped as it was asked; None if that takes longer."""
+
+        def settled() -> Job | None:
+            job = self._store.get(job_id)
+            if job is None:
+                raise OperationNotFound(f"Job {job_id} is not known; SHOW JOBS lists those there are.", job=job_id)
+            return job if job.status in TERMINAL or state_of(job).refused is not None else None
+
+        return self._store.changed.until(settled, timeout_s)
 
     def watch(self) -> None:
         """Wait for the next pass and make it."""
@@ -80,6 +98,7 @@ class StreamOwner:
 
     def close(self) -> None:
         """Begin no further step; streams run as long as their engine does."""
+        self._woken.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def pass_over(self) -> Sequence[Future[None]]:

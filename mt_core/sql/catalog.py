@@ -136,9 +136,11 @@ class DescribeJob(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopJob(CatalogStatement):
-    """STOP JOB 'id'."""
+    """STOP JOB 'id' [WITH SAVEPOINT [WITH DRAIN]]."""
 
     job_id: str
+    savepoint: bool = False
+    drain: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

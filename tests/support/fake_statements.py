@@ -62,6 +62,7 @@ class FakeStatementEngine:
         self.canceled: list[str] = []
         self.closed_sessions: list[str] = []
         self.tables: dict[str, Sequence[Column]] = {}
+        self.temporary_relations: frozenset[str] = frozenset()
         self.relations_of: dict[tuple[str, ...], Sequence[str]] = {("lake", "default"): ()}
         self.shared_catalogs: Callable[[], Mapping[str, Mapping[str, str]]] = dict
         self.opened_catalogs: list[tuple[str, Mapping[str, str]]] = []
@@ -131,7 +132,10 @@ class FakeStatementEngine:
 
     def session_state(self, context: SessionContext) -> SessionState:
         return SessionState(
-            catalog="lake", namespace=("default",), zone=context.properties.get("table.local-time-zone", "UTC")
+            catalog="lake",
+            namespace=("default",),
+            zone=context.properties.get("table.local-time-zone", "UTC"),
+            relations=self.temporary_relations,
         )
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:

@@ -402,8 +402,14 @@ def test_jobs_are_shown_with_the_sessions_wall_clock(world: World) -> None:
         [
             *("job id", "job name", "status", "start time", "kind", "end time", "session", "user", "target"),
             *("rows read", "affected rows", "checkpoint", "restarts", "error", "hooks"),
+            *("statement", "offsets", "savepoint path"),
         ],
-        [["1", "insert-t", "RUNNING", at, "INSERT", None, "s", None, "t", None, None, None, 0, None, None]],
+        [
+            [
+                *("1", "insert-t", "RUNNING", at, "INSERT", None, "s", None, "t", None, None, None, 0, None, None),
+                *("INSERT INTO t SELECT 1", None, None),
+            ]
+        ],
     )
     assert world.answer("SHOW JOBS") == (
         ["job id", "job name", "status", "start time", "kind", "end time"],
@@ -493,7 +499,7 @@ def test_a_table_that_is_refreshed_continuously_is_a_job_that_can_be_stopped() -
 
     assert world.answer("SHOW JOBS")[1] == [listed]
     assert world.answer("DESCRIBE JOB 'c0ffee'")[1] == [
-        [*listed, None, None, "lake.shop.live", None, None, None, 0, None, None]
+        [*listed, None, None, "lake.shop.live", None, None, None, 0, None, None, None, None, None]
     ]
     world.run("STOP JOB 'c0ffee'")
     assert world.answer("SHOW JOBS")[1] == []

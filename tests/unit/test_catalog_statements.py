@@ -63,6 +63,8 @@ from mt_core.sql.statements import DescribeTable
         ("DESCRIBE JOB 'ab'", DescribeJob(job_id="ab")),
         ("DESC job", DescribeTable(name=("job",), text="DESC job")),
         ("STOP JOB 'ab';", StopJob(job_id="ab")),
+        ("stop job 'ab' with savepoint", StopJob(job_id="ab", savepoint=True)),
+        ("STOP JOB 'ab' WITH SAVEPOINT WITH DRAIN", StopJob(job_id="ab", savepoint=True, drain=True)),
         ("USE CATALOG c", UseCatalog(name="c")),
         ("ALTER CATALOG c SET ('a' = 'b')", AlterCatalog(name="c", options={"a": "b"})),
         ("ALTER CATALOG c RESET ('a', 'b')", AlterCatalog(name="c", removed=("a", "b"))),
@@ -129,7 +131,6 @@ def test_other_forms_are_sparks(sql: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("STOP JOB 'a' WITH SAVEPOINT", "without savepoints; use STOP JOB 'id'"),
         ("LOAD MODULE hive", "Spark has no modules"),
         ("UNLOAD MODULE core", "Spark has no modules"),
         ("USE MODULES core", "Spark has no modules"),
@@ -145,6 +146,8 @@ def test_what_spark_has_no_counterpart_for_is_refused_with_a_way_out(sql: str, m
     ("sql", "message"),
     [
         ("STOP JOB ab", "expected a job id in quotes"),
+        ("STOP JOB 'a' WITH DRAIN", "expected SAVEPOINT"),
+        ("STOP JOB 'a' WITH SAVEPOINT DRAIN", "expected"),
         ("CREATE CATALOG c", "expected WITH"),
         ("EXPLAIN", "expected a statement to explain"),
         ("EXPLAIN ESTIMATED_COST, WHAT SELECT 1", "expected ESTIMATED_COST"),

@@ -12,11 +12,13 @@ from functools import partial
 from itertools import dropwhile, islice
 
 from mt_core.clock import Clock
-from mt_core.errors import Canceled, IllegalStatus, OperationNotFound
+from mt_core.errors import Canceled, IllegalStatus, OperationNotFound, Unsupported
 from mt_core.jobs.store import JobStore
-from mt_core.model.job import QUERIES, Job, JobStatus
+from mt_core.jobs.stream_owner import StreamOwner
+from mt_core.model.job import OPEN, QUERIES, Job, JobStatus
 from mt_core.model.run import REFRESHES, RunStatus
 from mt_core.model.run import TERMINAL as RUN_ENDS
+from mt_core.model.stream import StopRequest
 from mt_core.secrets import statement_text, without_passwords
 from mt_core.sessions.operations.operation import Operation
 from mt_core.sessions.ports import Runs, StatementResult
@@ -47,8 +49,17 @@ _OF_RUN: Mapping[RunStatus, JobStatus] = {
 class Jobs:
     """The last queries, from memory, changes, from the job store, and refreshes, from the run ledger; safe from any thread."""
 
-    def __init__(self, clock: Clock, runs: Runs, store: JobStore, *, remembered: int = REMEMBERED) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        runs: Runs,
+        store: JobStore,
+        *,
+        streams: StreamOwner | None = None,
+        remembered: int = REMEMBERED,
+    ) -> None:
         self._clock, self._runs, self._store, self._remembered = clock, runs, store, remembered
+        self._streams = streams
         self._lock = threading.Lock()
         self._queries: OrderedDict[str, Job] = OrderedDict()
         # How to stop each job that runs here.
@@ -72,11 +83,17 @@ class Jobs:
         continuous = self._continuous(job_id)
         return _job_of(self._refresh(job_id)) if continuous is None else _job_of_table(continuous)
 
-    def stop(self, job_id: str) -> None:
-        """Cancel a job, of a continuous refresh by suspending its table.
+    def stop(self, job_id: str, *, savepoint: bool = False) -> None:
+        """Cancel a job, of a continuous refresh by suspending its table; a detached one ends a little later.
 
-        Raises OperationNotFound, or IllegalStatus for one that has ended.
+        Raises OperationNotFound, IllegalStatus for one that has ended, and Unsupported for a *savepoint*: what runs as batch has
+        no checkpoint.
         """
+        if savepoint:
+            raise Unsupported(
+                f"STOP JOB … WITH SAVEPOINT: job {self.job(job_id).job_id} is no streaming job, and has no checkpoint; use "
+                f"STOP JOB '{job_id}'."
+            )
         if (continuous := self._continuous(job_id)) is not None:
             self._runs.stop_continuous(continuous)
             return
@@ -86,6 +103,9 @@ class Jobs:
             stop()
             return
         job = job or self._store.get(job_id)
+        if job is not None and job.definition is not None and job.status in OPEN and self._streams is not None:
+            self._streams.stop(job_id, StopRequest())
+            return
         if job is None:
             refresh = self._refresh(job_id)
             job = _job_of(refresh)
@@ -120,7 +140,7 @@ class Jobs:
                 operation.cancel()
             cancel(job_id)
 
-        job = _job_of_statements(operation, statements, session, self._clock.now())
+        job = job_of_statements(operation, statements, session, self._clock.now())
         if job.kind not in QUERIES:
             self._store.begin(replace(job, hooks=self._store.hooks.attached(properties or {})))
         self._begin(job, stop)
@@ -169,7 +189,8 @@ class Jobs:
         return refresh
 
 
-def _job_of_statements(operation: Operation, statements: Sequence[ReadStatement], session: str, now: datetime) -> Job:
+def job_of_statements(operation: Operation, statements: Sequence[ReadStatement], session: str, now: datetime) -> Job:
+    """Return the job that *statements* are from *now* on."""
     job = Job(
         job_id=operation.planned_job_id,
         kind="STATEMENT SET" if len(statements) > 1 else statements[0].type.replace("_", " "),

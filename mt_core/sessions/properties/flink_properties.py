@@ -22,7 +22,7 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
     (FLINK_DURATION, (
         f"{_ASYNC}lookup.timeout", f"{_ASYNC}ml-predict.timeout", f"{_ASYNC}scalar.retry-delay",
         f"{_ASYNC}scalar.timeout", f"{_ASYNC}table.retry-delay", f"{_ASYNC}table.timeout",
-        f"{_CHECKPOINTING}interval", f"{_CHECKPOINTING}min-pause", f"{_CHECKPOINTING}timeout",
+        f"{_CHECKPOINTING}min-pause", f"{_CHECKPOINTING}timeout",
         "execution.buffer-timeout.interval", "pipeline.auto-watermark-interval", "restart-strategy.fixed-delay.delay",
         "table.exec.interval-join.min-cleanup-interval", "table.exec.mini-batch.allow-latency",
         "table.exec.source.idle-timeout", "table.exec.state.ttl",
@@ -83,8 +83,7 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
     (one_of("ignore"), (f"{_SINK}type-length-enforcer", f"{_SINK}nested-constraint-enforcer")),
     (one_of("-1"), ("table.exec.sort.default-limit",)),
     (TEXT, (
-        f"{_CHECKPOINTING}dir", "execution.batch-shuffle-mode", "execution.savepoint.path",
-        "execution.state-recovery.path", "execution.target", "pipeline.classpaths", "pipeline.jars", "pipeline.name",
+        "execution.batch-shuffle-mode", "execution.target", "pipeline.classpaths", "pipeline.jars", "pipeline.name",
         "restart-strategy.type", "state.backend.type", "table.exec.disabled-operators", "table.exec.uid.format",
         "table.exec.uid.generation", "table.plan.compile.catalog-objects", "table.plan.restore.catalog-objects",
         "table.resources.download-dir",

@@ -12,15 +12,26 @@ from mt_core.jobs.installed import HOOKS_KEY
 from mt_core.model.zone import zone_named
 from mt_core.options import suggestion
 from mt_core.sessions.properties.flink_properties import WITHOUT_EFFECT
+from mt_core.sessions.properties.stream_properties import (
+    CHECKPOINTS_KEY,
+    INTERVAL_KEY,
+    ON_SOURCE_REWRITE_KEY,
+    RESTORE_KEYS,
+    SAVEPOINTS_KEY,
+    interval_of,
+)
 from mt_core.tables.settings import DEFAULT_CONTINUOUS_KEY, DEFAULT_FULL_KEY, THRESHOLD_KEY, ZONE_KEY
 
 TIMEOUT_KEY = "execution.timeout"
 RUNTIME_MODE_KEY = "execution.runtime-mode"
 _DML_SYNC = Setting(key="table.dml-sync", kind=Kind.BOOLEAN, default="false", help="")
+_OF_STREAMS = frozenset({INTERVAL_KEY, CHECKPOINTS_KEY, SAVEPOINTS_KEY, ON_SOURCE_REWRITE_KEY, *RESTORE_KEYS})
+_MAY_BE_EMPTY = {TIMEOUT_KEY, *_OF_STREAMS}
 # The keys that take effect in a session, on its statements and the tables that they create. Other settings are the gateway's:
 # they have no effect in a session, and clients send them because they send their whole configuration.
 ACTING = frozenset({
-    ZONE_KEY, TIMEOUT_KEY, RUNTIME_MODE_KEY, _DML_SYNC.key, HOOKS_KEY, THRESHOLD_KEY, DEFAULT_FULL_KEY, DEFAULT_CONTINUOUS_KEY
+    ZONE_KEY, TIMEOUT_KEY, RUNTIME_MODE_KEY, _DML_SYNC.key, HOOKS_KEY, THRESHOLD_KEY, DEFAULT_FULL_KEY, DEFAULT_CONTINUOUS_KEY,
+    *_OF_STREAMS,
 })  # fmt: skip
 _UNDERSTOOD = {each.key: each for each in (*SETTINGS, _DML_SYNC) if each.key in ACTING}
 _GATEWAYS = frozenset(each.key for each in SETTINGS) - ACTING
@@ -38,7 +49,10 @@ _MOST_HOURS, _MOST_MINUTES = 18, 59
 def check_property(key: str, value: str) -> None:
     """Raise RequestInvalid with key, value and what is expected, if *key* takes effect in a session and *value* is invalid."""
     setting = _UNDERSTOOD.get(key)
-    if setting is None or (key == TIMEOUT_KEY and not value.strip()):
+    if setting is None or (key in _MAY_BE_EMPTY and not value.strip()):
+        return
+    if key == INTERVAL_KEY:
+        interval_of(value.strip())
         return
     if setting.kind is Kind.ZONE:
         session_zone(value)

@@ -57,8 +57,8 @@ class CatalogStatements:
         match statement:
             case sql.CatalogCommand():
                 return self._commands.execute(statement, request)
-            case sql.StopJob(job_id=job_id):
-                self._jobs.stop(job_id)
+            case sql.StopJob(job_id=job_id, savepoint=savepoint):
+                self._jobs.stop(job_id, savepoint=savepoint)
             case sql.AddJar(path=path):
                 jars = (*request.session.jars, self._engine.add_jar(request.context, path))
                 request.session.jars = tuple(dict.fromkeys(jars))

@@ -38,9 +38,10 @@ from mt_core.sessions.statements.names import SessionNames
 from mt_core.sessions.statements.refresh_wait import PendingRefresh, RefreshWait, outcome_result
 from mt_core.sessions.statements.spark_work import SparkWork, Task
 from mt_core.sessions.statements.statement_sets import collect
+from mt_core.sessions.statements.streaming import StreamingStatements, Streams
 from mt_core.sessions.statements.table_creations import TableCreationHook, TableCreations
 from mt_core.sessions.temporary_objects import after, concerns_temporary
-from mt_core.sql.catalog import CatalogStatement, SparkStatement
+from mt_core.sql.catalog import CatalogStatement, SparkStatement, StopJob
 from mt_core.sql.hints import check_hints
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
@@ -49,7 +50,7 @@ from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.table_commands import CommandContext
 
 log = logging.getLogger(__name__)
-_JOB_STATEMENTS = 4
+_JOB_STATEMENTS = 16
 _LONGEST_QUICK = 1000
 _PROPERTIES = (Column(name="key"), Column(name="value"))
 # Threads start as they are needed; a wait beyond these begins when another has ended.
@@ -58,7 +59,7 @@ _MOST_WAITS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementPorts:
-    """The engine, stores and clock of the executor; `cluster_info` says where jobs run."""
+    """The engine, stores and clock of the executor; `cluster_info` says where jobs run, `streams` who runs detached ones."""
 
     engine: StatementEngine
     commands: TableCommands
@@ -67,6 +68,7 @@ class StatementPorts:
     cluster_info: ClusterInfo
     catalogs: CreatedCatalogs
     jobs: JobStore
+    streams: Streams | None = None
 
 
 class StatementExecutor:
@@ -78,12 +80,24 @@ class StatementExecutor:
     def __init__(self, ports: StatementPorts, *, max_workers: int = 64, engine_timeout_s: float = 600.0) -> None:
         self._ports = ports
         self._deadlines = Deadlines(ports.clock)
-        self.jobs = Jobs(ports.clock, ports.runs, ports.jobs)
+        streams = ports.streams
+        self.jobs = Jobs(ports.clock, ports.runs, ports.jobs, streams=streams.owner if streams is not None else None)
         self._catalogs = CatalogStatements(ports.engine, self.jobs, ports.catalogs)
         creations = TableCreations(ports.engine, ports.jobs, engine_timeout_s=engine_timeout_s)
         ports.jobs.hooks.provide(TableCreationHook(creations))
         self._spark = SparkWork(
             engine=ports.engine, jobs=self.jobs, creations=creations, engine_timeout_s=engine_timeout_s
+        )
+        self._streaming = (
+            StreamingStatements(
+                streams=streams,
+                engine=ports.engine,
+                spark=self._spark,
+                store=ports.jobs,
+                clock=ports.clock,
+            )
+            if streams is not None
+            else None
         )
         self._refreshes = RefreshWait(runs=ports.runs, cluster_info=ports.cluster_info)
         self._pool = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="statement")
@@ -201,6 +215,8 @@ class StatementExecutor:
                 self._spark.run(task, (read,), changing=Trait.CHANGE in read.traits)
             case SetProperty() | ResetProperty() as change:
                 operation.finish(_set_up(session, change))
+            case StopJob() as stop if self._streaming is not None and self.jobs.job(stop.job_id).definition is not None:
+                operation.finish(self._streaming.stop(task, stop))
             case CatalogStatement() as statement:
                 self._ask_catalogs(task, partial(self._catalogs.execute, statement))
             case command:

@@ -44,6 +44,9 @@ _DESCRIBED_COLUMNS = (
     Column(name="restarts", type=BIGINT),
     Column(name="error"),
     Column(name="hooks"),
+    Column(name="statement"),
+    Column(name="offsets"),
+    Column(name="savepoint path"),
 )
 _COLUMN_NAMES: Mapping[Shown, str] = {
     Shown.CATALOGS: "catalog name",
@@ -215,7 +218,10 @@ def job_rows(jobs: Sequence[Job], request: CatalogRequest, *, described: bool = 
     for job in jobs:
         row = [job.job_id, job.name, job.status.value, local(job.started_at), job.kind, local(job.finished_at)]
         more = [job.session or None, job.user or None, job.target, job.rows_read, job.rows_written]
-        rows.append([*row, *more, job.checkpoint, job.restarts, job.error, _hooks_of(job)] if described else row)
+        stream = [job.statement or None, job.stream and job.stream.offsets, job.stream and job.stream.savepoint]
+        rows.append(
+            [*row, *more, job.checkpoint, job.restarts, job.error, _hooks_of(job), *stream] if described else row
+        )
     return RowSet(columns=(*_JOB_COLUMNS, *_DESCRIBED_COLUMNS) if described else _JOB_COLUMNS, rows=rows)
 
 

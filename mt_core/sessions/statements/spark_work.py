@@ -27,7 +27,7 @@ from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statement_types import CREATE_TABLE_AS, REPLACE_TABLE_AS
 
-_JOB = (Column(name="job id"),)
+JOB_COLUMNS = (Column(name="job id"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ def _answer(result: StatementResult, job_id: str, *, changing: bool) -> Operatio
     if not changing:
         return DONE
     return OperationResult(
-        rows=RowSet(columns=_JOB, rows=[[job_id]]),
+        rows=RowSet(columns=JOB_COLUMNS, rows=[[job_id]]),
         result_kind=ResultKind.SUCCESS_WITH_CONTENT,
         job_id=job_id,
         affected_rows=result.affected_rows,

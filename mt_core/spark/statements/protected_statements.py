@@ -34,6 +34,8 @@ WRITES_TO_ITS_TABLE = frozenset(
         *("UpdateTable", "DeleteFromTable"),
     }
 )
+# After these a table is no longer where a streaming job reads or writes it.
+TAKES_AWAY: Mapping[str, str] = {"DropTable": "DROP TABLE", "RenameTable": "ALTER TABLE … RENAME"}
 
 NEW_NAME = "choose another name"
 _DROP = "use DROP MATERIALIZED TABLE {table}"

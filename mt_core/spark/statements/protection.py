@@ -19,6 +19,7 @@ from mt_core.spark.statements.protected_statements import (
     NEW_NAME,
     PROCEDURES,
     TABLE_FIELD,
+    TAKES_AWAY,
     WRITES_TO_ITS_TABLE,
     Refusal,
     refusal_of,
@@ -45,6 +46,12 @@ class TableDirectory(Protocol):
     def within(self, catalog: str, namespace: Namespace) -> Sequence[TableIdentifier]:
         """Return the materialized tables of a namespace and of those below it."""
 
+    def check_no_stream(self, identifiers: Sequence[TableIdentifier], statement: str) -> None:
+        """Raise TableBusy if a streaming job reads or writes one of these tables, which *statement* would take away."""
+
+    def check_no_stream_within(self, catalog: str, namespace: Namespace, statement: str) -> None:
+        """Raise TableBusy if a streaming job reads or writes a table of a namespace, or of one below it."""
+
 
 class NoTables(TableDirectory):
     """A directory without tables."""
@@ -54,6 +61,10 @@ class NoTables(TableDirectory):
 
     def within(self, catalog: str, namespace: Namespace) -> Sequence[TableIdentifier]:
         return ()
+
+    def check_no_stream(self, identifiers: Sequence[TableIdentifier], statement: str) -> None: ...
+
+    def check_no_stream_within(self, catalog: str, namespace: Namespace, statement: str) -> None: ...
 
 
 def run_protected(
@@ -120,13 +131,7 @@ class _Check:
     def _refuse(self, refusal: Refusal, names: Iterable[tuple[str, ...]]) -> None:
         """Raise the error of *refusal* if a full name is a materialized table's, or one of its branches or metadata tables."""
         for full in names:
-            identifiers = []
-            for name in (full, full[:-1]):
-                if len(name) > 2:
-                    # Iceberg's jdbc catalogs join the levels of a namespace by dots, so these are one namespace to them.
-                    joined = ".".join(name[1:-1])
-                    namespaces = dict.fromkeys([name[1:-1], tuple(joined.split(".")), (joined,)])
-                    identifiers += [TableIdentifier(name[0], namespace, name[-1]) for namespace in namespaces]
+            identifiers = [*_identifiers(full), *_identifiers(full[:-1])]
             table = self._tables.first_of(identifiers) if identifiers else None
             if table is not None:
                 raise refusal.of(table)
@@ -167,6 +172,9 @@ class _Check:
         targets = list(self._targets(plan, kind))
         changed = [self._qualified(parts) for parts, is_temporary in targets if not is_temporary]
         self._refuse(refusal_of(kind, self._words), changed)
+        if kind in TAKES_AWAY:
+            for full in changed:
+                self._tables.check_no_stream(_identifiers(full), f"{TAKES_AWAY[kind]} {display_name(full)}")
         if kind == "RenameTable":
             catalog, *namespace, _ = self._qualified(targets[0][0])
             new = _parts(plan.newName())
@@ -219,6 +227,9 @@ class _Check:
         has_clause = str(node.productPrefix()) == "PlanWithUnresolvedIdentifier"
         parts = _parts(self._identifier_clause(node) if has_clause else node.multipartIdentifier())
         catalog, *namespace = parts if self._names.is_catalog(parts[0]) else (self._names.current()[0], *parts)
+        self._tables.check_no_stream_within(
+            catalog, tuple(namespace), f"DROP NAMESPACE {display_name([catalog, *namespace])} CASCADE"
+        )
         tables = self._tables.within(catalog, tuple(namespace))
         if tables:
             names = ", ".join(map(str, tables[:5])) + (" …" if len(tables) > 5 else "")
@@ -273,6 +284,18 @@ class _Check:
         except SPARK_ERRORS as cause:
             raise refusal from cause
         return str(value)
+
+
+def _identifiers(name: tuple[str, ...]) -> list[TableIdentifier]:
+    """Return the tables that a full name may mean.
+
+    Iceberg's jdbc catalogs join the levels of a namespace by dots, so these are one namespace to them.
+    """
+    if len(name) <= 2:
+        return []
+    joined = ".".join(name[1:-1])
+    namespaces = dict.fromkeys([name[1:-1], tuple(joined.split(".")), (joined,)])
+    return [TableIdentifier(name[0], namespace, name[-1]) for namespace in namespaces]
 
 
 def _parts(sequence: Any) -> tuple[str, ...]:

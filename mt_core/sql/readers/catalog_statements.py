@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mt_core.errors import Unsupported
 from mt_core.sql.catalog import (
     AddJar,
     AlterCatalog,
@@ -40,7 +39,6 @@ _IN_A_NAMESPACE = {
     Shown.PROCEDURES,
     Shown.MODELS,
 }
-_NO_SAVEPOINT = "is not supported: jobs here are batch jobs without savepoints; use STOP JOB 'id'."
 
 
 # ----------------------------------------------------------------------------------------------------------------- SHOW
@@ -129,10 +127,14 @@ def describe_job(cursor: TokenCursor, text: str) -> CatalogStatement | DescribeT
 
 def stop_job(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     job_id = cursor.string("a job id in quotes")
-    if cursor.accept("WITH"):
-        raise Unsupported(f"STOP JOB … WITH {cursor.word()} {_NO_SAVEPOINT}")
+    savepoint = cursor.accept("WITH")
+    if savepoint:
+        cursor.expect("SAVEPOINT")
+    drain = savepoint and cursor.accept("WITH")
+    if drain:
+        cursor.expect("DRAIN")
     cursor.expect_end()
-    return StopJob(job_id=job_id)
+    return StopJob(job_id=job_id, savepoint=savepoint, drain=drain)
 
 
 # -------------------------------------------------------------------------------------------------------------- EXPLAIN

@@ -15,6 +15,7 @@ from mt_core.tables.registry import Tombstone, Transaction, in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandOutcome
 from mt_core.tables.views.readers import readers_of
+from mt_core.tables.views.stream_tables import check_no_stream
 
 log = logging.getLogger(__name__)
 _FOLDERS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
@@ -31,6 +32,10 @@ def drop_with_readers(services: TableServices, identifier: TableIdentifier, stat
         )
     cascades = statement.behavior is DropBehavior.CASCADE
     dependents = _dependents(services, identifier) if cascades else []
+    dropped = {each.parts for each in (*dependents, identifier)}
+    in_transaction(
+        services.registry, lambda tx: check_no_stream(tx, dropped.__contains__, f"DROP MATERIALIZED TABLE {identifier}")
+    )
     outcomes = [drop(services, each, if_exists=True) for each in dependents]
     outcome = drop(services, identifier, if_exists=statement.if_exists)
     warnings = [warning for each in (*outcomes, outcome) for warning in each.warnings]

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mt_core.identifiers import Namespace
+from mt_core.model.stream import TableName
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.pages import on_each_page
 from mt_core.tables.registry import Registry, Transaction, in_transaction
+from mt_core.tables.views.stream_tables import check_no_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +27,25 @@ class RegisteredTables:
 
     def within(self, catalog: str, namespace: Namespace) -> Sequence[TableIdentifier]:
         """Return the tables of a namespace and of those below it, however its levels are written."""
-        place = "".join(f"{level}." for level in namespace)
 
         def inside(_tx: Transaction, tables: Iterable[MaterializedTable]) -> list[TableIdentifier]:
-            names = [table.identifier for table in tables if table.identifier.catalog == catalog]
-            return [each for each in names if "".join(f"{level}." for level in each.namespace).startswith(place)]
+            return [each.identifier for each in tables if _is_within(each.identifier.parts, catalog, namespace)]
 
         return on_each_page(self.registry, inside)
+
+    def check_no_stream(self, identifiers: Sequence[TableIdentifier], statement: str) -> None:
+        """Raise TableBusy if a streaming job reads or writes one of these tables, which *statement* would take away."""
+        names = {each.parts for each in identifiers}
+        in_transaction(self.registry, lambda tx: check_no_stream(tx, names.__contains__, statement))
+
+    def check_no_stream_within(self, catalog: str, namespace: Namespace, statement: str) -> None:
+        """Raise TableBusy if a streaming job reads or writes a table of a namespace, or of one below it."""
+        in_transaction(
+            self.registry,
+            lambda tx: check_no_stream(tx, lambda name: _is_within(name, catalog, namespace), statement),
+        )
+
+
+def _is_within(name: TableName, catalog: str, namespace: Namespace) -> bool:
+    place = "".join(f"{level}." for level in namespace)
+    return name[0] == catalog and "".join(f"{level}." for level in name[1:-1]).startswith(place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import wait
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,15 +18,17 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from mt_core.app.wiring import Parts
+from mt_core.app.wiring import Parts, StreamParts
 from mt_core.client.http import GatewayClient, ResultPage
 from mt_core.errors import GatewayError
+from mt_core.jobs.stream_owner import StreamOwner
 from mt_core.model.reservation import Reservation
 from mt_core.model.run import OPEN
 from mt_core.model.table import TableIdentifier
 from mt_core.registry.store import SqlRegistry
 from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import SessionContext, StatementResult
+from mt_core.sessions.properties.stream_properties import StreamDefaults
 from mt_core.tables.engine import Write
 from mt_core.tables.runs.ledger import Claimed
 from mt_core.tables.settings import ManagerSettings
@@ -36,6 +39,7 @@ from scheduler_plugins.memory.delivery import THREADS
 from scheduler_plugins.memory.scheduler import MemoryScheduler
 from tests.support.fake_engine import FakeEngine
 from tests.support.fake_statements import FakeStatementEngine, Hold
+from tests.support.fake_streams import FakeStreams
 from tests.support.gateway.shared_app import app_of
 from tests.support.gateway.wired import WiredGateway, fake_parts
 
@@ -78,6 +82,7 @@ class WholeGateway:
         self._scheduler = scheduler or load_scheduler("memory")
         self.clock, self.engine = FakeClock(START), FakeEngine()
         self.engine.create_source("lake.default.orders", ORDERS)
+        self.streams = FakeStreams()
         self.engine.on_write = self._before_write
         (folder / "registry.db").write_bytes(empty_registry())
         self._url = f"sqlite:///{folder}/registry.db"
@@ -105,7 +110,10 @@ class WholeGateway:
         settings = ManagerSettings(owner=str(uuid4()), warehouse="memory:/warehouse", intent_wait_s=INTENT_WAIT_S)
         registry, statements = SqlRegistry.open(self._url, self.clock), TableStatements(self.engine)
         parts = fake_parts(registry, self.engine, self._scheduler(), settings, self.clock, statements)
-        return replace(parts, refresh_threads=WORKERS, statement_threads=4)
+        streams = StreamParts(
+            engine=self.streams, defaults=StreamDefaults(checkpoints="memory:/c", savepoints="memory:/s")
+        )
+        return replace(parts, refresh_threads=WORKERS, statement_threads=4, streams=streams)
 
     def stop(self) -> None:
         self._hang_up()
@@ -202,6 +210,18 @@ class WholeGateway:
     def _open_runs(self) -> bool:
         with self.process.registry.transaction() as tx:
             return bool(tx.runs.newest(statuses=OPEN, limit=1))
+
+    def watch_streams(self, passes: int = 1) -> None:
+        """Let the owner of streaming jobs look at them so many times, with a second before each."""
+        for _ in range(passes):
+            self.tick(seconds=1)
+            wait(self.owner.pass_over())
+
+    @property
+    def owner(self) -> StreamOwner:
+        """The owner of streaming jobs."""
+        assert self.process.wiring.streams is not None
+        return self.process.wiring.streams.owner
 
     # -------------------------------------------------------------------------------------------------- what a user does
 

@@ -1,0 +1,79 @@
+"""Properties of streaming jobs: what a session says about the checkpoints, savepoints and sources of its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from mt_core.errors import RequestInvalid
+from mt_core.model.stream import OnSourceRewrite
+from mt_core.options import duration_of
+
+INTERVAL_KEY = "execution.checkpointing.interval"
+CHECKPOINTS_KEY = "execution.checkpointing.dir"
+SAVEPOINTS_KEY = "execution.checkpointing.savepoint-dir"
+ON_SOURCE_REWRITE_KEY = "streaming.on-source-rewrite"
+# The newer name of Flink first, which counts if both are set.
+RESTORE_KEYS = ("execution.state-recovery.path", "execution.savepoint.path")
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamDefaults:
+    """What the gateway's configuration says where a session says nothing: two folders, an interval, and what a rewrite does."""
+
+    checkpoints: str
+    savepoints: str
+    interval: timedelta = timedelta(seconds=1)
+    on_source_rewrite: OnSourceRewrite = OnSourceRewrite.FAIL
+
+
+@dataclass(frozen=True, slots=True)
+class StreamProperties:
+    """The properties of a session, over the gateway's defaults."""
+
+    properties: Mapping[str, str]
+    defaults: StreamDefaults
+
+    def checkpoint(self, job_id: str) -> str:
+        """Return the folder of the checkpoint of a job."""
+        return _inside(self._text(CHECKPOINTS_KEY) or self.defaults.checkpoints, job_id)
+
+    def savepoint(self, job_id: str, nonce: str) -> str:
+        """Return a folder for a savepoint of a job, which no other one has; its name is like Flink's."""
+        return _inside(self._text(SAVEPOINTS_KEY) or self.defaults.savepoints, f"savepoint-{job_id[:6]}-{nonce}")
+
+    @property
+    def restored_from(self) -> str | None:
+        """The savepoint that a job begins with."""
+        return next(filter(None, map(self._text, RESTORE_KEYS)), None)
+
+    @property
+    def interval_ms(self) -> int:
+        """How often a job looks for new rows; raises RequestInvalid."""
+        text = self._text(INTERVAL_KEY)
+        return (interval_of(text) if text else self.defaults.interval) // _MILLISECOND
+
+    @property
+    def on_source_rewrite(self) -> OnSourceRewrite:
+        text = self._text(ON_SOURCE_REWRITE_KEY)
+        return OnSourceRewrite(text.lower()) if text else self.defaults.on_source_rewrite
+
+    def _text(self, key: str) -> str:
+        return self.properties.get(key, "").strip()
+
+
+def interval_of(text: str) -> timedelta:
+    """Return the duration that *text* means, a number without a unit in milliseconds as in Flink; raises RequestInvalid."""
+    interval = duration_of(f"{text} ms" if text.isdigit() else text)
+    if interval is None:
+        raise RequestInvalid(
+            f"{INTERVAL_KEY}: '{text}' (the session) cannot be used; expected a duration such as 10 s or 500 ms.",
+            key=INTERVAL_KEY,
+        )
+    return interval
+
+
+def _inside(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}"

@@ -118,7 +118,7 @@ def breakage(
     for source in sources:
         if source.name in starts and (what := _disappearance(session, source, starts[source.name])) is not None:
             return StreamBroken(f"Table {source.name} {what}. {_NEW_JOB}")
-    for message in (thrown.message for thrown in thrown_by(error)):
+    for message in (*(thrown.message for thrown in thrown_by(error)), str(error)):
         if match := _REWRITTEN.search(message):
             how = "replaced rows" if match[1] == "overwrite" else "deleted rows"
             return StreamBroken(f"Snapshot {match[2]} of {_owner(sources, match[2])} {how}. {_IGNORE}")

@@ -150,9 +150,10 @@ class LookOut:
     def _look_at(self, looking: list[_Kept], now: datetime) -> None:
         seen = self._services.engine.look([query_of(kept.table.definition) for kept in looking])
         for kept, sources in zip(looking, seen, strict=True):
-            kept.look_at = next_look(kept.table.definition.freshness, now)
             # Sources without versions may have changed at any time.
             kept.due, kept.is_due = sources, sources is None or sources != kept.seen
+            at_rest = kept.stretch is None and not kept.is_due
+            kept.look_at = next_look(kept.table.definition.freshness, now, at_rest=at_rest)
             if not kept.is_due:
                 self._services.fresh_at[kept.table.table_id] = now
 

@@ -7,21 +7,25 @@ from datetime import UTC, datetime, timedelta
 from mt_core.maintenance.strategy import Way
 from mt_core.model.freshness import Freshness
 
-LOOKS = 10
+LOOKS, LOOKS_AT_REST = 10, 5
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 SHORTEST_LOOK, LONGEST_LOOK = timedelta(milliseconds=50), timedelta(seconds=5)
 SHORTEST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)
 
 
-def look_every(freshness: Freshness) -> timedelta:
-    """Return how often the sources are looked at: ten times within the freshness, from twenty times a second to every 5 s."""
-    return min(max(timedelta(seconds=freshness.seconds) / LOOKS, SHORTEST_LOOK), LONGEST_LOOK)
+def look_every(freshness: Freshness, *, at_rest: bool = False) -> timedelta:
+    """Return how often the sources are looked at: ten times within the freshness, from twenty times a second to every 5 s.
+
+    *at_rest*: nothing changed for a minute; five times are enough.
+    """
+    looks = LOOKS_AT_REST if at_rest else LOOKS
+    return min(max(timedelta(seconds=freshness.seconds) / looks, SHORTEST_LOOK), LONGEST_LOOK)
 
 
-def next_look(freshness: Freshness, now: datetime) -> datetime:
+def next_look(freshness: Freshness, now: datetime, *, at_rest: bool = False) -> datetime:
     """Return when the sources are looked at after *now*: at whole multiples of the time between two looks, so that those of many
     tables are looked at together."""
-    every = look_every(freshness)
+    every = look_every(freshness, at_rest=at_rest)
     return now + every - (now - _FIRST) % every
 
 

@@ -17,3 +17,9 @@ def test_tables_of_one_freshness_are_looked_at_together_ten_times_within_it() ->
 def test_a_look_is_at_most_five_seconds_and_at_least_a_twentieth_of_one_away() -> None:
     assert next_look(Freshness(1, "HOUR"), NOW) == NOW + timedelta(milliseconds=4270)
     assert next_look(Freshness(100, "SECOND"), NOW) == NOW + timedelta(milliseconds=4270)
+
+
+def test_tables_at_rest_are_looked_at_half_as_often() -> None:
+    looks = [next_look(Freshness(10, "SECOND"), NOW + timedelta(milliseconds=each), at_rest=True) for each in (0, 1270)]
+
+    assert [look - NOW for look in looks] == [timedelta(milliseconds=each) for each in (1270, 3270)]

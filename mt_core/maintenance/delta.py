@@ -85,8 +85,34 @@ class DeltaTexts:
         numbers = [number for number in sorted(self.changed) if places[number].source in self.images]
         return self._sum(numbers, lambda images: images.removed)
 
+    def subtracted(self, columns: Sequence[str], merge: Merge, doubt: str) -> str:
+        """Return the aggregates of added rows less those of removed ones, for each group in which the two differ.
+
+        Column *doubt* says that those of the table do not follow from that: the group may have no rows any more, or no value that
+        a sum adds up, so that the sum is NULL.
+        """
+        sign, names = f"d.{doubt}_sign", [quote(column) for column in columns]
+        removed_rows, added_rows = f"min({sign}) < 0", f"max({sign}) > 0"
+        items, doubts, equal = [], [] if self.shape.row_count is not None else [f"NOT {added_rows}"], []
+        for name, function in zip(names, merge, strict=True):
+            if function is None:
+                items.append(f"d.{name}")
+                continue
+            removed, added = (f"sum(CASE WHEN {sign} {side} 0 THEN d.{name} END)" for side in "<>")
+            items.append(f"sum(CASE WHEN {sign} > 0 THEN d.{name} ELSE -d.{name} END) AS {name}")
+            equal.append(f"{removed} <=> {added}")
+            if function == "Sum":
+                doubts.append(f"{removed} IS NOT NULL AND {added} IS NULL")
+        keys = ", ".join(f"d.{name}" for name, function in zip(names, merge, strict=True) if function is None)
+        return (
+            f"SELECT {', '.join(items)}, {' OR '.join(doubts) or 'false'} AS {doubt} "
+            f"FROM (SELECT *, 1 FROM ({self.added()}) UNION ALL SELECT *, -1 FROM ({self.removed()})) "
+            f"AS d({', '.join(names)}, {doubt}_sign) GROUP BY {keys} "
+            f"HAVING NOT ({' AND '.join([removed_rows, added_rows, *equal])})"
+        )
+
     def merged(self, table: str, columns: Sequence[str], merge: Merge, delta: str | None = None) -> str:
-        """Return the rows of *table*, whose columns are *columns*, with the aggregates of the appended rows added.
+        """Return the rows of *table*, whose columns are *columns*, with the aggregates of the changed rows added.
 
         *delta* is a relation with those aggregates, if they are computed already.
         """
@@ -101,7 +127,10 @@ class DeltaTexts:
             f"SELECT {', '.join(items)} FROM (SELECT {given} FROM {table} UNION ALL "
             f"SELECT * FROM {delta or f'({self.added()})'} AS `_delta`({given}))"
         )
-        return f"{text} GROUP BY {', '.join(keys)}" if keys else text
+        text = f"{text} GROUP BY {', '.join(keys)}" if keys else text
+        counted = self.shape.row_count
+        # Only where rows were removed, a group may have none any more.
+        return text if not self.images or counted is None else f"SELECT * FROM ({text}) WHERE {names[counted]} <> 0"
 
     def keys(
         self, columns: Sequence[str], key_columns: Mapping[int, tuple[str, ...] | None], keys: Sequence[int]

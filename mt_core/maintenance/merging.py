@@ -22,6 +22,8 @@ AGAIN: Mapping[str, str] = {
 Merge = tuple[str | None, ...]
 """For each column of the table its aggregate, one of `AGAIN`; None for a grouping key."""
 
+_SUBTRACTED = frozenset({"Count", "Sum"})
+
 _INTEGERS = ("byte", "tinyint", "short", "smallint", "integer", "int", "long", "bigint")
 _NUMBERS = (*_INTEGERS, "decimal")
 _ORDERED = (*_NUMBERS, "float", "double", "string", "boolean", "date", "timestamp", "timestamp_ntz")
@@ -51,6 +53,28 @@ def merge_of(root: Node) -> Merge | str:
             return f"{function} of column {name} does not combine"
         functions.append(function)
     return "a grouping key is not a column of the table" if missing else tuple(functions)
+
+
+def can_subtract(merge: Merge) -> bool:
+    """Return whether the aggregates of removed rows can be taken out of those of all rows of their groups."""
+    functions = {function for function in merge if function is not None}
+    return None in merge and bool(functions) and functions <= _SUBTRACTED
+
+
+def row_count_of(root: Node) -> int | None:
+    """Return the position of a column with the number of rows of each group; None without one."""
+    items = _without_renaming(root).expressions("aggregateExpressions")
+    return next((position for position, item in enumerate(items) if _counts_rows(item.value())), None)
+
+
+def _counts_rows(value: Node) -> bool:
+    # A second child is the condition of FILTER.
+    if value.kind != "AggregateExpression" or value.fields.get("isDistinct") or len(value.children) > 1:
+        return False
+    counted = value.children[0].children
+    return value.children[0].kind == "Count" and all(
+        each.kind == "Literal" and each.fields["value"] is not None for each in counted
+    )
 
 
 def _without_renaming(node: Node) -> Node:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
-from mt_core.maintenance.merging import Merge, merge_of
+from mt_core.maintenance.merging import Merge, merge_of, row_count_of
 from mt_core.maintenance.plan import (
     LEFT_ONLY,
     TRANSPARENT,
@@ -75,8 +75,9 @@ class QueryShape:
     """The shape of a query with columns by position and relations by their number in the text.
 
     `lineage` is each column's; `keys` are the positions of the columns that are grouping keys at every level (all of them in
-    a query without groups); `merge` combines the aggregates of old and new rows, or says why they do not combine. Changes of the
-    relations `values` do not matter while the scalar subqueries that read them give the same values.
+    a query without groups); `merge` combines the aggregates of old and new rows, or says why they do not combine; `row_count` is
+    the position of a column with the number of rows of each group, None without one. Changes of the relations `values` do not
+    matter while the scalar subqueries that read them give the same values.
     """
 
     occurrences: Mapping[int, Occurrence]
@@ -84,6 +85,7 @@ class QueryShape:
     keys: tuple[int, ...]
     merge: Merge | str
     values: frozenset[int] = frozenset()
+    row_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +145,7 @@ def read_shape(plan: Sequence[Mapping[str, Any]], subqueries: Iterable[Sequence[
         keys=keys,
         merge=merge_of(root),
         values=hidden - below.keys() if all(map(_is_value, subqueries_in(plan))) else frozenset(),
+        row_count=row_count_of(root),
     )
 
 

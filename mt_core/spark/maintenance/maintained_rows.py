@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
@@ -13,15 +14,17 @@ from mt_core.errors import EngineError, SourcesChanged
 from mt_core.identifiers import quote
 from mt_core.maintenance.changes import ChangeKind
 from mt_core.maintenance.delta import DeltaTexts, counted_again, touched
-from mt_core.maintenance.strategy import ValueChanged, Way, check_keys
+from mt_core.maintenance.strategy import Strategy, ValueChanged, Way, check_keys
 from mt_core.spark.maintenance.appended_partitions import appended_values
 from mt_core.spark.maintenance.query_shapes import values_of
-from mt_core.spark.maintenance.replacement import EVERYWHERE, Replacement, bounds_of
+from mt_core.spark.maintenance.replacement import EVERYWHERE, Copies, Replacement, bounds_of
 from mt_core.spark.maintenance.row_images import (
     MOST_LOCAL,
+    SMALL,
     computed,
     counted,
-    images_between,
+    difference,
+    images_of,
     source_images,
     temporary_view,
 )
@@ -46,11 +49,11 @@ def maintained_rows(
         texts = _texts(session, lineage, write.vector, maintenance, stack)
         match strategy.way:
             case Way.NOTHING:
-                yield _stored(session.sql(texts.full()).limit(0), names, write)
+                yield _stored(session, texts.full(), names, write).limit(0)
             case Way.APPEND:
-                yield _stored(session.sql(texts.added()), names, write)
-            case Way.MERGE if not (maintenance.in_place and None in strategy.merge):
-                yield _stored(session.sql(texts.merged(table, names, strategy.merge)), names, write)
+                yield _stored(session, texts.added(), names, write)
+            case Way.MERGE if not texts.images and not (maintenance.in_place and None in strategy.merge):
+                yield _stored(session, texts.merged(table, names, strategy.merge), names, write)
             case Way.MERGE | Way.KEYS | Way.SIGNED:
                 yield _replacement(session, texts, write, maintenance, stack)
             case _:
@@ -103,30 +106,82 @@ def _replacement(
     session: SparkSession, texts: DeltaTexts, write: Write, maintenance: Maintenance, stack: ExitStack
 ) -> Replacement:
     """Return what a change takes out of the table and puts in; its views stay until *stack* closes."""
+    match maintenance.strategy.way:
+        case Way.KEYS:
+            return _of_keys(session, texts, write, maintenance, stack)
+        case Way.MERGE:
+            return _of_groups(session, texts, write, maintenance, stack)
+        case _:
+            return _of_rows(session, texts, write, maintenance, stack)
+
+
+def _of_keys(
+    session: SparkSession, texts: DeltaTexts, write: Write, maintenance: Maintenance, stack: ExitStack
+) -> Replacement:
     strategy, names = maintenance.strategy, [column.name for column in maintenance.changes.columns]
+    keys, number = counted(session.sql(texts.keys(names, strategy.key_columns, strategy.keys)))
+    # Rows of a checkpoint are counted without reading a source.
+    check_keys(strategy, number if number <= MOST_LOCAL else keys.count())
+    gone = stack.enter_context(temporary_view(keys))
+    bounds = bounds_of(session, gone, keys.columns) if maintenance.in_place else EVERYWHERE
+    rows = _stored(session, texts.renewed(names, strategy.keys, gone), names, write)
+    return Replacement(keys=tuple(keys.columns), gone=gone, bounds=bounds, rows=rows)
+
+
+def _of_groups(
+    session: SparkSession, texts: DeltaTexts, write: Write, maintenance: Maintenance, stack: ExitStack
+) -> Replacement:
+    strategy, names = maintenance.strategy, [column.name for column in maintenance.changes.columns]
+    keys = tuple(position for position, function in enumerate(strategy.merge) if function is None)
+    grouping = tuple(names[position] for position in keys)
+    delta, doubtful = _changed_groups(session, texts, names, strategy)
+    gone, certain = (stack.enter_context(temporary_view(each)) for each in delta)
+    bounds = bounds_of(session, gone, grouping) if maintenance.in_place else EVERYWHERE
     table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
-    if strategy.way is Way.KEYS:
-        keys, number = counted(session.sql(texts.keys(names, strategy.key_columns, strategy.keys)))
-        # Rows of a checkpoint are counted without reading a source.
-        check_keys(strategy, number if number <= MOST_LOCAL else keys.count())
-        gone = stack.enter_context(temporary_view(keys))
-        rows = session.sql(texts.renewed(names, strategy.keys, gone))
-        bounds = bounds_of(session, gone, keys.columns) if maintenance.in_place else EVERYWHERE
-        return Replacement(keys=tuple(keys.columns), gone=gone, bounds=bounds, rows=_stored(rows, names, write))
-    if strategy.way is Way.MERGE:
-        gone = stack.enter_context(temporary_view(computed(session.sql(texts.added()).toDF(*names))))
-        grouping = tuple(name for name, function in zip(names, strategy.merge, strict=True) if function is None)
-        bounds = bounds_of(session, gone, grouping)
-        old = touched(table, names, grouping, gone, bounds)
-        rows = session.sql(texts.merged(f"({old})", names, strategy.merge, gone))
-        return Replacement(keys=grouping, gone=gone, bounds=bounds, rows=_stored(rows, names, write))
+    old = touched(table, names, grouping, certain, bounds)
+    text = texts.merged(f"({old})", names, strategy.merge, certain)
+    if doubtful is not None:
+        doubted = stack.enter_context(temporary_view(doubtful.select(*map(quote, grouping))))
+        text = f"{text}\nUNION ALL\n{texts.renewed(names, keys, doubted)}"
+    return Replacement(keys=grouping, gone=gone, bounds=bounds, rows=_stored(session, text, names, write))
+
+
+def _of_rows(
+    session: SparkSession, texts: DeltaTexts, write: Write, maintenance: Maintenance, stack: ExitStack
+) -> Replacement:
+    names = [column.name for column in maintenance.changes.columns]
     # In the table's own types: a value that they do not hold exactly is found again only as it was stored.
-    plus, minus = (_stored(session.sql(text), names, write) for text in (texts.added(), texts.removed()))
-    images = stack.enter_context(images_between(minus, plus))
+    plus, minus = (_stored(session, text, names, write) for text in (texts.added(), texts.removed()))
+    copies = f"_copies_{uuid4().hex}"
+    # A query that reads nothing else gives as few rows as changed.
+    small = len(maintenance.changes.readings) == 1 and maintenance.changes.changed_bytes <= SMALL
+    net = difference(minus, plus, copies, small=small)
+    images = stack.enter_context(images_of(net, copies))
+    gone = stack.enter_context(temporary_view(net.where(f"{copies} < 0").withColumn(copies, -col(copies))))
     stored = tuple(column.name for column in write.columns)
-    bounds = bounds_of(session, images.removed, stored) if maintenance.in_place else EVERYWHERE
-    rows = session.sql(counted_again(table, stored, images, bounds))
-    return Replacement(keys=stored, gone=images.removed, bounds=bounds, rows=rows)
+    bounds = bounds_of(session, gone, stored) if maintenance.in_place else EVERYWHERE
+    table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
+    return Replacement(
+        keys=stored,
+        gone=gone,
+        bounds=bounds,
+        rows=session.sql(counted_again(table, stored, images, bounds)),
+        copies=Copies(column=copies, rows=session.table(images.added)),
+    )
+
+
+def _changed_groups(
+    session: SparkSession, texts: DeltaTexts, names: list[str], strategy: Strategy
+) -> tuple[tuple[DataFrame, DataFrame], DataFrame | None]:
+    """Return what changed of the aggregates: all groups, those whose aggregates follow from it, and the others if there are any."""
+    if not texts.images:
+        appended = computed(session.sql(texts.added()).toDF(*names))
+        return (appended, appended), None
+    doubt = f"_doubt_{uuid4().hex}"
+    delta = computed(session.sql(texts.subtracted(names, strategy.merge, doubt)))
+    doubtful, number = counted(delta.where(doubt))
+    check_keys(strategy, number)
+    return (delta, delta.where(f"NOT {doubt}").select(*map(quote, names))), doubtful if number else None
 
 
 def _texts(
@@ -167,7 +222,10 @@ def _check_values(session: SparkSession, texts: DeltaTexts, values: Collection[i
         raise ValueChanged("a scalar subquery gives another value")
 
 
-def _stored(rows: DataFrame, names: list[str], write: Write) -> DataFrame:
-    """Give *rows*, whose columns have *names* by position, the columns of the table in order and type."""
-    named = rows.toDF(*names)
-    return named.select(*(col(quote(column.name)).cast(column.type).alias(column.name) for column in write.columns))
+def _stored(session: SparkSession, text: str, names: list[str], write: Write) -> DataFrame:
+    """Return the rows of *text*, whose columns have *names* by position, in the columns of the table in order and type.
+
+    In one text: the analysis of each frame between them, and each call for a column, would cost a small change its time.
+    """
+    items = (f"CAST(d.{quote(each.name)} AS {each.type}) AS {quote(each.name)}" for each in write.columns)
+    return session.sql(f"SELECT {', '.join(items)} FROM ({text}\n) AS d({', '.join(map(quote, names))})")

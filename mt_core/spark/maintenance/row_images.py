@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import reduce
 from typing import Any
 from uuid import uuid4
 
+from pyarrow import ChunkedArray, Table, compute, concat_tables
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import array_repeat, col, explode, lit
 from pyspark.sql.functions import sum as total
+from pyspark.sql.types import ArrayType, StructType
 
 from mt_core.errors import SourcesChanged
 from mt_core.identifiers import display_name, quote, sql_name
@@ -20,8 +23,10 @@ from mt_core.spark.queries.lineage import Lineage, Source, shape_of
 
 MOST_LOCAL = 200_000
 """Rows of a change up to which the driver holds them."""
-ONE_TASK = 16 * 1024 * 1024
-"""Bytes of files that differ up to which one task compares them: to exchange the rows takes longer than to read them."""
+SMALL = 16 * 1024 * 1024
+"""Bytes of files that differ up to which one task reads them."""
+MOST_COMPARED = 1_000_000
+"""Rows of such files up to which the driver compares them."""
 _TABLES = "org.apache.iceberg.spark.SparkTableCache.get"
 _TASKS = "org.apache.iceberg.spark.ScanTaskSetManager.get"
 
@@ -33,32 +38,68 @@ def source_images(session: SparkSession, lineage: Lineage, source: Source, old: 
         with lineage.lock:
             if shape_of(source.table) != lineage.shapes[source.name]:
                 raise SourcesChanged(f"The columns of {display_name(source.parts)} have changed; run it again.")
-            difference = files_between(session, source.table, old, new)
-            if isinstance(difference, str):
-                raise SourcesChanged(f"{display_name(source.parts)} cannot be compared: {difference}; run it again.")
-            before, after = (
-                stack.enter_context(_staged(session, source, tasks)) for tasks in (difference.old, difference.new)
-            )
-        with images_between(before, after, in_one_task=difference.size <= ONE_TASK) as images:
-            stack.close()
+            files = files_between(session, source.table, old, new)
+            if isinstance(files, str):
+                raise SourcesChanged(f"{display_name(source.parts)} cannot be compared: {files}; run it again.")
+            before, after = (stack.enter_context(_staged(session, source, tasks)) for tasks in (files.old, files.new))
+        copies = f"_copies_{uuid4().hex}"
+        # Spark cannot plan a view over staged files: the views are of what is computed.
+        net = difference(before, after, copies, small=files.size <= SMALL)
+        stack.close()
+        with images_of(net, copies) as images:
             yield images
 
 
-@contextmanager
-def images_between(before: DataFrame, after: DataFrame, *, in_one_task: bool = False) -> Iterator[Images]:
-    """Give the rows that two frames with the same columns do not share, with duplicates, as temporary views.
+def difference(before: DataFrame, after: DataFrame, copies: str, *, small: bool = False) -> DataFrame:
+    """Return the rows of which two frames with the same columns have not as many, computed.
 
-    The frames are read once, before the views are given: Spark cannot plan a view over staged files.
+    Column *copies* has how many more the second one has. The frames are read once, before this returns. *small*: they may be few
+    rows, which are compared here: Spark takes several times as long to group them as to read them.
     """
-    number = f"_number_{uuid4().hex}"
-    columns = [quote(name) for name in before.columns]
-    signed = before.withColumn(number, lit(-1)).unionAll(after.withColumn(number, lit(1)))
-    if in_one_task:
+    signed = before.withColumn(copies, lit(-1)).unionAll(after.withColumn(copies, lit(1)))
+    if small:
         signed = signed.coalesce(1)
-    net = computed(signed.groupBy(*columns).agg(total(number).alias(number)).where(col(number) != 0))
+        rows = None if _has_nested(before) else signed.limit(MOST_COMPARED + 1).toArrow()
+        if rows is not None and rows.num_rows <= MOST_COMPARED:
+            found = net_of(rows, copies)
+            net = before.sparkSession.createDataFrame(found, schema=signed.schema)
+            # In one part, which need not be exchanged to be grouped.
+            return net.coalesce(1) if found.num_rows <= MOST_LOCAL else net.localCheckpoint()
+    columns = [quote(name) for name in before.columns]
+    return computed(signed.groupBy(*columns).agg(total(copies).alias(copies)).where(col(copies) != 0))
+
+
+def net_of(rows: Table, copies: str) -> Table:
+    """Return the sums of column *copies*, -1 in old rows and 1 in new ones, by the other columns, where they are not 0."""
+    names = [name for name in rows.column_names if name != copies]
+    before, after = (rows.filter(compute.equal(rows[copies], sign)) for sign in (-1, 1))
+    if before.num_rows == after.num_rows:
+        # Most writers keep the order of the rows that they copy: all but those that changed stand in the same place.
+        changed = reduce(compute.or_, (_differ(before[name], after[name]) for name in names))
+        rows = concat_tables([before.filter(changed), after.filter(changed)])
+    net = rows.group_by(names).aggregate([(copies, "sum")])
+    sums = net[f"{copies}_sum"]
+    net = net.select(names).append_column(copies, sums.cast("int32"))
+    return net.filter(compute.not_equal(sums, 0))
+
+
+def _differ(one: ChunkedArray, other: ChunkedArray) -> ChunkedArray:
+    unequal = compute.fill_null(compute.not_equal(one, other), False)
+    return compute.or_(unequal, compute.xor(compute.is_null(one), compute.is_null(other)))
+
+
+def _has_nested(frame: DataFrame) -> bool:
+    """Return whether Arrow cannot group by a column."""
+    return any(isinstance(field.dataType, StructType | ArrayType) for field in frame.schema.fields)
+
+
+@contextmanager
+def images_of(net: DataFrame, copies: str) -> Iterator[Images]:
+    """Give the rows of a `difference` as temporary views, as many of each as its column *copies* says."""
+    columns = [quote(name) for name in net.columns if name != copies]
     with ExitStack() as stack:
         removed, added = (
-            net.withColumn(number, explode(array_repeat(lit(0), (sign * col(number)).cast("int")))).select(*columns)
+            net.withColumn(copies, explode(array_repeat(lit(0), (sign * col(copies)).cast("int")))).select(*columns)
             for sign in (-1, 1)
         )
         yield Images(

@@ -124,7 +124,7 @@ def _apply(change: DataFrame | Replacement, write: Write, maintenance: Maintenan
     match change:
         # A statement takes no options of the write.
         case Replacement() if maintenance.in_place and not write_options(write.options):
-            change.merge_into(_branch(write), write.summary)
+            change.write_into(_branch(write), write.summary)
         case Replacement():
             whole = change.whole(f"{write.table.sql} VERSION AS OF {maintenance.base}")
             _writer(whole, write).overwrite(lit(True))

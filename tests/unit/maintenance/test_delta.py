@@ -79,3 +79,35 @@ def test_only_values_that_are_taken_out_are_counted() -> None:
         "(SELECT `a`, `b` FROM t AS q LEFT SEMI JOIN gone AS k ON q.`a` <=> k.`a` AND q.`b` <=> k.`b` "
         "WHERE true UNION ALL SELECT `a`, `b` FROM come) EXCEPT ALL SELECT `a`, `b` FROM gone"
     )
+
+
+def test_aggregates_of_removed_rows_are_taken_out_of_groups_in_which_they_differ_from_those_of_added_rows() -> None:
+    texts = DeltaTexts(
+        pieces=("SELECT k, count(*), sum(v) FROM ", ORDERS, " GROUP BY k"),
+        shape=replace(SHAPE, row_count=1),
+        old={"o": "1"},
+        new={"o": "2"},
+        changed=frozenset({0}),
+        images={"o": IMAGES},
+    )
+
+    assert texts.subtracted(["k", "n", "t"], (None, "Count", "Sum"), "doubt") == (
+        "SELECT d.`k`, sum(CASE WHEN d.doubt_sign > 0 THEN d.`n` ELSE -d.`n` END) AS `n`, "
+        "sum(CASE WHEN d.doubt_sign > 0 THEN d.`t` ELSE -d.`t` END) AS `t`, "
+        "sum(CASE WHEN d.doubt_sign < 0 THEN d.`t` END) IS NOT NULL AND sum(CASE WHEN d.doubt_sign > 0 THEN d.`t` END) IS NULL "
+        "AS doubt FROM (SELECT *, 1 FROM ((SELECT k, count(*), sum(v) FROM come GROUP BY k\n)) "
+        "UNION ALL SELECT *, -1 FROM ((SELECT k, count(*), sum(v) FROM gone GROUP BY k\n))) AS d(`k`, `n`, `t`, doubt_sign) "
+        "GROUP BY d.`k` HAVING NOT (min(d.doubt_sign) < 0 AND max(d.doubt_sign) > 0 "
+        "AND sum(CASE WHEN d.doubt_sign < 0 THEN d.`n` END) <=> sum(CASE WHEN d.doubt_sign > 0 THEN d.`n` END) "
+        "AND sum(CASE WHEN d.doubt_sign < 0 THEN d.`t` END) <=> sum(CASE WHEN d.doubt_sign > 0 THEN d.`t` END))"
+    )
+    assert texts.merged("mt", ["k", "n", "t"], (None, "Count", "Sum"), "delta") == (
+        "SELECT * FROM (SELECT `k`, sum(`n`) AS `n`, sum(`t`) AS `t` FROM (SELECT `k`, `n`, `t` FROM mt UNION ALL "
+        "SELECT * FROM delta AS `_delta`(`k`, `n`, `t`)) GROUP BY `k`) WHERE `n` <> 0"
+    )
+
+
+def test_a_group_that_lost_rows_and_has_none_that_came_is_in_doubt_where_no_column_counts_its_rows() -> None:
+    texts = replace(JOIN, images={"o": IMAGES})
+
+    assert "max(d.doubt_sign) > 0 AS doubt" in texts.subtracted(["k", "n"], (None, "Count"), "doubt")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from mt_core.maintenance.changes import ChangeKind, SourceChange
-from mt_core.maintenance.merging import Merge
+from mt_core.maintenance.merging import Merge, can_subtract
 from mt_core.maintenance.shape import Occurrence, QueryShape, Reach
 
 
@@ -99,12 +99,14 @@ def _chosen(
         if appends:
             return Strategy(way=Way.APPEND, reason="only appends below projections, filters and joins")
         return Strategy(way=Way.SIGNED, reason="rows changed below projections, filters and joins")
-    if (
-        appends
-        and not isinstance(shape.merge, str)
-        and all(each.reach is Reach.GROUPED for each in occurrences.values())
-    ):
-        return Strategy(way=Way.MERGE, reason="only appends below one aggregate that combines", merge=shape.merge)
+    if not isinstance(shape.merge, str) and all(each.reach is Reach.GROUPED for each in occurrences.values()):
+        if appends:
+            return Strategy(way=Way.MERGE, reason="only appends below one aggregate that combines", merge=shape.merge)
+        # Where several relations changed, a row of an added image may be one that a removed one takes out again.
+        if len(changed) == 1 and can_subtract(shape.merge):
+            return Strategy(
+                way=Way.MERGE, reason="rows changed below one aggregate of counts and sums", merge=shape.merge
+            )
     return _by_keys(shape, occurrences, columns) or Strategy(
         way=Way.RECOMPUTE,
         reason="no column divides the result by the changed rows: "

@@ -40,7 +40,7 @@ def take_tables_for_large(monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
     if large:
         monkeypatch.setattr(cost, "LARGE_TABLE", 0)
         monkeypatch.setattr(cost, "MOST_IN_PLACE", 100)
-        monkeypatch.setattr(row_images, "ONE_TASK", 0)
+        monkeypatch.setattr(row_images, "SMALL", 0)
 
 
 def check_ways(ways: Mapping[str, str], expected: Mapping[str, str]) -> None:
@@ -164,6 +164,56 @@ def test_a_change_that_only_scalar_subqueries_read_is_applied_while_they_give_th
     ).replace("c changed", f"lake.{world.namespace}.c changed")
     assert refreshed("INSERT INTO o VALUES (0)").endswith(f"recomputed: {OTHER_VALUE}")
     assert refreshed("TRUNCATE TABLE c").endswith(f"recomputed: {OTHER_VALUE}")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("storage", "written"),
+    [
+        pytest.param("", (2, 3), id="delete files"),
+        pytest.param(", 'write.merge.mode' = 'copy-on-write'", None, id="copy-on-write", marks=pytest.mark.slow),
+        pytest.param(", 'format-version' = '3'", None, id="deletion vectors", marks=pytest.mark.slow),
+    ],
+)
+def test_as_many_copies_of_a_row_go_from_a_large_table_as_its_sources_lost(
+    world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, storage: str, written: tuple[int, int] | None
+) -> None:
+    take_tables_for_large(monkeypatch, True)
+    world.spark(
+        "CREATE TABLE o (k INT, s STRING) USING iceberg",
+        "INSERT INTO o VALUES (1, 'a'), (1, 'a'), (1, 'a'), (2, NULL), (2, NULL), (3, 'c')",
+    )
+    query = "SELECT s, k FROM o"
+    world.create("mt", query, clauses=f"WITH ('refresh.strategy' = 'incremental'{storage})")
+    world.spark("INSERT OVERWRITE o VALUES (1, 'a'), (2, NULL), (2, NULL), (2, NULL), (4, 'd')")
+
+    run = world.tick("mt")
+
+    assert (run.strategy, world.rows("mt")) == ("signed", world.plain(query))
+    assert written is None or (run.rows_inserted, run.rows_deleted) == written
+    world.spark("UPDATE o SET s = 'e' WHERE k = 2")
+    assert (world.tick("mt").strategy, world.rows("mt")) == ("signed", world.plain(query))
+
+
+@pytest.mark.timeout(600)
+def test_groups_that_a_delete_leaves_in_doubt_are_computed_again_and_no_others(world: RefreshWorld) -> None:
+    world.spark(
+        "CREATE TABLE o (k INT, v INT) USING iceberg",
+        "INSERT INTO o VALUES (1, 5), (1, NULL), (2, 6), (2, 7), (3, 8), (NULL, 9), (NULL, 1), (4, NULL), (4, 2)",
+    )
+    counted, summed = (
+        "SELECT k, count(*) AS n, sum(v) AS v FROM o GROUP BY k",
+        "SELECT k, sum(v) AS v FROM o GROUP BY k",
+    )
+    world.create("counted", counted, clauses=INCREMENTAL)
+    world.create("summed", summed, clauses=INCREMENTAL)
+    # A sum without a value, one with another, a group without rows, one of NULL, and one that only changed.
+    world.spark("DELETE FROM o WHERE v IN (5, 6, 8, 9)", "UPDATE o SET v = v + 1 WHERE k = 4")
+
+    runs = [world.tick("counted"), world.tick("summed", world.clock.now())]
+
+    assert {run.strategy for run in runs} == {"merge"}
+    assert (world.rows("counted"), world.rows("summed")) == (world.plain(counted), world.plain(summed))
 
 
 def test_a_table_that_rounds_the_keys_of_its_query_is_recomputed(world: RefreshWorld) -> None:

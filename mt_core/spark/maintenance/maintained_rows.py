@@ -154,8 +154,8 @@ def _of_rows(
     plus, minus = (_stored(session, text, names, write) for text in (texts.added(), texts.removed()))
     copies = f"_copies_{uuid4().hex}"
     # A query that reads nothing else gives as few rows as changed.
-    small = len(maintenance.changes.readings) == 1 and maintenance.changes.changed_bytes <= SMALL
-    net = difference(minus, plus, copies, small=small)
+    size = maintenance.changes.changed_bytes if len(maintenance.changes.readings) == 1 else None
+    net = difference(minus, plus, copies, small=size is not None and size <= SMALL)
     images = stack.enter_context(images_of(net, copies))
     gone = stack.enter_context(temporary_view(net.where(f"{copies} < 0").withColumn(copies, -col(copies))))
     stored = tuple(column.name for column in write.columns)

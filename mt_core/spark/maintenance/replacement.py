@@ -114,7 +114,11 @@ def bounds_of(session: SparkSession, view: str, columns: Sequence[str]) -> str:
     bounded = [name for name, type_ in frame.dtypes if name in columns and type_.startswith(_BOUNDED)]
     if not bounded:
         return EVERYWHERE
-    ends = frame.coalesce(1).agg(*(end(quote(name)).cast("string") for name in bounded for end in (least, greatest))).first()
+    ends = (
+        frame.coalesce(1)
+        .agg(*(end(quote(name)).cast("string") for name in bounded for end in (least, greatest)))
+        .first()
+    )
     found = [] if ends is None else list(zip(bounded, ends[::2], ends[1::2], strict=True))
     types = dict(frame.dtypes)
     return (

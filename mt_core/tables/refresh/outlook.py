@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mt_core.errors import DefinitionInvalid
 from mt_core.maintenance.changes import INCOMPARABLE, ChangeKind, SourceChange
+from mt_core.maintenance.shape import QueryShape
 from mt_core.maintenance.strategy import Strategy, Way, choose, choose_partitions
 from mt_core.model.table import RefreshMode, TableDefinition, TableIdentifier
 from mt_core.tables.definition.options import AUTO, FULL, INCREMENTAL, STRATEGY
@@ -40,19 +41,22 @@ def strategy_option(definition: TableDefinition) -> str:
 
 def strategy_for(query: ShapedQuery, changes: Mapping[str, SourceChange], definition: TableDefinition) -> Strategy:
     """Return how changes of sources, by their names, are applied to the rows of a table."""
-    choice = choose(
-        query.shape,
-        by_reading(query, changes),
-        columns=[column.name for column in query.columns],
-        relations=query.readings,
-    )
+    choice = _chosen(query.shape, query, changes)
     obstacle = _obstacle(choice, query, definition)
+    if obstacle is not None and choice.way is Way.MERGE:
+        choice = _chosen(replace(query.shape, merge=obstacle), query, changes)
+        obstacle = _obstacle(choice, query, definition)
     if obstacle is not None:
         choice = Strategy(way=Way.RECOMPUTE, reason=obstacle)
     if choice.way not in (Way.KEYS, Way.RECOMPUTE):
         return choice
     partitions = partitions_for(query, changes, definition)
     return choice if partitions is None or _is_finer(query, choice, partitions) else partitions
+
+
+def _chosen(shape: QueryShape, query: ShapedQuery, changes: Mapping[str, SourceChange]) -> Strategy:
+    columns = [column.name for column in query.columns]
+    return choose(shape, by_reading(query, changes), columns=columns, relations=query.readings)
 
 
 def partitions_for(

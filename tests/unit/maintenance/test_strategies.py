@@ -100,6 +100,17 @@ def test_appends_to_a_join_under_an_aggregate_merge_from_both_sides() -> None:
     assert strategy("join and aggregate", o=APPENDS, c=APPENDS).way is Way.MERGE
 
 
+def test_changed_rows_below_counts_and_sums_merge_while_no_other_relation_changes() -> None:
+    assert strategy("join and aggregate", o=ROWS).way is Way.MERGE
+    assert strategy("join and aggregate", o=ROWS, c=APPENDS).way is Way.KEYS
+
+
+def test_the_column_that_counts_the_rows_of_a_group_is_found() -> None:
+    assert shape_of(BY_NAME["aggregate"]).row_count == 1
+    assert shape_of(BY_NAME["aggregate of a left join by left key"]).row_count is None
+    assert shape_of(BY_NAME["count distinct of all"]).row_count is None
+
+
 def test_the_rows_of_a_changed_source_name_the_keys_where_a_column_divides_the_result() -> None:
     choice = strategy("average", o=APPENDS)
 

@@ -22,9 +22,10 @@ from mt_core.app.settings import (
     scheduler_options,
     session_defaults,
     spools,
+    stream_defaults,
 )
 from mt_core.app.tokens import gateway_tokens
-from mt_core.app.wiring import Parts, Wiring
+from mt_core.app.wiring import Parts, StreamParts, Wiring
 from mt_core.background import BackgroundLoop
 from mt_core.clock import SystemClock
 from mt_core.config import Config
@@ -38,6 +39,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.spark.java import check_java
 from mt_core.spark.statements.spark_statements import SparkStatements
+from mt_core.spark.streams.engine import SparkStreams
 from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.refresh.workers import Watch
 from mt_core.tables.services import TableServices
@@ -190,6 +192,11 @@ class Gateway:
             continuous_threads=config.integer("materialized-table.continuous.max-concurrent"),
             job_hooks=job_hooks(config),
             job_history=config.duration("sql-gateway.job.history"),
+            streams=StreamParts(
+                engine=SparkStreams(self._driver, self._catalogs.settings),
+                defaults=stream_defaults(config),
+                most_running=config.integer("sql-gateway.job.max-concurrent"),
+            ),
             statement_threads=config.integer("sql-gateway.worker.threads.max"),
         )
 

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from mt_core.errors import MtError, QueryFailed, TableProtected, Unsupported
+from mt_core.errors import MtError, QueryFailed, TableBusy, TableProtected, Unsupported
+from mt_core.model.job import JobStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -16,7 +18,7 @@ from mt_core.tables.upkeep.registered import RegisteredTables
 from mt_core.testing.fake_clock import FakeClock
 from tests.conftest import START_TIMEOUT_S
 from tests.support.memory_registry import MemoryRegistry
-from tests.support.registry_facts import a_table
+from tests.support.registry_facts import a_job, a_stream, a_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(START_TIMEOUT_S)]
 
@@ -29,7 +31,7 @@ class Guarded:
     """A session of a gateway whose registry has `mt` in the namespace `guarded` of `lake`; `plain` is an ordinary table."""
 
     def __init__(self, driver: SparkDriver) -> None:
-        registry = MemoryRegistry(FakeClock(datetime(2026, 1, 1, tzinfo=UTC)))
+        self.registry = registry = MemoryRegistry(FakeClock(datetime(2026, 1, 1, tzinfo=UTC)))
         with registry.transaction() as transaction:
             for name in NAMES:
                 transaction.tables.insert(a_table(identifier=name))
@@ -156,6 +158,23 @@ def test_a_statement_that_changes_a_materialized_table_names_the_one_that_may(gu
 
     assert [answer for statement, way_out in CHANGES if way_out not in (answer := answers[statement])] == []
     assert guarded.state() == before
+
+
+def test_a_statement_that_would_take_a_table_from_a_streaming_job_names_the_job(guarded: Guarded) -> None:
+    guarded.run("CREATE TABLE lake.guarded.streamed (a INT) USING iceberg")
+    definition = a_stream(reads=(("lake", "guarded", "streamed"),))
+    with guarded.registry.transaction() as transaction:
+        transaction.jobs.insert(a_job("s1", definition=definition))
+    named = "lake.guarded.streamed is read by streaming job s1 (insert-t); STOP JOB 's1' first."
+
+    dropping = ("DROP TABLE lake.guarded.streamed", "DROP TABLE IF EXISTS lake.guarded.streamed PURGE")
+    for statement in (*dropping, "ALTER TABLE lake.guarded.streamed RENAME TO lake.guarded.other"):
+        with pytest.raises(TableBusy, match=re.escape(named)):
+            guarded.run(statement)
+
+    with guarded.registry.transaction() as transaction:
+        transaction.jobs.replace(a_job("s1", status=JobStatus.CANCELED, definition=definition))
+    guarded.run("DROP TABLE lake.guarded.streamed")
 
 
 HARMLESS = (

@@ -10,6 +10,7 @@ from mt_core.errors import MtError
 from mt_core.identifiers import Namespace
 from mt_core.model.reservation import Reservation
 from mt_core.model.run import RefreshRun
+from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as StoredColumn
 from mt_core.rowset import Column, PageForm
 from mt_core.sql.catalog import CreateConnectorTable
@@ -147,6 +148,15 @@ class StatementEngine(Protocol):
 
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
         """Return the plan of a statement without running it, in a mode of EXPLAIN or as json; raises QueryFailed."""
+
+    def reads_stream(self, context: SessionContext, query: StreamMember) -> bool:
+        """Return whether a SELECT or an INSERT reads a table as a stream; nothing runs. Raises QueryFailed, Unsupported."""
+
+    def follow(self, context: SessionContext, query: StreamMember, *, job_id: str) -> ResultRows:
+        """Return the rows of a SELECT that reads streams, which go on until they are closed, or `cancel(job_id)`.
+
+        Raises Unsupported with the way out for a query whose rows would change once they are given.
+        """
 
     def create_unbounded(self, context: SessionContext, table: CreateConnectorTable) -> None:
         """Create a temporary table whose rows are without end in the session; raises QueryFailed if its name is taken."""

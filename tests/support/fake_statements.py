@@ -16,9 +16,10 @@ from mt_core.errors import (
     TableNotFound,
 )
 from mt_core.model.reservation import Atomicity, Reservation
+from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as StoredColumn
 from mt_core.rowset import INT, Column, RowSet
-from mt_core.sessions.ports import Relation, SessionContext, SessionState, StatementResult
+from mt_core.sessions.ports import Relation, ResultRows, SessionContext, SessionState, StatementResult
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.flink.catalog_options import configured_catalogs
 from mt_core.tables.engine import Progress
@@ -73,6 +74,9 @@ class FakeStatementEngine:
         self.settled: list[Reservation] = []
         self.columns_of_queries: dict[str, Sequence[StoredColumn]] = {}
         self.unbounded: dict[tuple[str, str], CreateConnectorTable] = {}
+        # What reads streams, with the rows of those that are a SELECT.
+        self.streams: dict[str, ResultRows | Exception] = {}
+        self.analysed: list[StreamMember] = []
         self.tasks: Progress | None = None
         self.failure: EngineUnavailable | None = None
         self.ready = threading.Event()
@@ -158,6 +162,17 @@ class FakeStatementEngine:
 
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
         return f"{mode} plan of {sql}"
+
+    def reads_stream(self, context: SessionContext, query: StreamMember) -> bool:
+        self.analysed.append(query)
+        return query.text in self.streams
+
+    def follow(self, context: SessionContext, query: StreamMember, *, job_id: str) -> ResultRows:
+        self.executed.append((context, query.text))
+        answer = self.streams[query.text]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def create_unbounded(self, context: SessionContext, table: CreateConnectorTable) -> None:
         key = (context.session_id, table.name[0])

@@ -215,3 +215,19 @@ def test_arrow_has_the_types_of_the_columns_and_instants_where_json_has_wall_clo
     ]
     assert table.column(0)[0].value == 0
     assert form.rows([]) == []
+
+
+def test_rows_without_end_come_late_and_keep_no_session_busy() -> None:
+    query = Query()
+    rows = StreamedRows(FORM, Spools().new(FORM.schema), query._batches(), query._stop, endless=True)
+
+    rows.begin_in_background()
+    before = rows.available(0, 1, 0), rows.running, rows.stalled
+    query.tell(batch(1), None, None, batch(2))
+    after = rows.page(0, 2), rows.running, rows.stalled
+    rows.close()
+
+    assert before == (0, True, True)
+    assert after == ([[1], [2]], True, True)
+    assert isinstance(ended(rows), Canceled)
+    assert query.stopped.is_set()

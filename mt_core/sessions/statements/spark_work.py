@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mt_core.errors import Canceled, EngineUnavailable, QueryFailed
+from mt_core.model.stream import StreamMember
 from mt_core.rowset import Column, RowSet
 from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.operations.operation import (
@@ -57,14 +58,7 @@ class SparkWork:
         kind = OperationKind.JOB if changing else OperationKind.SPARK
         operation.begin(Work(kind=kind, message="waiting for Spark"))
         self.await_engine(operation)
-        running = Work(
-            kind=kind,
-            message="running",
-            job_id=job_id,
-            stop=lambda: engine.cancel(job_id),
-            measure=lambda: engine.progress(job_id),
-        )
-        operation.begin(running)
+        operation.begin(self._running(kind, job_id))
         texts = [in_spark(statement, engine, task.context()) for statement in statements]
         session, properties = task.session.handle, {**task.session.properties, **task.properties}
         with self.jobs.running(operation, statements, engine.cancel, session=session, properties=properties) as follow:
@@ -72,6 +66,26 @@ class SparkWork:
             result = self._run_one(task, *members[0]) if len(members) == 1 else self._run_set(task, members)
             follow(result)
         operation.finish(_answer(result, job_id, changing=changing))
+
+    def follow(self, task: Task, statement: ReadStatement, query: StreamMember) -> None:
+        """Give the operation the rows of a SELECT that reads streams, which go on until its result is closed."""
+        operation, job_id = task.operation, task.operation.planned_job_id
+        operation.begin(self._running(OperationKind.SPARK, job_id))
+        with self.jobs.running(operation, (statement,), self.engine.cancel, session=task.session.handle) as ends_with:
+            rows = self.engine.follow(task.context(), query, job_id=job_id)
+            result = StatementResult(is_query=True, rows=rows)
+            ends_with(result)
+        operation.finish(_answer(result, job_id, changing=False))
+
+    def _running(self, kind: OperationKind, job_id: str) -> Work:
+        engine = self.engine
+        return Work(
+            kind=kind,
+            message="running",
+            job_id=job_id,
+            stop=lambda: engine.cancel(job_id),
+            measure=lambda: engine.progress(job_id),
+        )
 
     def await_engine(self, operation: Operation) -> None:
         """Wait until Spark runs or the operation has ended; raises EngineUnavailable when that takes too long."""

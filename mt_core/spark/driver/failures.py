@@ -45,7 +45,7 @@ _WAYS_OUT = {
 _STREAM_AS_BATCH = "Queries with streaming sources must be executed with writeStream.start()"
 _NO_END = (
     "A batch query cannot read rows without end, such as those of a table with the connector 'datagen' or 'rate'; give a table "
-    "of 'datagen' a 'number-of-rows'."
+    "of 'datagen' a 'number-of-rows', or SET 'execution.runtime-mode' = 'streaming'."
 )
 _STACK_OVERFLOW = "java.lang.StackOverflowError"
 _QUERY_CLASSES = (

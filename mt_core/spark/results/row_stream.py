@@ -29,14 +29,17 @@ class StreamedRows:
     """The rows of one query, which a thread of its own reads while others take pages. Safe from any thread.
 
     *source* yields the rows, and None before it may take long; *stop* ends the query. `running` is whether the query may
-    still bring rows, `stalled` whether it waits for a reader.
+    still bring rows, `stalled` whether it waits for a reader: an *endless* one always does, so that it keeps no session open.
     """
 
-    def __init__(self, form: ResultForm, spool: Spool, source: Batches, stop: Callable[[], object]) -> None:
+    def __init__(
+        self, form: ResultForm, spool: Spool, source: Batches, stop: Callable[[], object], *, endless: bool = False
+    ) -> None:
         self._form, self._spool, self._source, self._stop = form, spool, source, stop
+        self._endless = endless
         self.columns: Sequence[Column] = form.columns
         self._changed = threading.Condition()
-        self.running, self.stalled = True, False
+        self.running, self.stalled = True, endless
         # Whether the next batch takes one more job; only the thread that reads uses it.
         self._between_jobs = False
         self._error: MtError | None = None
@@ -54,7 +57,11 @@ class StreamedRows:
         if done:
             self._end(None)
         else:
-            threading.Thread(target=self._read_on, name="result", daemon=True).start()
+            self.begin_in_background()
+
+    def begin_in_background(self) -> None:
+        """Read in a new thread: the first rows may come late, or never."""
+        threading.Thread(target=self._read_on, name="result", daemon=True).start()
 
     def available(self, start: int, size: int, timeout_s: float) -> int:
         """Wait until row *start* is there or the query has ended; return how many of *size* rows make a page that is there."""
@@ -139,9 +146,9 @@ class StreamedRows:
         """Wait until there is room for the rows of one more job: the JVM holds the rows of a job until they are read, and
         many results that wait there would leave it without memory."""
         with self._changed:
-            self.stalled = self._spool.full
+            self.stalled = self._endless or self._spool.full
             self._changed.wait_for(lambda: not self._spool.full or not self.running)
-            self.stalled = False
+            self.stalled = self._endless
             self._check_running()
 
     def _check_running(self) -> None:

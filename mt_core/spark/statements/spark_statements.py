@@ -17,6 +17,7 @@ from pyspark.sql import types as spark
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import sql_name
 from mt_core.model.reservation import Reservation
+from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as SparkColumn
 from mt_core.rowset import RowSet
 from mt_core.sessions.ports import Relation, ResultRows, SessionContext, SessionState, StatementEngine, StatementResult
@@ -27,6 +28,7 @@ from mt_core.spark.driver.conf import INTERACTIVE_POOL, SESSION_CATALOG
 from mt_core.spark.driver.jvm_objects import active_session, java_items, scala_items, state_of, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.relations import base_relations
+from mt_core.spark.queries.temporary import create_unbounded
 from mt_core.spark.queries.views import Names
 from mt_core.spark.results.arrow import ResultForm
 from mt_core.spark.results.batches import QueryJob
@@ -38,7 +40,8 @@ from mt_core.spark.statements.affected_rows import affected_rows
 from mt_core.spark.statements.protection import NoTables, TableDirectory, run_protected
 from mt_core.spark.statements.sessions import SparkSessions
 from mt_core.spark.statements.table_creations import explained, placed, reserve, settle
-from mt_core.spark.statements.temporary import create_unbounded
+from mt_core.spark.streams.query import read_query
+from mt_core.spark.streams.selects import follow, reads_stream
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.flink.catalog_options import configured_catalogs
 from mt_core.tables.definition.table_definition import SPARK_ZONE_KEY
@@ -152,6 +155,15 @@ class SparkStatements(StatementEngine):
 
     def close_session(self, session_id: str) -> None:
         self._sessions.close(session_id)
+
+    def reads_stream(self, context: SessionContext, query: StreamMember) -> bool:
+        with self._session(context) as session:
+            return reads_stream(read_query(session, query))
+
+    def follow(self, context: SessionContext, query: StreamMember, *, job_id: str) -> ResultRows:
+        job = QueryJob(job_id=job_id, pool=INTERACTIVE_POOL, description=query.text[:DESCRIPTION_LENGTH])
+        with self._session(context) as session:
+            return follow(self._driver, read_query(session, query), job, self._spools)
 
     def create_unbounded(self, context: SessionContext, table: CreateConnectorTable) -> None:
         with self._session(context) as session:

@@ -18,7 +18,7 @@ from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items, state_of, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.contexts import QueryContexts
-from mt_core.spark.statements.temporary import create_temporary
+from mt_core.spark.queries.temporary import create_temporary
 from mt_core.spark.streams.inserts import Insert, query_of, read_insert
 from mt_core.spark.streams.sources import StreamedText, StreamSource, read_sources
 from mt_core.tables.engine import Query
@@ -139,7 +139,7 @@ def check_streamable(member: StreamedQuery) -> bool:
     return _keeps_state(plan)
 
 
-def check_first_rows(member: MemberQuery, starts: Mapping[str, Mapping[str, Any]]) -> None:
+def check_first_rows(member: StreamedQuery, starts: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise Unsupported for a query whose first rows would need rows of a stream that has no snapshots."""
     snapshots = {name: start["snapshot"] for name, start in starts.items() if start["snapshot"] is not None}
     if any(source.name in snapshots for source in member.text.sources) and member.pinned(snapshots).isStreaming:

@@ -108,8 +108,8 @@ class WholeGateway:
 
     def _parts(self) -> Parts:
         settings = ManagerSettings(owner=str(uuid4()), warehouse="memory:/warehouse", intent_wait_s=INTENT_WAIT_S)
-        registry, statements = SqlRegistry.open(self._url, self.clock), TableStatements(self.engine)
-        parts = fake_parts(registry, self.engine, self._scheduler(), settings, self.clock, statements)
+        registry, self.statements = SqlRegistry.open(self._url, self.clock), TableStatements(self.engine)
+        parts = fake_parts(registry, self.engine, self._scheduler(), settings, self.clock, self.statements)
         streams = StreamParts(
             engine=self.streams, defaults=StreamDefaults(checkpoints="memory:/c", savepoints="memory:/s")
         )

@@ -1,0 +1,148 @@
+"""Unbounded results: the rows that a SELECT over streams finds, and goes on to find for as long as the result is open."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import suppress
+from queue import Empty, Full, Queue
+from threading import Event
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mt_core.errors import Canceled
+from mt_core.model.stream import DEFAULT_INTERVAL_MS, OnSourceRewrite
+from mt_core.spark.driver.failures import SPARK_ERRORS, translate
+from mt_core.spark.driver.jobs import tagged
+from mt_core.spark.driver.jvm_objects import active_session
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.results.arrow import ResultForm, arrow_frame
+from mt_core.spark.results.batches import QueryJob, batches
+from mt_core.spark.results.row_stream import StreamedRows
+from mt_core.spark.results.spool import Spools
+from mt_core.spark.streams.query import StreamedQuery, check_first_rows, check_streamable
+from mt_core.spark.streams.starts import breakage, start_of
+
+_LOOK_EVERY_S = 0.5
+# Batches that wait for the reader of the result; Spark waits for it when there are more.
+_WAITING = 16
+
+
+def follow(driver: SparkDriver, query: StreamedQuery, job: QueryJob, spools: Spools) -> StreamedRows:
+    """Return the rows of *query*: those that its sources have, then those that are added, until the rows are closed.
+
+    Raises Unsupported for a query whose rows would change once they are given, and Spark's own errors.
+    """
+    frames = _Frames(query)
+    form = ResultForm(frames.stream.schema)
+    feed = _Feed(driver, frames, form.schema, job)
+    rows = StreamedRows(form, spools.new(form.schema), feed.batches(), feed.stop, endless=True)
+    rows.begin_in_background()
+    return rows
+
+
+def reads_stream(query: StreamedQuery) -> bool:
+    """Return whether *query* reads a table that is read as a stream."""
+    return bool(query.streaming({}).isStreaming)
+
+
+class _Frames:
+    """The rows that the sources of a query have at its start, None if its stream has them, and its stream."""
+
+    def __init__(self, query: StreamedQuery) -> None:
+        self.query = query
+        keeps_state = check_streamable(query)
+        with active_session(query.session):
+            self.starts = {
+                source.name: start_of(source, keeps_state=keeps_state)
+                for source in query.text.sources
+                if source.table is not None
+            }
+        check_first_rows(query, {name: start.to_json() for name, start in self.starts.items()})
+        snapshots = {name: start.snapshot for name, start in self.starts.items() if start.snapshot is not None}
+        self.first: DataFrame | None = query.pinned(snapshots) if snapshots else None
+        self.stream = query.streaming({name: each.options(OnSourceRewrite.FAIL) for name, each in self.starts.items()})
+
+
+class _Feed:
+    """Takes the batches of a stream from Spark and hands them to the one thread that reads `batches`."""
+
+    def __init__(self, driver: SparkDriver, frames: _Frames, schema: pa.Schema, job: QueryJob) -> None:
+        self._driver, self._frames, self._schema, self._job = driver, frames, schema, job
+        # None stands for the end of a batch of Spark.
+        self._waiting: Queue[pa.RecordBatch | None] = Queue(_WAITING)
+        self._ending = Event()
+
+    def stop(self) -> None:
+        """End the stream soon; any thread may call it."""
+        self._ending.set()
+        self._driver.cancel(self._job.job_id)
+
+    def batches(self) -> Generator[pa.RecordBatch | None]:
+        """Yield the rows until the stream fails or ends; None after each batch of Spark. Raises the stream's error."""
+        if self._frames.first is not None:
+            yield from self._first_rows(self._frames.first)
+        query = self._start()
+        try:
+            while True:
+                try:
+                    yield self._waiting.get(timeout=_LOOK_EVERY_S)
+                except Empty:
+                    if not self._is_active(query):
+                        return
+        finally:
+            self._ending.set()
+            # The JVM may be away, and its streams with it.
+            with suppress(*SPARK_ERRORS):
+                query.stop()
+
+    def _first_rows(self, frame: DataFrame) -> Generator[pa.RecordBatch | None]:
+        rows = batches(self._driver, arrow_frame(frame), self._schema, self._job)
+        with self._driver.run_tagged(self._job.job_id, self._job.pool, self._job.description):
+            first = next(rows, None)
+        if first is not None:
+            yield first
+        yield from rows
+        yield None
+
+    def _start(self) -> StreamingQuery:
+        stream, job = self._frames.stream, self._job
+        writer = stream.writeStream.foreachBatch(self._take).trigger(
+            processingTime=f"{DEFAULT_INTERVAL_MS} milliseconds"
+        )
+        context = stream.sparkSession.sparkContext
+        with (
+            self._driver.translating(),
+            active_session(stream.sparkSession),
+            tagged(context, job.job_id, job.pool, job.description),
+        ):
+            return writer.start()
+
+    def _take(self, rows: DataFrame, number: int) -> None:
+        """Hand the rows of a batch over; Spark calls this, and begins the next batch when it returns."""
+        for batch in batches(self._driver, arrow_frame(rows), self._schema, self._job):
+            if batch is not None:
+                self._hand_over(batch)
+        self._hand_over(None)
+
+    def _hand_over(self, batch: pa.RecordBatch | None) -> None:
+        while not self._ending.is_set():
+            with suppress(Full):
+                self._waiting.put(batch, timeout=_LOOK_EVERY_S)
+                return
+        raise Canceled("The result was closed.")
+
+    def _is_active(self, query: StreamingQuery) -> bool:
+        """Return whether the stream goes on; raises the error that ended it."""
+        with self._driver.translating():
+            if query.isActive:
+                return True
+            cause: Any = query.exception()
+            if cause is None or self._ending.is_set():
+                return False
+            sources = self._frames.query.text.sources
+            with active_session(self._frames.query.session):
+                broken = breakage(self._frames.query.session, sources, self._frames.starts, cause)
+            raise broken or translate(cause)

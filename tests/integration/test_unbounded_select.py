@@ -1,0 +1,117 @@
+"""Unbounded results: a SELECT over streams goes on while others commit."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from mt_core.errors import MtError, Unsupported
+from mt_core.model.stream import StreamMember
+from mt_core.sessions.ports import ResultRows, SessionContext
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.queries.temporary import create_temporary
+from mt_core.spark.statements.spark_statements import SparkStatements
+from mt_core.sql.parser import ReadStatement
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+WAIT_S = 120.0
+_numbers = itertools.count()
+
+
+class World:
+    """A session, and a table of Iceberg with one row."""
+
+    def __init__(self, driver: SparkDriver) -> None:
+        number = next(_numbers)
+        self.statements = SparkStatements(driver)
+        self.context = SessionContext(session_id=f"unbounded-{number}", properties={})
+        self.table = f"lake.default.unbounded_{number}"
+        self.results: list[ResultRows] = []
+        self.run(f"CREATE TABLE {self.table} (n BIGINT, city STRING) USING iceberg")
+        self.run(f"INSERT INTO {self.table} VALUES (1, 'Rome')")
+
+    def run(self, sql: str) -> None:
+        self.statements.execute(self.context, sql, job_id=f"unbounded-{next(_numbers)}")
+
+    def create(self, sql: str) -> None:
+        create_temporary(self.statements._sessions.session(self.context), sql)
+
+    def member(self, sql: str) -> StreamMember:
+        read = ReadStatement(sql)
+        return StreamMember(text=read.text, hints=read.hints)
+
+    def reads_stream(self, sql: str) -> bool:
+        return self.statements.reads_stream(self.context, self.member(sql))
+
+    def follow(self, sql: str) -> ResultRows:
+        rows = self.statements.follow(self.context, self.member(sql), job_id=f"unbounded-{next(_numbers)}")
+        self.results.append(rows)
+        return rows
+
+
+@pytest.fixture
+def world(spark_driver: SparkDriver) -> Iterator[World]:
+    world = World(spark_driver)
+    yield world
+    for rows in world.results:
+        rows.close()
+
+
+def first(rows: ResultRows, count: int) -> list[list[object]]:
+    """Wait until there are *count* rows, and return them."""
+    deadline = time.monotonic() + WAIT_S
+    while rows.available(0, count, 1.0) < count:
+        assert rows.running, rows.page(0, count)
+        assert time.monotonic() < deadline, "the rows did not come"
+    return rows.page(0, count)
+
+
+def test_a_select_has_the_rows_that_are_there_and_those_that_come(world: World) -> None:
+    rows = world.follow(f"SELECT n * 10 AS n, city FROM {world.table} AS t WHERE n <> 2")
+
+    before = first(rows, 1)
+    world.run(f"INSERT INTO {world.table} VALUES (2, 'Oslo'), (3, 'Bonn')")
+    after = first(rows, 2)
+    ends: list[MtError | None] = []
+    rows.on_end(ends.append)
+    stalled, running = rows.stalled, rows.running
+    rows.close()
+
+    assert (before, after) == ([[10, "Rome"]], [[10, "Rome"], [30, "Bonn"]])
+    assert (stalled, running, rows.running, len(ends)) == (True, True, False, 1)
+
+
+def test_a_table_without_end_gives_rows(world: World) -> None:
+    world.create("CREATE TEMPORARY TABLE r (n BIGINT) WITH ('connector' = 'rate', 'rows-per-second' = '50')")
+    world.run("CREATE TEMPORARY VIEW odd AS SELECT n FROM r WHERE n % 2 = 1")
+
+    rows = world.follow("SELECT n FROM odd")
+
+    assert sorted(row[0] for row in first(rows, 20)) == [2 * number + 1 for number in range(20)]
+
+
+def test_what_reads_a_stream_is_known_before_it_runs(world: World) -> None:
+    world.create("CREATE TEMPORARY TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '3')")
+
+    streams = {
+        sql: world.reads_stream(sql)
+        for sql in (
+            f"SELECT * FROM {world.table}",
+            f"INSERT INTO {world.table} SELECT n, 'x' FROM {world.table}",
+            f"SELECT * FROM {world.table} /*+ OPTIONS('streaming' = 'false') */ AS x",
+            "SELECT * FROM g",
+            "SELECT 1",
+            f"INSERT INTO {world.table} VALUES (1, 'x')",
+        )
+    }
+
+    assert list(streams.values()) == [True, True, False, False, False, False]
+
+
+def test_a_select_whose_rows_would_change_is_refused_with_the_way_out(world: World) -> None:
+    with pytest.raises(Unsupported, match="materialized table"):
+        world.follow(f"SELECT city, count(*) FROM {world.table} GROUP BY city")

@@ -302,7 +302,7 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.CHOICE,
         default="batch",
         choices=("batch", "streaming"),
-        help="The mode that sessions start with and report to clients; statements run as batch in either.",
+        help="The mode that sessions start with and report to clients: how queries and INSERT read tables.",
     ),
     Setting(
         key="execution.checkpointing.interval",

@@ -70,19 +70,12 @@ def test_a_planner_or_execution_type_that_is_none_is_a_bad_request(
     assert (answer.status_code, root_cause(answer), len(gateway.sessions)) == (400, f"RequestInvalid: {message}", 0)
 
 
-@pytest.mark.parametrize(
-    ("path", "body"), [("/v1/sessions", DRAFT), ("/v1/statements", {"statement": "SHOW CATALOGS"})]
-)
-def test_a_streaming_session_that_would_run_as_batch_is_refused_with_the_way_out(
-    gateway: Gateway, path: str, body: dict[str, Any]
-) -> None:
-    answer = gateway.http.post(path, json=body | {"execution_type": "Streaming"})
+def test_a_session_of_execution_type_streaming_is_in_streaming_mode(gateway: Gateway) -> None:
+    handle = gateway.http.post("/v1/sessions", json=DRAFT | {"execution_type": "Streaming"}).json()["session_id"]
 
-    assert (answer.headers["freshtable-error"], len(gateway.sessions)) == ("UNSUPPORTED", 0)
-    assert root_cause(answer).startswith(
-        "Unsupported: execution_type streaming is not supported: a statement runs as batch, over the rows there are. Leave "
-        "it out, or say batch; "
-    )
+    answer = gateway.http.get(f"/v1/sessions/{handle}")
+
+    assert answer.json()["properties"]["execution.runtime-mode"] == "streaming"
 
 
 def test_the_product_is_named_in_both_ways(gateway: Gateway) -> None:

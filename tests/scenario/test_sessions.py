@@ -193,29 +193,22 @@ CLIENTS_OWN = {
 }
 
 
-def test_a_client_whose_whole_configuration_says_streaming_opens_its_session_and_runs_as_batch(
-    gateway: Gateway,
-) -> None:
+def test_a_client_opens_its_session_with_its_whole_configuration(gateway: Gateway) -> None:
     session = gateway.open(**CLIENTS_OWN)
 
     assert gateway.http.get(session).json() == {"properties": CLIENTS_OWN}
     assert gateway.run(session, "SELECT 1").status_code == 200
 
 
-def test_a_client_that_sets_streaming_and_does_not_wait_is_refused_and_its_next_statement_runs(
-    gateway: Gateway,
-) -> None:
+def test_a_client_that_sets_streaming_and_does_not_wait_has_it_for_its_next_statement(gateway: Gateway) -> None:
     session = gateway.open()
-    setting = gateway.begin(session, "SET 'execution.runtime-mode' = 'streaming'")
+    gateway.begin(session, "SET 'execution.runtime-mode' = 'streaming'")
 
     after = gateway.run(session, "SELECT 1")
 
-    refusal = root_cause(gateway.result(setting))
-    assert refusal.startswith(
-        "Unsupported: execution.runtime-mode = 'streaming' is not supported: a statement runs as batch"
-    )
     assert after.status_code == 200
-    assert gateway.http.get(session).json() == {"properties": {"execution.runtime-mode": "batch"}}
+    assert [query.text for query in gateway.engine.analysed] == ["SELECT 1"]
+    assert gateway.http.get(session).json() == {"properties": {"execution.runtime-mode": "streaming"}}
 
 
 @pytest.mark.parametrize(
@@ -249,7 +242,6 @@ def test_a_mistake_in_a_property_of_flink_is_told_at_set_and_changes_nothing(
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("execution.runtime-mode", "STREAMING", "execution.runtime-mode = 'STREAMING' is not supported"),
         ("table.exec.state.tll", "1 h", "did you mean table.exec.state.ttl?"),
         ("table.exec.state.ttl", "soon", "a duration such as"),
         ("sql-gateway.session.max-num", "1", "is a setting of the whole gateway"),

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from mt_core.errors import RequestInvalid, Unsupported
+from mt_core.errors import RequestInvalid
 from mt_core.sessions.properties.flink_properties import WITHOUT_EFFECT
 from mt_core.sessions.properties.property_values import (
     ACTING,
@@ -132,12 +132,6 @@ def test_set_of_a_setting_of_the_whole_gateway_is_refused_as_it_would_change_not
         check_set(key, "10")
 
 
-@pytest.mark.parametrize("value", ["streaming", "STREAMING", " Streaming "])
-def test_set_of_streaming_is_refused_with_the_way_out(value: str) -> None:
-    with pytest.raises(Unsupported, match=r"a statement runs as batch.*CREATE MATERIALIZED TABLE … FRESHNESS"):
-        check_set("execution.runtime-mode", value)
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -149,6 +143,7 @@ def test_set_of_streaming_is_refused_with_the_way_out(value: str) -> None:
         ("sql-client.execution.result-mode", "TABLEAU"),
         ("pipeline.name", "what I like"),
         ("execution.runtime-mode", "BATCH"),
+        ("execution.runtime-mode", "Streaming"),
         ("materialized-table.refresh-mode.freshness-threshold", "10 s"),
         # Keys of Flink that are not in the table, of Spark, and of one's own.
         ("table.exec.async-vector-search.timeout", "1 min"),

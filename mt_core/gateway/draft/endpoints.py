@@ -35,7 +35,7 @@ from mt_core.gateway.results import HOLD_S
 from mt_core.gateway.services import GatewayServices
 from mt_core.model.job import OPEN, QUERIES, Job, JobStatus
 from mt_core.sessions.operations.operation import Operation, OperationStatus
-from mt_core.sessions.properties.property_values import RUNTIME_MODE_KEY, refuse_streaming
+from mt_core.sessions.properties.property_values import RUNTIME_MODE_KEY
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.names import Named
 from mt_core.sql.kinds import Trait
@@ -116,10 +116,9 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
 
 
 def _open(services: GatewayServices, body: Body) -> Session:
-    """Open a session; raises RequestInvalid, Unsupported for a planner or execution type that does not exist."""
+    """Open a session; raises RequestInvalid for a planner or execution type that does not exist."""
     body.choice("planner", PLANNERS)
     mode = body.choice("execution_type", EXECUTION_TYPES)
-    refuse_streaming("execution_type streaming", mode or "")
     properties = body.texts("properties") | ({RUNTIME_MODE_KEY: mode} if mode else {})
     return services.sessions.open(body.text("sessionName") or body.text("session_name"), properties)
 

@@ -7,7 +7,7 @@ from datetime import UTC, timedelta, timezone, tzinfo
 
 from mt_core.config.settings import SETTINGS, Kind, Setting
 from mt_core.config.values import value_of, zone_key
-from mt_core.errors import ConfigError, RequestInvalid, Unsupported
+from mt_core.errors import ConfigError, RequestInvalid
 from mt_core.jobs.installed import HOOKS_KEY
 from mt_core.model.zone import zone_named
 from mt_core.options import suggestion
@@ -64,16 +64,14 @@ def check_property(key: str, value: str) -> None:
 
 
 def check_set(key: str, value: str) -> None:
-    """Raise RequestInvalid or Unsupported if SET, or the config of one statement, cannot set *key* to *value*.
+    """Raise RequestInvalid if SET, or the config of one statement, cannot set *key* to *value*.
 
-    It accepts no invalid value, no setting of the gateway, no misspelt key, and not streaming.
+    It accepts no invalid value, no setting of the gateway, and no misspelt key.
     """
     check_property(key, value)
     form = WITHOUT_EFFECT.get(key)
     if form is not None and not form.accepts(value):
         raise RequestInvalid(f"{key}: '{value}' (the session) cannot be used; expected {form.name}.", key=key)
-    if key == RUNTIME_MODE_KEY:
-        refuse_streaming(f"{key} = '{value}'", value)
     if key in ACTING or form is not None or key.startswith("spark."):
         return
     if key in _GATEWAYS or _SCHEDULER_OPTION.fullmatch(key):
@@ -89,16 +87,6 @@ def check_set(key: str, value: str) -> None:
     if near or ours:
         raise RequestInvalid(
             f"There is no property {key}; {near or 'docs/settings.md lists those there are.'}", key=key
-        )
-
-
-def refuse_streaming(asked: str, mode: str) -> None:
-    """Raise Unsupported if *mode* is streaming; *asked* is the request in the client's words, for the message."""
-    if mode.strip().lower() == "streaming":
-        raise Unsupported(
-            f"{asked} is not supported: a statement runs as batch, over the rows there are. Leave it out, or say batch; a "
-            "result that follows its sources is a materialized table: CREATE MATERIALIZED TABLE … FRESHNESS = INTERVAL "
-            "'1' MINUTE AS SELECT …."
         )
 
 

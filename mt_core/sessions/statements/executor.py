@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,6 +39,7 @@ from mt_core.sessions.statements.refresh_wait import PendingRefresh, RefreshWait
 from mt_core.sessions.statements.spark_work import SparkWork, Task
 from mt_core.sessions.statements.statement_sets import collect
 from mt_core.sessions.statements.streaming import StreamingStatements, Streams
+from mt_core.sessions.statements.streaming_mode import StreamingMode
 from mt_core.sessions.statements.table_creations import TableCreationHook, TableCreations
 from mt_core.sessions.temporary_objects import after, concerns_temporary
 from mt_core.sql.catalog import CatalogStatement, SparkStatement, StopJob
@@ -99,6 +100,7 @@ class StatementExecutor:
             if streams is not None
             else None
         )
+        self._mode = StreamingMode(engine=ports.engine, spark=self._spark, detached=self._streaming)
         self._refreshes = RefreshWait(runs=ports.runs, cluster_info=ports.cluster_info)
         self._pool = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="statement")
         # Pools of their own: running statements must not block those that stop them, nor waits for a refresh the running ones.
@@ -205,14 +207,14 @@ class StatementExecutor:
         check_hints(read.type, read.text, read.hints)
         members = collect(session, read)
         if members:
-            self._spark.run(task, members, changing=True)
+            self._run(task, members, changing=True)
             return None
         if members is not None:
             operation.finish(DONE)
             return None
         match read.fact:
             case None | SparkStatement():
-                self._spark.run(task, (read,), changing=Trait.CHANGE in read.traits)
+                self._run(task, (read,), changing=Trait.CHANGE in read.traits)
             case SetProperty() | ResetProperty() as change:
                 operation.finish(_set_up(session, change))
             case StopJob() as stop if self._streaming is not None and self.jobs.job(stop.job_id).definition is not None:
@@ -222,6 +224,11 @@ class StatementExecutor:
             case command:
                 return self._run_command(task, command)
         return None
+
+    def _run(self, task: Task, statements: Sequence[ReadStatement], *, changing: bool) -> None:
+        """Run statements as streams if the session is in streaming mode and they read streams, else as batch."""
+        if not self._mode.run(task, statements):
+            self._spark.run(task, statements, changing=changing)
 
     def _note_temporary(self, task: Task) -> None:
         """Remember what a statement that has succeeded did to the temporary objects of its session."""

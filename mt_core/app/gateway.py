@@ -34,12 +34,14 @@ from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import GatewayServer, listen
 from mt_core.registry.store import SqlRegistry
 from mt_core.sessions.sessions import SessionManager
-from mt_core.spark.driver.conf import catalog_names
+from mt_core.spark.catalogs.connector_tables import create_tables
+from mt_core.spark.driver.conf import DriverSettings, catalog_names
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.spark.java import check_java
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.spark.streams.engine import SparkStreams
+from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.refresh.workers import Watch
 from mt_core.tables.services import TableServices
@@ -81,9 +83,7 @@ class Gateway:
         self._home, self._clock = home, SystemClock()
         self._loops: list[BackgroundLoop] = []
         self._registry = SqlRegistry.open(config.registry_url.reveal())
-        self._driver = SparkDriver(
-            driver_settings(config, home.logs, environ), on_launch=lambda pid: home.note(url=self.url, jvm_pid=pid)
-        )
+        self._driver = self._spark(driver_settings(config, home.logs, environ))
         self._catalogs = CreatedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
         self._engine = SparkEngine(self._driver, self._catalogs.settings)
         self._statements = SparkStatements(
@@ -171,6 +171,13 @@ class Gateway:
             steps.callback(self._scheduler.close)
 
     # ------------------------------------------------------------------------------------------------------- parts
+
+    def _spark(self, settings: DriverSettings) -> SparkDriver:
+        return SparkDriver(
+            settings,
+            on_launch=lambda pid: self._home.note(url=self.url, jvm_pid=pid),
+            on_session=lambda session: create_tables(session, ConnectorTables(self._registry).all().values()),
+        )
 
     def _parts(self, config: Config) -> Parts:
         return Parts(

@@ -25,6 +25,7 @@ from mt_core.sessions.sessions import SessionManager
 from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.statements.streaming import Streams
 from mt_core.tables.changes import Signal
+from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.continuous.workers import ContinuousWorkers
 from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.engine import RefreshEngine
@@ -95,6 +96,7 @@ class Wiring:
             catalogs=parts.catalogs,
             jobs=self.jobs,
             streams=self.streams,
+            connector_tables=ConnectorTables(parts.registry),
         )
         self.executor = StatementExecutor(ports, max_workers=parts.statement_threads)
         self.endpoints = GatewayServices(

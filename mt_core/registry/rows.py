@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from mt_core.errors import RegistryError
 from mt_core.model.catalog import CreatedCatalog
+from mt_core.model.connector_table import ConnectorTable
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job, JobEvent, JobHook, JobStatus
 from mt_core.model.partition import Scope
@@ -225,6 +226,7 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
         readers={"identifier": TableIdentifier.from_json, "dropped_at": instants_of},
     ),
     CreatedCatalog: _Mapping(noun="catalog", columns=("name",), readers={}),
+    ConnectorTable: _Mapping(noun="table", columns=("name",), readers=dict.fromkeys(("columns", "keys"), tuple)),
     GatewayLease: _Mapping(noun="gateway", columns=("owner", "lease_until"), readers={"lease_until": instants_of}),
 }
 _NAMES = {kind: frozenset(field.name for field in fields(kind)) for kind in _MAPPINGS}

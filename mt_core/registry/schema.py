@@ -21,7 +21,7 @@ from mt_core.model.run import RunKind, RunStatus
 METADATA = MetaData()
 
 # The newest migration: a registry that has it opens without the others being read.
-NEWEST = "0012"
+NEWEST = "0013"
 
 # Compared byte by byte on both databases, so that instants and names sort alike.
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
@@ -110,6 +110,14 @@ TOMBSTONES = Table(
 
 CATALOGS = Table(
     "catalogs",
+    METADATA,
+    Column("name", TEXT, primary_key=True),
+    Column("body", TEXT, nullable=False),
+    implicit_returning=False,
+)
+
+CONNECTOR_TABLES = Table(
+    "connector_tables",
     METADATA,
     Column("name", TEXT, primary_key=True),
     Column("body", TEXT, nullable=False),

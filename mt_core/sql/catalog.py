@@ -225,8 +225,8 @@ class CreateConnectorTable(SparkStatement):
     """CREATE [TEMPORARY] TABLE … WITH (…) [AS query]; `connector` is None for the catalog's own format.
 
     `keys` are the columns of its primary key. `query` is at its line and column. If the statement has a list of `columns` and a
-    query, `spark_sql` ends before AS: what follows depends on the columns of the query. A table with `unbounded` rows has no
-    `spark_sql`: Spark has no statement for it.
+    query, `spark_sql` ends before AS: what follows depends on the columns of the query. `column_list` and `clauses`
+    are what it says after the name, without AS. A table with `unbounded` rows has no `spark_sql`: Spark has no statement for it.
     """
 
     name: Name
@@ -237,6 +237,8 @@ class CreateConnectorTable(SparkStatement):
     columns: tuple[ColumnSpec, ...] = ()
     query: str = ""
     or_replace: bool = False
+    column_list: tuple[str, ...] = ()
+    clauses: str = field(default="", repr=False)
     unbounded: GeneratedRows | None = None
     watermark: Watermark | None = None
 

@@ -16,6 +16,7 @@ from mt_core.sessions.statements.executor import StatementExecutor, StatementPor
 from mt_core.spark.driver.conf import catalog_names
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
+from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.upkeep.registered import RegisteredTables
 from mt_core.tokens import split_statements
@@ -44,6 +45,7 @@ class Scripts:
                 cluster_info=world.engine.cluster_info,
                 catalogs=catalogs,
                 jobs=JobStore(world.registry, owner="scripts", clock=SystemClock()),
+                connector_tables=ConnectorTables(world.registry),
             )
         )
         self.session = Session(

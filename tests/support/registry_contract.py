@@ -9,6 +9,7 @@ import pytest
 
 from mt_core.errors import RevisionConflict, TableExists, TableGone
 from mt_core.model.catalog import CreatedCatalog
+from mt_core.model.connector_table import ConnectorTable
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import RefreshStatus, TableIdentifier
@@ -355,6 +356,25 @@ class CatalogsContract:
 
         with registry.transaction() as transaction:
             assert transaction.catalogs.all() == [kept]
+
+    def test_tables_with_a_connector_are_found_as_they_were_put_until_they_are_deleted(
+        self, registry: Registry
+    ) -> None:
+        plain = ConnectorTable(name="`b`", columns=("`n` INT",), clauses="USING csv")
+        odd = ConnectorTable(
+            name="`é``1`", columns=("`a` INT", "`b` STRING COMMENT 'ü'"), clauses="x '%\"", keys=("a",)
+        )
+        with registry.transaction() as transaction:
+            for table in (odd, replace(plain, clauses="USING orc"), plain):
+                transaction.connector_tables.put(table)
+
+        with registry.transaction() as transaction:
+            before = transaction.connector_tables.all()
+            transaction.connector_tables.delete("`b`")
+            transaction.connector_tables.delete("`b`")
+
+        with registry.transaction() as transaction:
+            assert (before, transaction.connector_tables.all()) == ([plain, odd], [odd])
 
     def test_a_catalog_is_put_with_its_transaction_or_not_at_all(self, registry: Registry) -> None:
         def fail() -> None:

@@ -6,7 +6,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,6 +33,7 @@ from mt_core.sessions.properties.property_values import check_set
 from mt_core.sessions.refreshes import ClusterInfo
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.catalog_statements import CatalogStatements
+from mt_core.sessions.statements.connector_table_changes import ConnectorTableChanges
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sessions.statements.names import SessionNames
 from mt_core.sessions.statements.refresh_wait import PendingRefresh, RefreshWait, outcome_result
@@ -47,6 +48,7 @@ from mt_core.sql.hints import check_hints
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statements import DescribeTable, ResetProperty, SetProperty, Statement, qualify
+from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.table_commands import CommandContext
 
@@ -69,6 +71,7 @@ class StatementPorts:
     cluster_info: ClusterInfo
     catalogs: CreatedCatalogs
     jobs: JobStore
+    connector_tables: ConnectorTables
     streams: Streams | None = None
 
 
@@ -101,6 +104,7 @@ class StatementExecutor:
             else None
         )
         self._mode = StreamingMode(engine=ports.engine, spark=self._spark, detached=self._streaming)
+        self._connector_tables = ConnectorTableChanges(engine=ports.engine, tables=ports.connector_tables)
         self._refreshes = RefreshWait(runs=ports.runs, cluster_info=ports.cluster_info)
         self._pool = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="statement")
         # Pools of their own: running statements must not block those that stop them, nor waits for a refresh the running ones.
@@ -227,8 +231,11 @@ class StatementExecutor:
 
     def _run(self, task: Task, statements: Sequence[ReadStatement], *, changing: bool) -> None:
         """Run statements as streams if the session is in streaming mode and they read streams, else as batch."""
-        if not self._mode.run(task, statements):
-            self._spark.run(task, statements, changing=changing)
+        with ExitStack() as following:
+            for each in statements:
+                following.enter_context(self._connector_tables.following(each, task.context()))
+            if not self._mode.run(task, statements):
+                self._spark.run(task, statements, changing=changing)
 
     def _note_temporary(self, task: Task) -> None:
         """Remember what a statement that has succeeded did to the temporary objects of its session."""

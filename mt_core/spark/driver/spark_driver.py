@@ -57,11 +57,17 @@ class DriverState(StrEnum):
 class SparkDriver:
     """One JVM at a time with one SparkContext, shared by every session. Every method may be called from any thread.
 
-    *on_launch* receives the process id of each JVM before it gets any work, in the driver's own thread.
+    *on_launch* receives the process id of each JVM before it gets any work, and *on_session* its session, in the driver's own
+    thread.
     """
 
-    def __init__(self, settings: DriverSettings, on_launch: Callable[[int], object] = lambda _pid: None) -> None:
-        self.settings, self._on_launch = settings, on_launch
+    def __init__(
+        self,
+        settings: DriverSettings,
+        on_launch: Callable[[int], object] = lambda _pid: None,
+        on_session: Callable[[SparkSession], object] = lambda _session: None,
+    ) -> None:
+        self.settings, self._on_launch, self._on_session = settings, on_launch, on_session
         self.added_jars = AddedJars()
         self.state = DriverState.NEW
         # How many JVMs became ready so far; what was created in an earlier one no longer exists.
@@ -276,6 +282,7 @@ class SparkDriver:
             self._watch = ClusterWatch(look, lost_after_s=self.settings.lost_after_s)
             if not self._takes_work(self._watch, incarnation):
                 return None
+        attempt("preparing the session catalog", partial(self._on_session, incarnation.session))
         with self._changed:
             stopping = self._stopping.is_set()
             if not stopping:

@@ -106,6 +106,8 @@ def _stored(table: _Table) -> CreateConnectorTable:
         columns=tuple(table.specs) if table.query is not None else (),
         query=table.query or "",
         watermark=table.watermark,
+        column_list=tuple(table.columns.values()) if table.query is None else (),
+        clauses="" if table.temporary else _joined(_clauses(table, source)),
     )
 
 
@@ -272,7 +274,7 @@ def _computed(table: _Table, name: str) -> Unsupported:
 
 def _spark_sql(table: _Table, source: Source) -> str:
     clauses = _temporary(table, source) if table.temporary else _permanent(table, source)
-    text = " ".join(clause for clause in clauses if clause)
+    text = _joined(clauses)
     if table.query is None or table.specs:
         return text
     # A query on the first line comes after what is before it, which has a length of its own.
@@ -300,6 +302,12 @@ def _permanent(table: _Table, source: Source) -> Iterable[str]:
     return (
         f"{head} TABLE {'IF NOT EXISTS ' if table.if_not_exists else ''}{sql_name(table.name)}",
         _list(table.columns.values()) if table.query is None else "",
+        *_clauses(table, source),
+    )
+
+
+def _clauses(table: _Table, source: Source) -> Iterable[str]:
+    return (
         f"USING {source.provider}" if source.provider else "",
         _pairs("OPTIONS", source.options),
         f"PARTITIONED BY {_list(quote(key) for key in table.partition_keys)}" if table.partition_keys else "",
@@ -370,6 +378,10 @@ def _with_event_time(table: _Table) -> list[ColumnSpec]:
             f"Table {table}: WATERMARK FOR {name} needs a column of type TIMESTAMP or TIMESTAMP_LTZ."
         )
     return [replace(spec, type="TIMESTAMP") if spec is column else spec for spec in table.specs]
+
+
+def _joined(clauses: Iterable[str]) -> str:
+    return " ".join(clause for clause in clauses if clause)
 
 
 def _list(items: Iterable[str]) -> str:

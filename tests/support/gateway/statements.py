@@ -23,6 +23,7 @@ from mt_core.jobs.store import JobStore
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
 from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
+from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_commands import FakeRuns, FakeTableCommands
@@ -102,6 +103,7 @@ def _ports(engine: FakeStatementEngine, commands: FakeTableCommands, runs: FakeR
         cluster_info=lambda: CLUSTER,
         catalogs=catalogs,
         jobs=JobStore(registry, owner="gateway", clock=clock),
+        connector_tables=ConnectorTables(registry),
     )
 
 

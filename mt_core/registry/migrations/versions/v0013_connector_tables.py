@@ -1,0 +1,21 @@
+"""Tables with a connector that statements created."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0013"
+down_revision: str | None = "0012"
+branch_labels: str | None = None
+depends_on: str | None = None
+
+TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
+
+def upgrade() -> None:
+    op.create_table(
+        "connector_tables",
+        sa.Column("name", TEXT, primary_key=True),
+        sa.Column("body", TEXT, nullable=False),
+    )

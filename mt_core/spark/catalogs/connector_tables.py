@@ -1,0 +1,33 @@
+"""Creation of the tables with a connector in a new JVM, whose session catalog has none."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from pyspark.sql import SparkSession
+
+from mt_core.model.connector_table import ConnectorTable
+from mt_core.spark.driver.failures import SPARK_ERRORS, translate
+from mt_core.spark.driver.jvm_objects import active_session, state_of, static_member
+
+log = logging.getLogger(__name__)
+
+
+def create_tables(session: SparkSession, tables: Iterable[ConnectorTable]) -> None:
+    """Create *tables* over the files that are there; one that Spark refuses is logged, and does not keep the others away."""
+    for table in tables:
+        try:
+            _create(session, table)
+        except SPARK_ERRORS as cause:
+            text = "table %s of the registry cannot be created: %s"
+            log.warning(text, table.name, translate(cause), extra={"action": "connector_table_unusable"})
+
+
+def _create(session: SparkSession, table: ConnectorTable) -> None:
+    with active_session(session):
+        state = state_of(session)
+        skip = static_member(session, "org.apache.spark.sql.execution.CommandExecutionMode.SKIP")
+        command = state.executePlan(state.sqlParser().parsePlan(table.statement), skip()).analyzed()
+        # Not the command itself: it refuses a folder that has files, and would know no partition of one.
+        state.catalog().createTable(command.table(), True, False)

@@ -1,0 +1,52 @@
+"""Connector tables: those of Spark's session catalog that statements created, kept in the registry for the next Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from mt_core.errors import RegistryError
+from mt_core.model.connector_table import ConnectorTable
+from mt_core.tables.registry import Registry, Transaction, in_transaction
+
+
+class ConnectorTables:
+    """Reads the registry once and writes through: a registry has one gateway. Thread-safe; every method raises RegistryError."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._lock = threading.Lock()
+        self._tables: Mapping[str, ConnectorTable] | None = None
+
+    def all(self) -> Mapping[str, ConnectorTable]:
+        """Return the tables by their names."""
+        tables = self._tables
+        if tables is None:
+            with self._lock:
+                tables = self._tables = self._tables or in_transaction(self._registry, _tables)
+        return tables
+
+    def put(self, table: ConnectorTable) -> None:
+        """Store a table, in place of the one of its name."""
+        self._change(lambda tx: tx.connector_tables.put(table))
+
+    def delete(self, name: str) -> None:
+        """Remove a table; harmless when it is not there."""
+        self._change(lambda tx: tx.connector_tables.delete(name))
+
+    def _change(self, work: Callable[[Transaction], None]) -> None:
+        def changed(tx: Transaction) -> Mapping[str, ConnectorTable]:
+            work(tx)
+            return _tables(tx)
+
+        with self._lock:
+            try:
+                self._tables = in_transaction(self._registry, changed)
+            except RegistryError:
+                # The transaction may have happened: read again.
+                self._tables = None
+                raise
+
+
+def _tables(tx: Transaction) -> Mapping[str, ConnectorTable]:
+    return {table.name: table for table in tx.connector_tables.all()}

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+
+from mt_core.errors import QueryFailed, RegistryError
+from mt_core.model.connector_table import ConnectorTable
+from mt_core.model.table import Column
+from mt_core.sessions.ports import SessionContext
+from mt_core.sessions.statements.connector_table_changes import ConnectorTableChanges
+from mt_core.sql.parser import ReadStatement
+from mt_core.tables.connector_tables import ConnectorTables
+from mt_core.testing.fake_clock import FakeClock
+from tests.support.fake_statements import FakeStatementEngine
+from tests.support.memory_registry import MemoryRegistry
+
+CONTEXT = SessionContext(session_id="s", properties={})
+NAME = "`spark_catalog`.`default`.`t`"
+CREATE = (
+    "CREATE TABLE spark_catalog.default.t (n INT) PARTITIONED BY (n) "
+    "WITH ('connector' = 'csv', 'path' = '/x', 'password' = 'p')"
+)
+CLAUSES = "USING csv OPTIONS ('path' = '/x', 'password' = 'p') PARTITIONED BY (`n`)"
+T = ConnectorTable(name=NAME, columns=("`n` INT",), clauses=CLAUSES)
+GONE = QueryFailed("[TABLE_OR_VIEW_NOT_FOUND] There is none.", error_class="TABLE_OR_VIEW_NOT_FOUND")
+
+
+class Engine(FakeStatementEngine):
+    """A Spark whose tables have the `columns` of their names; an error stands for a table that cannot be read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.columns: dict[str, Sequence[Column] | QueryFailed] = {}
+
+    def query_columns(self, context: SessionContext, query: str) -> Sequence[Column]:
+        found = self.columns.get(query.removeprefix("TABLE "), GONE)
+        if isinstance(found, QueryFailed):
+            raise found
+        return found
+
+
+class World:
+    def __init__(self) -> None:
+        self.registry = MemoryRegistry(FakeClock(datetime(2026, 1, 1, tzinfo=UTC)))
+        self.engine, self.tables = Engine(), ConnectorTables(self.registry)
+        self.changes = ConnectorTableChanges(engine=self.engine, tables=self.tables)
+
+    def run(self, sql: str, *, fails: bool = False, t: Sequence[Column] | QueryFailed | None = None) -> None:
+        """Run *sql*, after which table t of spark_catalog has the columns *t*, if they are given."""
+        with self.changes.following(ReadStatement(sql), CONTEXT):
+            if fails:
+                raise QueryFailed("It failed.")
+            if t is not None:
+                self.engine.columns[NAME] = t
+
+    @property
+    def kept(self) -> list[ConnectorTable]:
+        """The tables as the next process reads them."""
+        tables = list(ConnectorTables(self.registry).all().values())
+        assert tables == list(self.tables.all().values())
+        return tables
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+N = [Column(name="n", type="int")]
+N_AND_M = [*N, Column(name="m", type="string")]
+
+
+def test_a_table_with_a_connector_is_kept_with_what_creates_it_again(world: World) -> None:
+    world.run(CREATE, t=N)
+
+    assert world.kept == [T]
+    assert T.statement == f"CREATE TABLE {NAME} (`n` INT) {CLAUSES}"
+    assert "'p'" not in repr(world.kept)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE spark_catalog.default.t WITH ('connector' = 'parquet') AS SELECT 1 AS n, 'x' AS m",
+        "CREATE TABLE spark_catalog.default.t WITH ('connector' = 'parquet', 'path' = '/x')",
+    ],
+)
+def test_columns_that_the_statement_does_not_list_are_those_that_the_table_has(world: World, sql: str) -> None:
+    world.run(sql, t=N_AND_M)
+
+    [table] = world.kept
+    assert table.columns == ("`n` int", "`m` string")
+    assert "AS SELECT" not in table.statement
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE t (n INT) WITH ('connector' = 'iceberg')",
+        "CREATE TABLE spark_catalog.default.t (n INT) USING csv",
+        "CREATE TEMPORARY TABLE t (n INT) WITH ('connector' = 'csv', 'path' = '/x')",
+        "CREATE TABLE lake.default.t (n INT, PRIMARY KEY (n) NOT ENFORCED)",
+    ],
+)
+def test_what_others_keep_is_not_kept(world: World, sql: str) -> None:
+    world.run(sql, t=N)
+
+    assert world.kept == []
+
+
+def test_a_statement_that_fails_changes_nothing(world: World) -> None:
+    with pytest.raises(QueryFailed):
+        world.run(CREATE, fails=True)
+
+    assert world.kept == []
+
+
+def test_a_table_that_was_there_is_not_taken_for_the_one_of_if_not_exists(world: World) -> None:
+    world.engine.columns[NAME] = N
+
+    world.run(CREATE.replace("TABLE", "TABLE IF NOT EXISTS"), t=N)
+
+    assert world.kept == []
+
+
+def test_a_dropped_table_is_forgotten_and_one_that_cannot_be_read_is_kept(world: World) -> None:
+    world.run(CREATE, t=N)
+
+    world.run("DROP TABLE other")
+    world.run("DROP TABLE t", t=QueryFailed("[PATH_NOT_FOUND] There is no /x.", error_class="PATH_NOT_FOUND"))
+    before = world.kept
+    world.run("DROP DATABASE d CASCADE", t=GONE)
+
+    assert (before, world.kept) == ([T], [])
+
+
+def test_an_altered_table_has_its_new_columns(world: World) -> None:
+    world.run(CREATE, t=N)
+
+    world.run("ALTER TABLE spark_catalog.default.t ADD m STRING", t=N_AND_M)
+
+    [table] = world.kept
+    assert (table.columns, table.clauses) == (("`n` int", "`m` string"), CLAUSES)
+
+
+def test_tables_are_read_again_after_a_change_whose_outcome_is_not_known(world: World) -> None:
+    world.tables.all()
+    world.registry.close()
+
+    for _ in range(2):
+        with pytest.raises(RegistryError):
+            world.run(CREATE, t=N)
+        with pytest.raises(RegistryError):
+            world.tables.all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -215,22 +216,49 @@ def test_a_savepoint_has_nothing_twice_and_loses_nothing(world: StreamWorld) -> 
 
 
 @pytest.mark.slow
+def test_a_source_whose_unread_snapshots_have_expired_ends_the_stream_for_good(world: StreamWorld) -> None:
+    world.append("a")
+    job_id, definition = world.start()
+    world.append("b")
+    world.wait_rows(["a", "b"])
+    world.engine.stop(job_id, definition)
+    for row in "cd":
+        world.append(row)
+    table = f"{world.namespace}.flights"
+    now = "TIMESTAMP '2100-01-01 00:00:00'"
+    world.sql(f"CALL lake.system.expire_snapshots(table => '{table}', older_than => {now}, retain_last => 1)")
+
+    world.engine.start(job_id, definition, 2)
+
+    progress = world.wait_end(job_id)
+    assert progress.final
+    assert "has expired" in str(progress.error)
+    assert world.rows() == ["a", "b"]
+
+
+@pytest.mark.slow
 def test_generated_rows_are_printed_and_stored_in_one_stream(
-    world: StreamWorld, caplog: pytest.LogCaptureFixture
+    world: StreamWorld, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     caplog.set_level(logging.INFO)
+    database = sqlite3.connect(tmp_path / "outside.db")
+    database.execute("CREATE TABLE paces (n INTEGER)")
     temporary = (
         "CREATE TEMPORARY TABLE pace (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '20')",
         "CREATE TEMPORARY TABLE shown (n BIGINT) WITH ('connector' = 'print')",
         "CREATE TEMPORARY TABLE nowhere (n BIGINT) WITH ('connector' = 'blackhole')",
+        f"CREATE TEMPORARY TABLE outside (n INT) WITH ('connector' = 'jdbc', 'url' = 'jdbc:sqlite:{tmp_path}/outside.db', "
+        "'table-name' = 'paces')",
     )
 
     world.start(
         "INSERT INTO arrivals SELECT 'a' FROM pace",
         "INSERT INTO shown SELECT n FROM pace",
         "INSERT INTO nowhere SELECT n FROM pace",
+        "INSERT INTO outside SELECT CAST(n AS INT) FROM pace",
         temporary=temporary,
     )
 
     world.wait(lambda: any(record.getMessage().startswith("shown: +I[") for record in caplog.records))
+    world.wait(lambda: database.execute("SELECT count(*) FROM paces").fetchone()[0] > 0)
     assert "a" in world.rows()

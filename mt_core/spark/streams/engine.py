@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -16,13 +17,13 @@ from mt_core.jobs.streams import StreamEngine
 from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
-from mt_core.spark.driver.jvm_objects import active_session
+from mt_core.spark.driver.conf import SESSION_CATALOG
+from mt_core.spark.driver.jvm_objects import active_session, spark_identifier, state_of
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine_role import EngineRole
 from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.streams.attempt import StreamAttempt
 from mt_core.spark.streams.checkpoints import Checkpoints
-from mt_core.spark.streams.drains import Drain, drains_of
 from mt_core.spark.streams.publication import Check, TablePublication, check_target
 from mt_core.spark.streams.query import (
     MemberQuery,
@@ -33,6 +34,7 @@ from mt_core.spark.streams.query import (
     sources_of,
     stream_session,
 )
+from mt_core.spark.streams.sinks import JDBC, Sink, temporary_sinks
 from mt_core.spark.streams.starts import StreamBroken, start_of
 
 
@@ -52,11 +54,11 @@ class SparkStreams(EngineRole, StreamEngine):
         with self._driver.translating():
             session = stream_session(self._driver, self._contexts, definition)
             members = [read_member(session, member) for member in definition.members]
-            drains = drains_of(definition.temporary)
+            sinks = temporary_sinks(definition.temporary)
             for written, member in zip(definition.members, members, strict=True):
-                if len(member.insert.table) > 1 or member.insert.table[0].lower() not in drains:
+                if member.insert.table[-1].lower() not in sinks or len(member.insert.table) > 1:
                     check_columns(session, written.text)
-                    self._check_target(member.insert.table)
+                    self._check_target(session, member.insert.table)
             reads = _reads(members)
             writes = tuple(dict.fromkeys(member.insert.table for member in members))
             for table in writes:
@@ -134,25 +136,28 @@ class SparkStreams(EngineRole, StreamEngine):
 
     def _publications(
         self, job_id: str, definition: StreamDefinition, attempt: int = 0
-    ) -> dict[TableName, TablePublication | Drain]:
-        drains = drains_of(definition.temporary)
-        return {
-            table: Drain(table[0], drains[table[0].lower()], job_id)
-            if len(table) == 1
-            else self._publication(table, job_id, attempt)
-            for table in definition.writes
-        }
+    ) -> dict[TableName, TablePublication | Sink]:
+        sinks, publications = temporary_sinks(definition.temporary), dict[TableName, TablePublication | Sink]()
+        for table in definition.writes:
+            if len(table) == 1:
+                publications[table] = Sink(table, sinks[table[0].lower()], job_id)
+            elif table[0] == SESSION_CATALOG:
+                publications[table] = Sink(table, JDBC, job_id)
+            else:
+                publications[table] = TablePublication(self._catalogs, _identifier(table), job_id, attempt)
+        return publications
 
-    def _publication(self, table: TableName, job_id: str, attempt: int) -> TablePublication:
-        return TablePublication(self._catalogs, _identifier(table), job_id, attempt)
-
-    def _check_target(self, table: TableName) -> None:
-        try:
-            if len(table) > 2:
-                check_target(self._catalogs, _identifier(table))
+    def _check_target(self, session: SparkSession, table: TableName) -> None:
+        """Raise Unsupported unless each batch gets into the table once, or its connector says that it need not."""
+        if table[0] == SESSION_CATALOG and len(table) > 2:
+            plugin = state_of(session).catalogManager().catalog(SESSION_CATALOG)
+            if plugin.loadTable(spark_identifier(session, table[1:])).properties().get("provider") == JDBC:
                 return
-        except CatalogUnsupported:
-            pass
+        else:
+            with suppress(CatalogUnsupported):
+                if len(table) > 2:
+                    check_target(self._catalogs, _identifier(table))
+                    return
         raise Unsupported(
             f"{display_name(table)} cannot be written by a stream, which publishes each batch once by compare-and-set; INSERT into "
             "an Iceberg table of a catalog of type jdbc, such as lake."

@@ -131,7 +131,7 @@ class TablePublication:
     def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
         """Write *rows* to the attempt's branch, make it main, and return how many rows that were."""
         check("write")
-        rows = self._shaped(rows)
+        rows = shaped(rows, self.table.sql)
         writer = rows.writeTo(".".join((self.table.sql, quote(BRANCH_SELECTOR + self._branch))))
         summary = {JOB_ID: self._job_id, BATCH: str(batch)}
         for key, value in summary.items():
@@ -175,16 +175,6 @@ class TablePublication:
             raise _Moved
         builder.setBranchSnapshot(snapshot, MAIN)
         builder.setRef(self._branch, static_member(session, f"{_REF}.branchBuilder")(snapshot.snapshotId()).build())
-
-    def _shaped(self, rows: DataFrame) -> DataFrame:
-        """Return *rows* with NULL in the columns of the table that they do not have."""
-        present = {name.lower() for name in rows.columns}
-        missing = [
-            field
-            for field in rows.sparkSession.table(self.table.sql).schema.fields
-            if field.name.lower() not in present
-        ]
-        return rows.select("*", *(lit(None).cast(field.dataType).alias(field.name) for field in missing))
 
     # ------------------------------------------------------------------------------------------------------- metadata
 
@@ -247,6 +237,13 @@ class _Unchanged(Exception):
 
 class _Moved(Exception):
     """Another commit came between."""
+
+
+def shaped(rows: DataFrame, table: str) -> DataFrame:
+    """Return *rows* with NULL in the columns of *table* that they do not have."""
+    present = {name.lower() for name in rows.columns}
+    missing = [field for field in rows.sparkSession.table(table).schema.fields if field.name.lower() not in present]
+    return rows.select("*", *(lit(None).cast(field.dataType).alias(field.name) for field in missing))
 
 
 def check_target(catalogs: Catalogs, table: TableIdentifier) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -47,6 +47,9 @@ class World:
     def reads_stream(self, sql: str) -> bool:
         return self.statements.reads_stream(self.context, self.member(sql))
 
+    def active_streams(self) -> int:
+        return len(self.statements._sessions.session(self.context).streams.active)
+
     def follow(self, sql: str) -> ResultRows:
         rows = self.statements.follow(self.context, self.member(sql), job_id=f"unbounded-{next(_numbers)}")
         self.results.append(rows)
@@ -70,6 +73,13 @@ def first(rows: ResultRows, count: int) -> list[list[object]]:
     return rows.page(0, count)
 
 
+def wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not done():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.1)
+
+
 def test_a_select_has_the_rows_that_are_there_and_those_that_come(world: World) -> None:
     rows = world.follow(f"SELECT n * 10 AS n, city FROM {world.table} AS t WHERE n <> 2")
 
@@ -79,8 +89,11 @@ def test_a_select_has_the_rows_that_are_there_and_those_that_come(world: World) 
     ends: list[MtError | None] = []
     rows.on_end(ends.append)
     stalled, running = rows.stalled, rows.running
+    active = world.active_streams()
     rows.close()
+    wait_until(lambda: world.active_streams() == 0)
 
+    assert active == 1
     assert (before, after) == ([[10, "Rome"]], [[10, "Rome"], [30, "Bonn"]])
     assert (stalled, running, rows.running, len(ends)) == (True, True, False, 1)
 

@@ -86,7 +86,8 @@ class _Feed:
             yield from self._first_rows(self._frames.first)
         query = self._start()
         try:
-            while True:
+            # A stream without rows would never notice its end otherwise.
+            while not self._ending.is_set():
                 try:
                     yield self._waiting.get(timeout=_LOOK_EVERY_S)
                 except Empty:

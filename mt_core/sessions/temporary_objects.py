@@ -6,9 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from mt_core.errors import Unsupported
 from mt_core.identifiers import Namespace, sql_name
 from mt_core.sessions.ports import SessionState
+from mt_core.sql.catalog import CreateConnectorTable
+from mt_core.sql.flink.connectors import SINKS
 from mt_core.sql.parser import ReadStatement
+from mt_core.sql.statement_types import INSERT
 from mt_core.tokens import TokenKind
 
 _KINDS = {"VIEW": False, "TABLE": False, "FUNCTION": True}
@@ -71,6 +75,19 @@ def texts(objects: Iterable[TemporaryObject], state: SessionState) -> tuple[str,
             found.append(_use(*current))
         found.append(each.text)
     return tuple(found if current == home else [*found, _use(*home)])
+
+
+def check_writable(objects: Iterable[TemporaryObject], read: ReadStatement, target: str) -> None:
+    """Raise Unsupported for a batch INSERT into *target* if that is a temporary table that only takes the rows of streams."""
+    for each in objects:
+        if read.type != INSERT or each.is_function or each.name != target.lower():
+            continue
+        fact = ReadStatement(each.text).fact
+        if isinstance(fact, CreateConnectorTable) and fact.connector in SINKS:
+            raise Unsupported(
+                f"Table {target}: connector '{fact.connector}' takes the rows of a stream, and this INSERT reads none as one; SET "
+                "'execution.runtime-mode' = 'streaming' and read a table as a stream."
+            )
 
 
 def _use(catalog: str, namespace: Namespace) -> str:

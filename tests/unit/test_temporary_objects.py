@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from mt_core.errors import Unsupported
 from mt_core.identifiers import Namespace
 from mt_core.sessions.ports import SessionState
-from mt_core.sessions.temporary_objects import TemporaryObject, after, concerns_temporary, texts
+from mt_core.sessions.temporary_objects import TemporaryObject, after, check_writable, concerns_temporary, texts
 from mt_core.sql.parser import ReadStatement
 
 A, B = "CREATE TEMPORARY VIEW a AS SELECT 1", "CREATE OR REPLACE TEMP VIEW `B` AS SELECT * FROM a"
@@ -67,6 +68,19 @@ def test_names_are_looked_up_where_they_were() -> None:
 
     assert texts(objects, EVERYTHING) == (A, "USE `lake`.`shop`.`eu`", B, TABLE, "USE `lake`.`default`")
     assert texts(objects, elsewhere) == ("USE `lake`.`default`", A, "USE `lake`.`shop`.`eu`", B, TABLE)
+
+
+def test_a_batch_insert_into_a_sink_of_streams_is_refused_with_the_way_out() -> None:
+    objects = made(A, "CREATE TEMPORARY TABLE G (n INT) WITH ('connector' = 'print')", FUNCTION)
+
+    with pytest.raises(Unsupported, match=r"Table g: connector 'print' takes the rows of a stream.*= 'streaming'"):
+        check_writable(objects, ReadStatement("INSERT INTO g SELECT 1"), "g")
+    for sql, target in (
+        ("INSERT INTO a SELECT 1", "a"),
+        ("SELECT * FROM g", "g"),
+        ("INSERT INTO lake.g SELECT 1", "lake.g"),
+    ):
+        check_writable(objects, ReadStatement(sql), target)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from mt_core.jobs.store import JobStore
 from mt_core.rowset import Column, RowSet
 from mt_core.secrets import masked
 from mt_core.sessions.operations.deadlines import Deadlines, limit_of
-from mt_core.sessions.operations.jobs import Jobs
+from mt_core.sessions.operations.jobs import Jobs, target_of
 from mt_core.sessions.operations.operation import (
     DONE,
     POLL_S,
@@ -42,7 +42,7 @@ from mt_core.sessions.statements.statement_sets import collect
 from mt_core.sessions.statements.streaming import StreamingStatements, Streams
 from mt_core.sessions.statements.streaming_mode import StreamingMode
 from mt_core.sessions.statements.table_creations import TableCreationHook, TableCreations
-from mt_core.sessions.temporary_objects import after, concerns_temporary
+from mt_core.sessions.temporary_objects import after, check_writable, concerns_temporary
 from mt_core.sql.catalog import CatalogStatement, SparkStatement, StopJob
 from mt_core.sql.hints import check_hints
 from mt_core.sql.kinds import Trait
@@ -235,6 +235,8 @@ class StatementExecutor:
             for each in statements:
                 following.enter_context(self._connector_tables.following(each, task.context()))
             if not self._mode.run(task, statements):
+                for each in statements:
+                    check_writable(task.session.temporary, each, target_of(each))
                 self._spark.run(task, statements, changing=changing)
 
     def _note_temporary(self, task: Task) -> None:

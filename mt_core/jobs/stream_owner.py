@@ -66,6 +66,7 @@ class StreamOwner:
         # The jobs that a thread is at work on: to stop one may take as long as its batch. Each use is one operation of the set.
         self._busy: set[str] = set()
         self._woken = threading.Event()
+        self._closed = False
         self._pool = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="stream-owner")
 
     def submit(self, job: Job) -> None:
@@ -97,7 +98,8 @@ class StreamOwner:
         self.pass_over()
 
     def close(self) -> None:
-        """Begin no further step; streams run as long as their engine does."""
+        """Take no further step: streams run as long as their engine does, and its end is no failure of theirs."""
+        self._closed = True
         self._woken.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -113,6 +115,8 @@ class StreamOwner:
             run, now = self._runs.get(job.job_id), self._clock.now()
             progress = (run.refusal or self._engine.progress(job.job_id)) if run is not None else None
             ran = now - run.began_at if run is not None else _NO_TIME
+            if self._closed:
+                break
             may_start = starts > 0 and len(self._runs) < self._most_running
             step = steps.next_step(job, progress, ran=ran, may_start=may_start, now=now)
             if step is Step.START:

@@ -245,6 +245,18 @@ def test_a_lost_engine_lets_its_jobs_restart_and_a_lost_engine_that_stays_away_c
     assert world.engine.attempts == {"a": [1, 2], "b": [1, 2]}
 
 
+def test_the_end_of_spark_with_its_gateway_is_no_failure(world: World) -> None:
+    world.submit("a", "b")
+    world.passes()
+    before = world.job()
+
+    world.owner.close()
+    world.engine.lose()
+    world.passes(2)
+
+    assert world.job() == before
+
+
 def test_no_more_jobs_run_than_may_and_the_others_take_their_places(world: World) -> None:
     world = World(most_running=2)
     world.submit("a", "b", "c")

@@ -12,7 +12,6 @@ from mt_core.sessions.ports import SessionState
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.flink.connectors import SINKS
 from mt_core.sql.parser import ReadStatement
-from mt_core.sql.statement_types import INSERT
 from mt_core.tokens import TokenKind
 
 _KINDS = {"VIEW": False, "TABLE": False, "FUNCTION": True}
@@ -77,10 +76,10 @@ def texts(objects: Iterable[TemporaryObject], state: SessionState) -> tuple[str,
     return tuple(found if current == home else [*found, _use(*home)])
 
 
-def check_writable(objects: Iterable[TemporaryObject], read: ReadStatement, target: str) -> None:
+def check_writable(objects: Iterable[TemporaryObject], target: str) -> None:
     """Raise Unsupported for a batch INSERT into *target* if that is a temporary table that only takes the rows of streams."""
     for each in objects:
-        if read.type != INSERT or each.is_function or each.name != target.lower():
+        if each.is_function or each.name != target.lower():
             continue
         fact = ReadStatement(each.text).fact
         if isinstance(fact, CreateConnectorTable) and fact.connector in SINKS:

@@ -9,6 +9,8 @@ import pytest
 from mt_core.errors import Unsupported
 from mt_core.rowset import RowSet
 from mt_core.sessions.ports import StatementResult
+from mt_core.sql.catalog import CreateConnectorTable
+from mt_core.sql.parser import parse
 from tests.support.fake_rows import FakeRows
 from tests.support.gateway.statements import Gateway, root_cause
 from tests.support.gateway.whole import WholeGateway
@@ -140,3 +142,17 @@ def test_a_statement_set_becomes_one_job(whole: WholeGateway) -> None:
 
     [job] = whole.sql(f"DESCRIBE JOB '{answer['job id']}'")
     assert (job["kind"], job["status"]) == ("STATEMENT SET", "CREATED")
+
+
+def test_a_batch_insert_into_a_sink_of_streams_is_refused_with_the_way_out(gateway: Gateway) -> None:
+    sink = parse("CREATE TEMPORARY TABLE p (n INT) WITH ('connector' = 'print')")
+    assert isinstance(sink, CreateConnectorTable)
+    gateway.engine.answers[sink.spark_sql] = DONE
+    gateway.engine.temporary_relations = frozenset({"p"})
+    session = gateway.open()
+    gateway.run(session, "CREATE TEMPORARY TABLE p (n INT) WITH ('connector' = 'print')")
+
+    refused = gateway.run(session, "INSERT INTO p SELECT 1")
+
+    assert root_cause(refused).startswith("Unsupported: Table p: connector 'print' takes the rows of a stream")
+    assert [text for _, text in gateway.engine.executed] == [sink.spark_sql]

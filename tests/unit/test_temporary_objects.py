@@ -74,13 +74,9 @@ def test_a_batch_insert_into_a_sink_of_streams_is_refused_with_the_way_out() -> 
     objects = made(A, "CREATE TEMPORARY TABLE G (n INT) WITH ('connector' = 'print')", FUNCTION)
 
     with pytest.raises(Unsupported, match=r"Table g: connector 'print' takes the rows of a stream.*= 'streaming'"):
-        check_writable(objects, ReadStatement("INSERT INTO g SELECT 1"), "g")
-    for sql, target in (
-        ("INSERT INTO a SELECT 1", "a"),
-        ("SELECT * FROM g", "g"),
-        ("INSERT INTO lake.g SELECT 1", "lake.g"),
-    ):
-        check_writable(objects, ReadStatement(sql), target)
+        check_writable(objects, "g")
+    for target in ("a", "lake.g", "h"):
+        check_writable(objects, target)
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ from mt_core.sql.catalog import CatalogStatement, SparkStatement, StopJob
 from mt_core.sql.hints import check_hints
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
+from mt_core.sql.statement_types import INSERT
 from mt_core.sql.statements import DescribeTable, ResetProperty, SetProperty, Statement, qualify
 from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.created_catalogs import CreatedCatalogs
@@ -235,8 +236,7 @@ class StatementExecutor:
             for each in statements:
                 following.enter_context(self._connector_tables.following(each, task.context()))
             if not self._mode.run(task, statements):
-                for each in statements:
-                    check_writable(task.session.temporary, each, target_of(each))
+                _check_targets(task.session, statements)
                 self._spark.run(task, statements, changing=changing)
 
     def _note_temporary(self, task: Task) -> None:
@@ -309,6 +309,14 @@ def _set_up(session: Session, change: SetProperty | ResetProperty) -> OperationR
             kept = {each: text for each, text in session.overrides.items() if key not in (None, each)}
             session.overrides = kept
     return DONE
+
+
+def _check_targets(session: Session, statements: Sequence[ReadStatement]) -> None:
+    """Raise Unsupported for an INSERT into what only streams can write."""
+    for each in statements:
+        # The name is near the beginning of an INSERT; of another statement it could take all of the text to find none.
+        if session.temporary and each.type == INSERT:
+            check_writable(session.temporary, target_of(each))
 
 
 def is_quick(statement: ReadStatement, engine: StatementEngine) -> bool:

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from uuid import uuid4
 
+from pyarrow import compute
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
@@ -19,12 +20,11 @@ from mt_core.spark.maintenance.appended_partitions import appended_values
 from mt_core.spark.maintenance.query_shapes import values_of
 from mt_core.spark.maintenance.replacement import EVERYWHERE, Copies, Replacement, bounds_of
 from mt_core.spark.maintenance.row_images import (
-    MOST_LOCAL,
     SMALL,
-    computed,
-    counted,
+    Computed,
     difference,
     images_of,
+    kept,
     source_images,
     temporary_view,
 )
@@ -119,13 +119,12 @@ def _of_keys(
     session: SparkSession, texts: DeltaTexts, write: Write, maintenance: Maintenance, stack: ExitStack
 ) -> Replacement:
     strategy, names = maintenance.strategy, [column.name for column in maintenance.changes.columns]
-    keys, number = counted(session.sql(texts.keys(names, strategy.key_columns, strategy.keys)))
-    # Rows of a checkpoint are counted without reading a source.
-    check_keys(strategy, number if number <= MOST_LOCAL else keys.count())
-    gone = stack.enter_context(temporary_view(keys))
-    bounds = bounds_of(session, gone, keys.columns) if maintenance.in_place else EVERYWHERE
+    found = kept(session.sql(texts.keys(names, strategy.key_columns, strategy.keys)))
+    check_keys(strategy, found.count())
+    keys, gone = tuple(found.frame.columns), stack.enter_context(temporary_view(found.frame))
+    bounds = bounds_of(found, keys) if maintenance.in_place else EVERYWHERE
     rows = _stored(session, texts.renewed(names, strategy.keys, gone), names, write)
-    return Replacement(keys=tuple(keys.columns), gone=gone, bounds=bounds, rows=rows)
+    return Replacement(keys=keys, gone=gone, bounds=bounds, rows=rows)
 
 
 def _of_groups(
@@ -134,9 +133,9 @@ def _of_groups(
     strategy, names = maintenance.strategy, [column.name for column in maintenance.changes.columns]
     keys = tuple(position for position, function in enumerate(strategy.merge) if function is None)
     grouping = tuple(names[position] for position in keys)
-    delta, doubtful = _changed_groups(session, texts, names, strategy)
-    gone, certain = (stack.enter_context(temporary_view(each)) for each in delta)
-    bounds = bounds_of(session, gone, grouping) if maintenance.in_place else EVERYWHERE
+    delta, following, doubtful = _changed_groups(session, texts, names, strategy)
+    gone, certain = (stack.enter_context(temporary_view(each)) for each in (delta.frame, following))
+    bounds = bounds_of(delta, grouping) if maintenance.in_place else EVERYWHERE
     table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
     old = touched(table, names, grouping, certain, bounds)
     text = texts.merged(f"({old})", names, strategy.merge, certain)
@@ -156,10 +155,10 @@ def _of_rows(
     # A query that reads nothing else gives as few rows as changed.
     size = maintenance.changes.changed_bytes if len(maintenance.changes.readings) == 1 else None
     net = difference(minus, plus, copies, small=size is not None and size <= SMALL)
-    images = stack.enter_context(images_of(net, copies))
-    gone = stack.enter_context(temporary_view(net.where(f"{copies} < 0").withColumn(copies, -col(copies))))
+    images = stack.enter_context(images_of(net.frame, copies))
+    gone = stack.enter_context(temporary_view(net.frame.where(f"{copies} < 0").withColumn(copies, -col(copies))))
     stored = tuple(column.name for column in write.columns)
-    bounds = bounds_of(session, gone, stored) if maintenance.in_place else EVERYWHERE
+    bounds = bounds_of(net, stored) if maintenance.in_place else EVERYWHERE
     table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
     return Replacement(
         keys=stored,
@@ -172,16 +171,19 @@ def _of_rows(
 
 def _changed_groups(
     session: SparkSession, texts: DeltaTexts, names: list[str], strategy: Strategy
-) -> tuple[tuple[DataFrame, DataFrame], DataFrame | None]:
-    """Return what changed of the aggregates: all groups, those whose aggregates follow from it, and the others if there are any."""
+) -> tuple[Computed, DataFrame, DataFrame | None]:
+    """Return the groups that changed: all with the change of their aggregates, those in no doubt, the others if there are any."""
     if not texts.images:
-        appended = computed(session.sql(texts.added()).toDF(*names))
-        return (appended, appended), None
+        appended = kept(session.sql(texts.added()).toDF(*names))
+        return appended, appended.frame, None
     doubt = f"_doubt_{uuid4().hex}"
-    delta = computed(session.sql(texts.subtracted(names, strategy.merge, doubt)))
-    doubtful, number = counted(delta.where(doubt))
-    check_keys(strategy, number)
-    return (delta, delta.where(f"NOT {doubt}").select(*map(quote, names))), doubtful if number else None
+    delta = kept(session.sql(texts.subtracted(names, strategy.merge, doubt)))
+    certain = delta.frame.where(f"NOT {doubt}").select(*map(quote, names))
+    if delta.rows is not None and not compute.any(delta.rows[doubt]).as_py():
+        return delta, certain, None
+    doubtful = kept(delta.frame.where(doubt))
+    check_keys(strategy, doubtful.count())
+    return delta, certain, doubtful.frame
 
 
 def _texts(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+from pyarrow import compute
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 from pyspark.sql.functions import max as greatest
@@ -17,7 +18,7 @@ from mt_core.maintenance.delta import same
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.jvm_objects import java_class, java_map, state_of, static_member
-from mt_core.spark.maintenance.row_images import computed, temporary_view
+from mt_core.spark.maintenance.row_images import Computed, computed, temporary_view
 
 EVERYWHERE = "true"
 """The bounds that every row meets."""
@@ -108,28 +109,33 @@ class Replacement:
             _run(session, state_of(session).sqlParser().parsePlan(text), summary)
 
 
-def bounds_of(session: SparkSession, view: str, columns: Sequence[str]) -> str:
-    """Return a condition that rows `q` with values of a view in *columns* meet, by which Iceberg leaves files out."""
-    frame = session.table(view)
-    bounded = [name for name, type_ in frame.dtypes if name in columns and type_.startswith(_BOUNDED)]
-    if not bounded:
-        return EVERYWHERE
-    ends = (
-        frame.coalesce(1)
-        .agg(*(end(quote(name)).cast("string") for name in bounded for end in (least, greatest)))
-        .first()
-    )
-    found = [] if ends is None else list(zip(bounded, ends[::2], ends[1::2], strict=True))
-    types = dict(frame.dtypes)
+def bounds_of(gone: Computed, columns: Sequence[str]) -> str:
+    """Return a condition that rows `q` with values of *gone* in *columns* meet, by which Iceberg leaves files out."""
+    types = {name: type_ for name, type_ in gone.frame.dtypes if name in columns and type_.startswith(_BOUNDED)}
     return (
         " AND ".join(
             f"(q.{quote(name)} IS NULL OR q.{quote(name)} BETWEEN CAST({string_literal(low)} AS {types[name]}) "
             f"AND CAST({string_literal(high)} AS {types[name]}))"
-            for name, low, high in found
-            if low is not None
+            for name, (low, high) in _ends_of(gone, list(types)).items()
+            if low is not None and high is not None
         )
         or EVERYWHERE
     )
+
+
+def _ends_of(gone: Computed, names: list[str]) -> Mapping[str, tuple[str | None, str | None]]:
+    """Return the lowest and the highest value of columns as texts, None without any."""
+    if gone.rows is not None:
+        ends = {name: compute.min_max(gone.rows[name]).as_py() for name in names}
+        return {name: (_text(each["min"]), _text(each["max"])) for name, each in ends.items()}
+    if not names:
+        return {}
+    row = gone.frame.agg(*(end(quote(name)).cast("string") for name in names for end in (least, greatest))).collect()[0]
+    return {name: (row[2 * number], row[2 * number + 1]) for number, name in enumerate(names)}
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def _delta_command(session: SparkSession, branch: str) -> Any | None:

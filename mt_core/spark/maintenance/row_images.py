@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 from uuid import uuid4
@@ -44,13 +45,13 @@ def source_images(session: SparkSession, lineage: Lineage, source: Source, old: 
             before, after = (stack.enter_context(_staged(session, source, tasks)) for tasks in (files.old, files.new))
         copies = f"_copies_{uuid4().hex}"
         # Spark cannot plan a view over staged files: the views are of what is computed.
-        net = difference(before, after, copies, small=files.size <= SMALL)
+        net = difference(before, after, copies, small=files.size <= SMALL).frame
         stack.close()
         with images_of(net, copies) as images:
             yield images
 
 
-def difference(before: DataFrame, after: DataFrame, copies: str, *, small: bool = False) -> DataFrame:
+def difference(before: DataFrame, after: DataFrame, copies: str, *, small: bool = False) -> Computed:
     """Return the rows of which two frames with the same columns have not as many, computed.
 
     Column *copies* has how many more the second one has. The frames are read once, before this returns. *small*: they may be few
@@ -63,10 +64,12 @@ def difference(before: DataFrame, after: DataFrame, copies: str, *, small: bool 
         if rows is not None and rows.num_rows <= MOST_COMPARED:
             found = net_of(rows, copies)
             net = before.sparkSession.createDataFrame(found, schema=signed.schema)
+            if found.num_rows > MOST_LOCAL:
+                return Computed(frame=net.localCheckpoint(), rows=None)
             # In one part, which need not be exchanged to be grouped.
-            return net.coalesce(1) if found.num_rows <= MOST_LOCAL else net.localCheckpoint()
+            return Computed(frame=net.coalesce(1), rows=found)
     columns = [quote(name) for name in before.columns]
-    return computed(signed.groupBy(*columns).agg(total(copies).alias(copies)).where(col(copies) != 0))
+    return kept(signed.groupBy(*columns).agg(total(copies).alias(copies)).where(col(copies) != 0))
 
 
 def net_of(rows: Table, copies: str) -> Table:
@@ -109,17 +112,29 @@ def images_of(net: DataFrame, copies: str) -> Iterator[Images]:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computed:
+    """A frame of which the rows are computed; `rows` has them as well, None if they are many."""
+
+    frame: DataFrame
+    rows: Table | None
+
+    def count(self) -> int:
+        """Return the number of rows; those of a checkpoint are counted without reading a source."""
+        return self.frame.count() if self.rows is None else self.rows.num_rows
+
+
 def computed(frame: DataFrame) -> DataFrame:
     """Return *frame* with its rows computed; if they are few, as a relation whose size Spark knows, and so joins cheaply."""
-    return counted(frame)[0]
+    return kept(frame).frame
 
 
-def counted(frame: DataFrame) -> tuple[DataFrame, int]:
-    """Return `computed(frame)` with the number of its rows, which is at least one more than MOST_LOCAL if they are many."""
+def kept(frame: DataFrame) -> Computed:
+    """Return `computed(frame)` with its rows."""
     few = frame.limit(MOST_LOCAL + 1).toArrow()
     if few.num_rows > MOST_LOCAL:
-        return frame.localCheckpoint(), few.num_rows
-    return frame.sparkSession.createDataFrame(few, schema=frame.schema), few.num_rows
+        return Computed(frame=frame.localCheckpoint(), rows=None)
+    return Computed(frame=frame.sparkSession.createDataFrame(few, schema=frame.schema), rows=few)
 
 
 @contextmanager

@@ -168,23 +168,27 @@ def test_a_change_that_only_scalar_subqueries_read_is_applied_while_they_give_th
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("storage", "written"),
+    ("partitioned", "storage", "written"),
     [
-        pytest.param("", (2, 3), id="delete files"),
-        pytest.param(", 'write.merge.mode' = 'copy-on-write'", None, id="copy-on-write", marks=pytest.mark.slow),
-        pytest.param(", 'format-version' = '3'", None, id="deletion vectors", marks=pytest.mark.slow),
+        pytest.param("PARTITIONED BY (s)", "", (2, 3), id="delete files"),
+        pytest.param("", ", 'write.merge.mode' = 'copy-on-write'", None, id="copy-on-write", marks=pytest.mark.slow),
+        pytest.param("", ", 'format-version' = '3'", None, id="deletion vectors", marks=pytest.mark.slow),
     ],
 )
 def test_as_many_copies_of_a_row_go_from_a_large_table_as_its_sources_lost(
-    world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, storage: str, written: tuple[int, int] | None
+    world: RefreshWorld,
+    monkeypatch: pytest.MonkeyPatch,
+    partitioned: str,
+    storage: str,
+    written: tuple[int, int] | None,
 ) -> None:
     take_tables_for_large(monkeypatch, True)
     world.spark(
         "CREATE TABLE o (k INT, s STRING) USING iceberg",
         "INSERT INTO o VALUES (1, 'a'), (1, 'a'), (1, 'a'), (2, NULL), (2, NULL), (3, 'c')",
     )
-    query = "SELECT s, k FROM o"
-    world.create("mt", query, clauses=f"WITH ('refresh.strategy' = 'incremental'{storage})")
+    query = "SELECT k, s FROM o"
+    world.create("mt", query, clauses=f"{partitioned} WITH ('refresh.strategy' = 'incremental'{storage})")
     world.spark("INSERT OVERWRITE o VALUES (1, 'a'), (2, NULL), (2, NULL), (2, NULL), (4, 'd')")
 
     run = world.tick("mt")

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from decimal import Decimal
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +43,21 @@ def test_csv_has_a_header_and_empty_nulls() -> None:
     shown = printed(Format.CSV, page([1, 'a "b"', {"k": "v"}]), page([2, None, None]), page())
 
     assert shown == 'n,"na,me",[m]\n1,"a ""b""","{""k"": ""v""}"\n2,,\n'
+
+
+@pytest.mark.parametrize("form", [Format.CSV, Format.JSON])
+def test_rows_are_out_before_the_next_page_is_asked_for(form: Format, tmp_path: Path) -> None:
+    file, seen = tmp_path / "out", list[str]()
+
+    def pages() -> Iterator[ResultPage]:
+        for number in (1, 2):
+            yield page([number, "x", None])
+            seen.append(file.read_text())
+
+    with file.open("w") as out:
+        print_result(pages(), form, out)
+
+    assert [text.count("x") for text in seen] == [1, 2]
 
 
 def test_json_is_one_object_per_row() -> None:

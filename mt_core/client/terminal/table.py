@@ -123,6 +123,8 @@ def _print_csv(pages: Iterable[ResultPage], out: IO[str]) -> None:
             if number == 0:
                 writer.writerow([column.name for column in page.columns])
             writer.writerows(["" if value is None else _text(value) for value in row] for row in page.rows)
+            # The next page of a result without end may take long.
+            out.flush()
 
 
 def _print_json(pages: Iterable[ResultPage], out: IO[str]) -> None:
@@ -130,3 +132,4 @@ def _print_json(pages: Iterable[ResultPage], out: IO[str]) -> None:
         names = [column.name for column in page.columns]
         for row in page.rows if page.has_content else ():
             out.write(_json(dict(zip(names, row, strict=True))) + "\n")
+        out.flush()

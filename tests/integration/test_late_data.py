@@ -69,7 +69,6 @@ def test_late_rows_are_found_by_a_column_of_the_source_and_by_the_query(world: R
             "INSERT INTO clicks VALUES (DATE'2026-02-26', 7, 'x'), (NULL, 8, 'y'), (DATE'2026-02-26', 7, 'z')",
             False,
         ),
-        ("v", "INSERT INTO clicks VALUES (DATE'2026-02-26', 7, 'x'), (NULL, 8, 'y')", True),
         ("months(day), v", "INSERT INTO clicks VALUES (DATE'2026-02-26', 7, 'x'), (NULL, 8, 'y')", True),
         ("day", "UPDATE clicks SET s = 'x' WHERE v < 2", True),
     ],

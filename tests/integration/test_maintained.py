@@ -156,14 +156,12 @@ def test_a_change_that_only_scalar_subqueries_read_is_applied_while_they_give_th
         return f"{run.strategy}: {run.reason}"
 
     told = "as long as scalar subqueries give the same values"
-    assert refreshed("INSERT INTO o VALUES (3)").startswith("append")
     assert refreshed("INSERT INTO c VALUES (TIMESTAMP '2025-01-01 00:00:00'), (NULL)").startswith("nothing")
     assert refreshed("DELETE FROM o WHERE id = 2").startswith("signed")
     assert refreshed("INSERT INTO c VALUES (TIMESTAMP '2026-01-01 00:00:00.000002')") == (
         f"recompute: c changed; only scalar subqueries read what changed, {told}; recomputed: {OTHER_VALUE}"
     ).replace("c changed", f"lake.{world.namespace}.c changed")
     assert refreshed("INSERT INTO o VALUES (0)").endswith(f"recomputed: {OTHER_VALUE}")
-    assert refreshed("TRUNCATE TABLE c").endswith(f"recomputed: {OTHER_VALUE}")
 
 
 @pytest.mark.timeout(600)

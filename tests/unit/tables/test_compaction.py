@@ -233,14 +233,27 @@ def test_a_batch_that_changes_what_is_written_anew_wins_and_the_next_compaction_
     assert world.shows_its_source()
 
 
-def test_a_compaction_beside_batches_is_given_up_when_the_stretch_ends() -> None:
+def suspend(world: Beside) -> None:
+    world.sql("ALTER MATERIALIZED TABLE live SUSPEND")
+    world.look(after=5)
+
+
+def stop(world: Beside) -> None:
+    world.lookout.end("the gateway stops")
+
+
+def refresh(world: Beside) -> None:
+    world.sql("ALTER MATERIALIZED TABLE live REFRESH")
+    world.look(after=5)
+    world.work()
+    world.look(after=5)
+
+
+@pytest.mark.parametrize("end", [suspend, stop, refresh])
+def test_a_compaction_beside_batches_is_given_up_when_the_stretch_ends(end: Callable[[Beside], None]) -> None:
     world = Beside()
 
-    def suspend() -> None:
-        world.sql("ALTER MATERIALIZED TABLE live SUSPEND")
-        world.look(after=5)
-
-    world.compact(meanwhile=suspend)
+    world.compact(meanwhile=lambda: end(world))
 
     assert compactions(world, "live") == []
     assert run_branches(world.engine.load(LIVE).branches) == ()

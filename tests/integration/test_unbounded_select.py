@@ -98,6 +98,7 @@ def test_a_select_has_the_rows_that_are_there_and_those_that_come(world: World) 
     assert (stalled, running, rows.running, len(ends)) == (True, True, False, 1)
 
 
+@pytest.mark.slow
 def test_a_table_without_end_gives_rows(world: World) -> None:
     world.create("CREATE TEMPORARY TABLE r (n BIGINT) WITH ('connector' = 'rate', 'rows-per-second' = '50')")
     world.run("CREATE TEMPORARY VIEW odd AS SELECT n FROM r WHERE n % 2 = 1")

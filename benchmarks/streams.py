@@ -70,7 +70,6 @@ def _measured(driver: SparkDriver, folder: str) -> Finding:
             )
             lags[name] += taken if turn >= 0 else []
     ours, other = map(Samples, lags.values())
-    ours, other = lags.values()
     return Finding(
         title=f"Commit to row in the sink of a stream: {ROWS_EACH} rows a second, trigger {INTERVAL_MS} ms",
         columns=["stream", "p50", "p99"],

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mt_core.identifiers import quote, string_literal
+from mt_core.maintenance.first_rows import FirstRows
 from mt_core.maintenance.merging import AGAIN, Merge
 from mt_core.maintenance.plan import OCCURRENCE_PREFIX
 from mt_core.maintenance.shape import QueryShape
@@ -132,6 +133,14 @@ class DeltaTexts:
         # Only where rows were removed, a group may have none any more.
         return text if not self.images or counted is None else f"SELECT * FROM ({text}) WHERE {names[counted]} <> 0"
 
+    def candidates(self, table: str, columns: Sequence[str], first: FirstRows) -> str:
+        """Return the rows that come first among those of *table*, whose columns are *columns*, and appended ones, and one more."""
+        given = ", ".join(map(quote, columns))
+        return (
+            f"SELECT {given} FROM (SELECT {given} FROM {table} UNION ALL SELECT * FROM ({self.added()}) AS `_delta`({given})) "
+            f"ORDER BY {ordered(columns, first)} LIMIT {first.rows + 1}"
+        )
+
     def keys(
         self, columns: Sequence[str], key_columns: Mapping[int, tuple[str, ...] | None], keys: Sequence[int]
     ) -> str:
@@ -186,6 +195,11 @@ class DeltaTexts:
 
 def _both(images: Images) -> str:
     return images.both
+
+
+def ordered(columns: Sequence[str], first: FirstRows) -> str:
+    """Return the order of first rows in SQL."""
+    return ", ".join(f"{quote(columns[position])} {direction}" for position, direction in first.order)
 
 
 def same(alias: str, columns: Iterable[str]) -> str:

@@ -129,15 +129,21 @@ def occurrences_below(node: Node) -> Iterator[int]:
         yield from occurrences_below(child)
 
 
-def subqueries_in(body: Any) -> Iterator[Mapping[str, Any]]:
+def all_values(plan: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether each subquery that is left in the expressions of a plan, given as JSON, has one value for the whole query."""
+    found = _subqueries(plan)
+    return all(str(each["class"]).endswith("ScalarSubquery") and not each["outerAttrs"] for each in found)
+
+
+def _subqueries(body: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the expressions with a subquery in the JSON of a plan, also those within subqueries."""
     if isinstance(body, list):
         for each in body:
-            yield from subqueries_in(each)
+            yield from _subqueries(each)
     elif isinstance(body, Mapping):
         if "outerAttrs" in body:
             yield body
-        yield from subqueries_in(list(body.values()))
+        yield from _subqueries(list(body.values()))
 
 
 def join_type(node: Node) -> str:

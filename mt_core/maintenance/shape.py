@@ -12,18 +12,19 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
+from mt_core.maintenance.first_rows import FirstRows, first_rows, sort_of
 from mt_core.maintenance.merging import Merge, merge_of, row_count_of
 from mt_core.maintenance.plan import (
     LEFT_ONLY,
     TRANSPARENT,
     Node,
+    all_values,
     attributes_of,
     join_type,
     joined_columns,
     occurrence_of,
     occurrences_below,
     read_plan,
-    subqueries_in,
 )
 
 Lineage = Mapping[int, str]
@@ -77,7 +78,7 @@ class QueryShape:
     `lineage` is each column's; `keys` are the positions of the columns that are grouping keys at every level (all of them in
     a query without groups); `merge` combines the aggregates of old and new rows, or says why they do not combine; `row_count` is
     the position of a column with the number of rows of each group, None without one. Changes of the relations `values` do not
-    matter while the scalar subqueries that read them give the same values.
+    matter while the scalar subqueries that read them give the same values. `first` is what ORDER BY and LIMIT on top keep, if any.
     """
 
     occurrences: Mapping[int, Occurrence]
@@ -86,6 +87,7 @@ class QueryShape:
     merge: Merge | str
     values: frozenset[int] = frozenset()
     row_count: int | None = None
+    first: FirstRows | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,14 +146,18 @@ def read_shape(plan: Sequence[Mapping[str, Any]], subqueries: Iterable[Sequence[
         ),
         keys=keys,
         merge=merge_of(root),
-        values=hidden - below.keys() if all(map(_is_value, subqueries_in(plan))) else frozenset(),
+        values=hidden - below.keys() if all_values(plan) else frozenset(),
         row_count=row_count_of(root),
+        first=_first_rows(root, unclear),
     )
 
 
-def _is_value(subquery: Mapping[str, Any]) -> bool:
-    """Return whether an expression with a subquery has one value for the whole query."""
-    return str(subquery["class"]).endswith("ScalarSubquery") and not subquery["outerAttrs"]
+def _first_rows(root: Node, unclear: Iterable[int]) -> FirstRows | None:
+    if (found := sort_of(root)) is None:
+        return None
+    part = _part(found[1].children[0])
+    linear = frozenset(number for number, each in part.occurrences.items() if each.reach is Reach.LINEAR)
+    return first_rows(*found, part.columns, reads=linear.difference(unclear))
 
 
 def _part(node: Node) -> _Part:

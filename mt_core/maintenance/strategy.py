@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from mt_core.maintenance.changes import ChangeKind, SourceChange
+from mt_core.maintenance.first_rows import FirstRows
 from mt_core.maintenance.merging import Merge, can_subtract
 from mt_core.maintenance.shape import Occurrence, QueryShape, Reach
 
@@ -31,7 +32,8 @@ class Strategy:
     changed relation by its number, the columns of it that hold them, or None where the query over the changed rows gives them.
     `merge` has the aggregate of each column (MERGE). `most_keys`: up to how many keys are replaced (KEYS; None: any number),
     since what is known before they are read says little of their number. `values`: the changed relations that only scalar
-    subqueries read, each of which has to give the value that it gave.
+    subqueries read, each of which has to give the value that it gave. `first` is what is kept of the table's rows and of appended
+    ones in place of aggregates (MERGE).
     """
 
     way: Way
@@ -41,6 +43,7 @@ class Strategy:
     merge: Merge = ()
     most_keys: int | None = None
     values: frozenset[int] = frozenset()
+    first: FirstRows | None = None
 
     def __str__(self) -> str:
         return f"{self.way}: {self.reason}"
@@ -62,6 +65,12 @@ class ValueChanged(NotApplied):
     """A scalar subquery gives another value than before, and so any row may be another."""
 
     what = "values"
+
+
+class Ties(NotApplied):
+    """Rows beside a LIMIT are equal in its order, which does not say which of them comes first."""
+
+    what = "ties"
 
 
 def check_keys(strategy: Strategy, number: int) -> None:
@@ -107,6 +116,8 @@ def _chosen(
             return Strategy(
                 way=Way.MERGE, reason="rows changed below one aggregate of counts and sums", merge=shape.merge
             )
+    if appends and shape.first is not None and occurrences.keys() <= shape.first.reads:
+        return Strategy(way=Way.MERGE, reason="only appends below ORDER BY and LIMIT", first=shape.first)
     return _by_keys(shape, occurrences, columns) or Strategy(
         way=Way.RECOMPUTE,
         reason="no column divides the result by the changed rows: "

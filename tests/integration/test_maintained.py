@@ -218,6 +218,28 @@ def test_groups_that_a_delete_leaves_in_doubt_are_computed_again_and_no_others(w
     assert (world.rows("counted"), world.rows("summed")) == (world.plain(counted), world.plain(summed))
 
 
+@pytest.mark.timeout(600)
+def test_the_first_rows_are_kept_while_appended_rows_are_no_ties_of_those_beside_the_limit(world: RefreshWorld) -> None:
+    world.spark(
+        "CREATE TABLE o (at INT, name STRING) USING iceberg", "INSERT INTO o VALUES (1, 'a'), (2, 'b'), (3, 'c')"
+    )
+    query = "SELECT name, at FROM o ORDER BY at DESC LIMIT 2"
+    world.create("mt", query, clauses=INCREMENTAL)
+
+    def refreshed(statement: str) -> str:
+        world.spark(statement)
+        run = world.tick("mt")
+        assert world.rows("mt") == world.plain(query)
+        return f"{run.strategy}: {run.reason}"
+
+    assert refreshed("INSERT INTO o VALUES (5, 'e'), (4, 'd'), (NULL, 'n')").startswith("merge")
+    world.spark("INSERT INTO o VALUES (4, 'x'), (4, 'y')")
+    run = world.tick("mt")
+    assert run.strategy == "recompute"
+    assert str(run.reason).endswith("recomputed: rows beside the LIMIT are equal in the ORDER BY")
+    assert refreshed("INSERT INTO o VALUES (7, 'g'), (6, 'f')").startswith("merge")
+
+
 def test_a_table_that_rounds_the_keys_of_its_query_is_recomputed(world: RefreshWorld) -> None:
     world.spark("CREATE TABLE o (k DOUBLE, n INT) USING iceberg", "INSERT INTO o VALUES (0.1, 1), (0.2, 1)")
     world.create("mt", "SELECT k, count(DISTINCT n) AS n FROM o GROUP BY k", clauses=f"(k FLOAT, n BIGINT) {AUTO}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from uuid import uuid4
@@ -14,14 +14,16 @@ from pyspark.sql.functions import col
 from mt_core.errors import EngineError, SourcesChanged
 from mt_core.identifiers import quote
 from mt_core.maintenance.changes import ChangeKind
-from mt_core.maintenance.delta import DeltaTexts, counted_again, touched
-from mt_core.maintenance.strategy import Strategy, ValueChanged, Way, check_keys
+from mt_core.maintenance.delta import DeltaTexts, counted_again, ordered, touched
+from mt_core.maintenance.first_rows import FirstRows
+from mt_core.maintenance.strategy import Strategy, Ties, ValueChanged, Way, check_keys
 from mt_core.spark.maintenance.appended_partitions import appended_values
 from mt_core.spark.maintenance.query_shapes import values_of
 from mt_core.spark.maintenance.replacement import EVERYWHERE, Copies, Replacement, bounds_of
 from mt_core.spark.maintenance.row_images import (
     SMALL,
     Computed,
+    computed,
     difference,
     images_of,
     kept,
@@ -52,12 +54,26 @@ def maintained_rows(
                 yield _stored(session, texts.full(), names, write).limit(0)
             case Way.APPEND:
                 yield _stored(session, texts.added(), names, write)
+            case Way.MERGE if strategy.first is not None:
+                rows = computed(session.sql(texts.candidates(table, names, strategy.first)))
+                found = _first(session, stack.enter_context(temporary_view(rows)), names, strategy.first)
+                yield _stored(session, found, names, write)
             case Way.MERGE if not texts.images and not (maintenance.in_place and None in strategy.merge):
                 yield _stored(session, texts.merged(table, names, strategy.merge), names, write)
             case Way.MERGE | Way.KEYS | Way.SIGNED:
                 yield _replacement(session, texts, write, maintenance, stack)
             case _:
                 raise EngineError(f"A refresh of {write.table} cannot be applied by {strategy.way}.")
+
+
+def _first(session: SparkSession, candidates: str, names: Sequence[str], first: FirstRows) -> str:
+    """Return the text for the first rows of a relation that has one more; raises Ties if that one could be among them as well."""
+    order = ordered(names, first)
+    places = f"SELECT row_number() OVER (ORDER BY {order}) AS place, rank() OVER (ORDER BY {order}) AS rank FROM {candidates}"
+    tie = f"SELECT 1 FROM ({places}) WHERE place = {first.rows + 1} AND rank < place"
+    if not first.total and not session.sql(tie).isEmpty():
+        raise Ties("rows beside the LIMIT are equal in the ORDER BY")
+    return f"SELECT * FROM {candidates} ORDER BY {order} LIMIT {first.rows}"
 
 
 def touched_values(

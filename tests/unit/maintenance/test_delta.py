@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mt_core.maintenance.delta import DeltaTexts, Images, Reading, counted_again
+from mt_core.maintenance.first_rows import FirstRows
 from mt_core.maintenance.shape import Occurrence, QueryShape
 
 ORDERS, CUSTOMERS = Reading(name="o", source="o", alias=None), Reading(name="c", source="c", alias="c")
@@ -111,3 +112,12 @@ def test_a_group_that_lost_rows_and_has_none_that_came_is_in_doubt_where_no_colu
     texts = replace(JOIN, images={"o": IMAGES})
 
     assert "max(d.doubt_sign) > 0 AS doubt" in texts.subtracted(["k", "n"], (None, "Count"), "doubt")
+
+
+def test_candidates_for_the_first_rows_are_those_of_the_table_and_of_the_query_over_appended_rows() -> None:
+    first = FirstRows(rows=2, order=((1, "DESC NULLS LAST"), (0, "ASC NULLS FIRST")), reads=frozenset({0}), total=True)
+
+    assert JOIN.candidates("t", ("a", "b"), first) == (
+        f"SELECT `a`, `b` FROM (SELECT `a`, `b` FROM t UNION ALL SELECT * FROM ({JOIN.added()}) AS `_delta`(`a`, `b`)) "
+        "ORDER BY `b` DESC NULLS LAST, `a` ASC NULLS FIRST LIMIT 3"
+    )

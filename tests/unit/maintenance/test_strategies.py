@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from mt_core.maintenance.changes import ChangeKind, SourceChange
+from mt_core.maintenance.first_rows import FirstRows
 from mt_core.maintenance.merging import check_types
 from mt_core.maintenance.plan import occurrences_below, read_plan
 from mt_core.maintenance.shape import QueryShape, read_shape
@@ -169,3 +170,20 @@ def test_a_table_that_cannot_be_compared_does_no_harm_to_a_scalar_subquery_that_
     unknown = SourceChange(kind=ChangeKind.UNKNOWN, reason="values of column m cannot be compared")
 
     assert strategy("scalar subquery", c=unknown).way is Way.NOTHING
+
+
+def test_the_first_rows_of_an_order_by_columns_of_the_table_are_found_among_them_and_appended_ones() -> None:
+    choice = strategy("first rows of a join", o=APPENDS, c=APPENDS)
+
+    assert (choice.way, choice.reason) == (Way.MERGE, "only appends below ORDER BY and LIMIT")
+    assert choice.first == FirstRows(
+        rows=9,
+        order=((0, "ASC NULLS FIRST"), (2, "DESC NULLS LAST"), (1, "ASC NULLS FIRST"), (3, "ASC NULLS FIRST")),
+        reads=frozenset({0, 1}),
+        total=True,
+    )
+
+
+@pytest.mark.parametrize("name", ["limit", "first rows of groups", "order and limit of a part"])
+def test_first_rows_by_other_columns_or_of_groups_or_within_a_query_are_recomputed(name: str) -> None:
+    assert strategy(name, **{"c" if name.startswith("order") else "o": APPENDS}).way is Way.RECOMPUTE

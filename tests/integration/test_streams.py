@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
@@ -173,6 +174,8 @@ def test_what_a_stream_cannot_run_is_refused_with_the_way_out(world: StreamWorld
     assert isinstance(refusal("INSERT OVERWRITE arrivals SELECT * FROM flights"), Unsupported)
     assert isinstance(refusal("INSERT INTO flights SELECT * FROM flights"), Unsupported)
     assert isinstance(refusal("INSERT INTO arrivals VALUES ('a')"), Unsupported)
+    within = refusal("INSERT INTO arrivals SELECT row FROM flights WHERE row IN (SELECT row FROM flights)")
+    assert "A subquery reads a table as a stream" in within.message
     unknown = refusal("INSERT INTO arrivals\nSELECT nothing FROM flights")
     assert isinstance(unknown, QueryFailed)
     assert (unknown.line, unknown.position) == (2, 8)
@@ -213,6 +216,41 @@ def test_a_savepoint_has_nothing_twice_and_loses_nothing(world: StreamWorld) -> 
     world.wait_rows(["a", "b", "c", "d", "e"])
     with pytest.raises(DefinitionInvalid, match="no savepoint"):
         world.engine.prepare(replace(definition, restored_from=world.folder("none")), "b" * 32)
+
+
+@pytest.mark.slow
+def test_a_savepoint_before_the_first_commit_of_a_source_has_nothing_twice_beside_a_printed_table(
+    world: StreamWorld,
+) -> None:
+    world.append("a")
+    texts = ("INSERT INTO arrivals SELECT * FROM flights", "INSERT INTO shown SELECT * FROM flights")
+    temporary = ("CREATE TEMPORARY TABLE shown (row STRING) WITH ('connector' = 'print')",)
+    job_id, definition = world.start(*texts, temporary=temporary)
+    world.wait_rows(["a"])
+
+    path = world.engine.savepoint(job_id, definition, world.folder("s"))
+    world.append("b")
+    world.start(*texts, temporary=temporary, restored_from=path)
+
+    world.wait_rows(["a", "b"])
+
+
+@pytest.mark.slow
+def test_a_stream_whose_checkpoint_was_deleted_ends_for_good_and_loses_no_row_in_silence(world: StreamWorld) -> None:
+    world.append("a")
+    job_id, definition = world.start()
+    world.wait_rows(["a"])
+    world.append("b")
+    world.wait_rows(["a", "b"])
+    world.engine.stop(job_id, definition)
+    shutil.rmtree(definition.checkpoint)
+
+    world.engine.start(job_id, definition, 2)
+
+    progress = world.wait_end(job_id)
+    assert progress.final
+    assert progress.error is not None
+    assert f"checkpoint {definition.checkpoint} does not have" in progress.error
 
 
 @pytest.mark.slow

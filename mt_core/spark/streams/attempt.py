@@ -24,6 +24,7 @@ from mt_core.errors import (
     TableProtected,
     Unsupported,
 )
+from mt_core.identifiers import display_name
 from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
@@ -33,16 +34,22 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.publication import PUBLISHED, Check
-from mt_core.spark.streams.query import MemberQuery, packed, read_member, sources_of, stream_session, unpacked
-from mt_core.spark.streams.starts import Start, StreamBroken, breakage, check_start
+from mt_core.spark.streams.query import (
+    MemberQuery,
+    each_batch,
+    packed,
+    read_member,
+    sources_of,
+    stream_session,
+    unpacked,
+)
+from mt_core.spark.streams.starts import NEW_JOB, Start, StreamBroken, breakage, check_start
 
 BATCH = "batch"
 FIRST_ROWS = -1
 """The number of the batch that has the rows of the sources' first snapshots; those of Spark begin at 0."""
 _POLL_S = 0.02
 _NOT_READ = -1
-# The first foreachBatch in a JVM starts the server that Spark calls, and a second one beside it would start another.
-_callback_server = threading.Lock()
 _LASTING = (StreamBroken, Unsupported, DefinitionInvalid, TableProtected)
 
 
@@ -143,6 +150,11 @@ class StreamAttempt:
         return StreamProgress(batch=self._batch)
 
     @property
+    def has_begun(self) -> bool:
+        """Whether each table has the first batch that is due there."""
+        return all(publication.batch is not None for publication in self._publications.values())
+
+    @property
     def _is_lost(self) -> bool:
         """Whether the JVM that ran the stream has been replaced by another one."""
         return self._driver.generation != self._generation
@@ -164,7 +176,8 @@ class StreamAttempt:
             checkpoints = Checkpoints(session)
             if definition.restored_from is not None:
                 checkpoints.restore(definition.restored_from, definition.checkpoint)
-            self._batch = checkpoints.batches(definition.checkpoint)[1]
+            began, self._batch = checkpoints.batches(definition.checkpoint)
+            self._check_checkpoint(began)
             if self._batch is not None:
                 self._counted = self._batch
                 self._positions = checkpoints.offsets(definition.checkpoint, self._batch)
@@ -176,10 +189,9 @@ class StreamAttempt:
         self._check("start")
         with active_session(session), tagged(session.sparkContext, self._job, REFRESH_POOL, "stream"):
             rows = frames[0] if len(frames) == 1 else packed(frames)
-            with _callback_server:
-                writer = rows.writeStream.foreachBatch(self._take)
             self._query = (
-                writer.option("checkpointLocation", definition.checkpoint)
+                each_batch(rows, self._take)
+                .option("checkpointLocation", definition.checkpoint)
                 .trigger(processingTime=f"{definition.interval_ms} milliseconds")
                 .start()
             )
@@ -252,6 +264,16 @@ class StreamAttempt:
         self._watch(step)
         if (self._ending.is_set() and step != PUBLISHED) or (self._pausing.is_set() and step == BATCH):
             raise Canceled("The stream was stopped.")
+
+    def _check_checkpoint(self, began: int | None) -> None:
+        """Raise StreamBroken if a table has a batch after the last that the checkpoint *began*: others would get its number."""
+        for table, publication in self._publications.items():
+            has = FIRST_ROWS if publication.batch is None else publication.batch
+            if has > (FIRST_ROWS if began is None else began):
+                raise StreamBroken(
+                    f"{display_name(table)} has batch {has}, which checkpoint {self._definition.checkpoint} does not have: it was "
+                    f"deleted or exchanged. {NEW_JOB}"
+                )
 
     def _check_starts(self) -> None:
         """Raise StreamBroken unless each source of which nothing was read yet can still be read from its start."""

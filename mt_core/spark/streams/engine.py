@@ -108,15 +108,23 @@ class SparkStreams(EngineRole, StreamEngine):
             if attempt is not None:
                 attempt.pause(drain=drain)
             with self._working() as session:
-                batches = [each.last_batch() for each in self._publications(job_id, definition).values()]
+                publications = self._publications(job_id, definition)
+                tables = [each.last_batch() for each in publications.values() if isinstance(each, TablePublication)]
                 began, committed = Checkpoints(session).batches(definition.checkpoint)
                 self._attempts.pop(job_id, None)
-                if began != committed and any(batch is not None and batch >= (began or 0) for batch in batches):
+                # The tables of other connectors do not say what they have; the attempt does, if it was of this process.
+                unknown = None in tables or len(tables) < len(publications)
+                begun = (
+                    definition.pinned["begun"]
+                    or committed is not None
+                    or (attempt.has_begun if attempt is not None else not unknown)
+                )
+                in_batch = began != committed and any(batch is not None and batch >= (began or 0) for batch in tables)
+                if in_batch or (not begun and any(batch is not None for batch in tables)):
                     raise EngineError(
-                        f"Job {job_id} failed in the middle of batch {began}, and has to finish it first; stop it again later."
+                        f"Job {job_id} failed in the middle of a batch, and has to finish it first; stop it again later."
                     )
                 self._close(job_id, definition)
-                begun = definition.pinned["begun"] or committed is not None or None not in batches
                 facts = {"starts": definition.pinned["starts"], "begun": begun}
                 Checkpoints(session).save(definition.checkpoint, folder, facts)
                 return folder

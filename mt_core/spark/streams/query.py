@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit, struct
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from mt_core.errors import QueryFailed, Unsupported
 from mt_core.identifiers import sql_name
@@ -24,6 +26,8 @@ from mt_core.spark.streams.sources import StreamedText, StreamSource, read_sourc
 from mt_core.tables.engine import Query
 
 MEMBER = "member"
+# The first foreachBatch in a JVM starts the server that Spark calls, and a second one beside it would start another.
+_callback_server = threading.Lock()
 _KEEPS_STATE = frozenset(
     {
         "Aggregate",
@@ -35,6 +39,11 @@ _KEEPS_STATE = frozenset(
         "FlatMapGroupsWithState",
         "TransformWithState",
     }
+)
+_STREAM_IN_SUBQUERY = "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY"
+_NO_SUBQUERY = (
+    "A subquery reads a table as a stream, which Spark cannot run; write a JOIN in its place, or let it read the table as it "
+    "stands at each batch: /*+ OPTIONS('streaming' = 'false') */ after the name."
 )
 _WAY_OUT = (
     "Keep the result as a materialized table, whose refreshes may replace rows, or run the statement in batch mode: "
@@ -50,8 +59,17 @@ class StreamedQuery:
     session: SparkSession = field(repr=False)
 
     def streaming(self, options: Mapping[str, Mapping[str, str]]) -> DataFrame:
-        """Return the rows as a stream, whose sources have the *options* under their names."""
-        return self._frame(self.text.streaming(options))
+        """Return the rows as a stream, whose sources have the *options* under their names.
+
+        Raises Unsupported for a subquery that reads one.
+        """
+        try:
+            return self._frame(self.text.streaming(options))
+        except SPARK_ERRORS as cause:
+            error = translate(cause)
+            if isinstance(error, QueryFailed) and error.error_class == _STREAM_IN_SUBQUERY:
+                raise Unsupported(_NO_SUBQUERY) from cause
+            raise
 
     def pinned(self, snapshots: Mapping[str, str]) -> DataFrame:
         """Return the rows of the query at *snapshots* of its sources."""
@@ -191,3 +209,9 @@ def _keeps_state(plan: Any) -> bool:
     if kind in _KEEPS_STATE or (kind == "Join" and all(child.isStreaming() for child in children)):
         return True
     return any(map(_keeps_state, children))
+
+
+def each_batch(rows: DataFrame, take: Callable[[DataFrame, int], None]) -> DataStreamWriter:
+    """Return a writer that hands each batch of the stream *rows*, with its number, to *take*."""
+    with _callback_server:
+        return rows.writeStream.foreachBatch(take)

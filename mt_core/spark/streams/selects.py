@@ -22,7 +22,7 @@ from mt_core.spark.results.arrow import ResultForm, arrow_frame
 from mt_core.spark.results.batches import QueryJob, batches
 from mt_core.spark.results.row_stream import StreamedRows
 from mt_core.spark.results.spool import Spools
-from mt_core.spark.streams.query import StreamedQuery, check_first_rows, check_streamable
+from mt_core.spark.streams.query import StreamedQuery, check_first_rows, check_streamable, each_batch
 from mt_core.spark.streams.starts import breakage, start_of
 
 _LOOK_EVERY_S = 0.5
@@ -110,9 +110,7 @@ class _Feed:
 
     def _start(self) -> StreamingQuery:
         stream, job = self._frames.stream, self._job
-        writer = stream.writeStream.foreachBatch(self._take).trigger(
-            processingTime=f"{DEFAULT_INTERVAL_MS} milliseconds"
-        )
+        writer = each_batch(stream, self._take).trigger(processingTime=f"{DEFAULT_INTERVAL_MS} milliseconds")
         context = stream.sparkSession.sparkContext
         with (
             self._driver.translating(),

@@ -20,8 +20,8 @@ _ADDING = frozenset({"append", "replace"})
 _REWRITTEN = re.compile(r"Cannot process (overwrite|delete) snapshot: (\d+)")
 _EXPIRED = re.compile(r"snapshot (\d+), the snapshot was expired or removed")
 _SKIPS = {"streaming-skip-overwrite-snapshots": "true", "streaming-skip-delete-snapshots": "true"}
-_NEW_JOB = "Run the INSERT again: its new job begins with the rows that the table has then."
-_IGNORE = f"{_NEW_JOB} SET 'streaming.on-source-rewrite' = 'ignore' before makes it pass over such changes."
+NEW_JOB = "Run the INSERT again: its new job begins with the rows that the table has then."
+_IGNORE = f"{NEW_JOB} SET 'streaming.on-source-rewrite' = 'ignore' before makes it pass over such changes."
 
 
 class StreamBroken(EngineError):
@@ -91,7 +91,7 @@ def check_start(source: StreamSource, start: Start, read: Iterable[int] = ()) ->
     table = source.table
     table.refresh()
     if str(table.uuid().toString()) != start.uuid:
-        raise StreamBroken(f"Table {source.name} was dropped and created again. {_NEW_JOB}")
+        raise StreamBroken(f"Table {source.name} was dropped and created again. {NEW_JOB}")
     if any(table.snapshot(snapshot_id) is not None for snapshot_id in read if snapshot_id >= 0):
         return
     following = None
@@ -99,14 +99,14 @@ def check_start(source: StreamSource, start: Start, read: Iterable[int] = ()) ->
         if str(snapshot.snapshotId()) == start.snapshot:
             if following is not None and int(following.timestampMillis()) <= start.millis:
                 raise StreamBroken(
-                    f"Snapshot {following.snapshotId()} of {source.name} was committed by a machine whose clock is late. {_NEW_JOB}"
+                    f"Snapshot {following.snapshotId()} of {source.name} was committed by a machine whose clock is late. {NEW_JOB}"
                 )
             return
         following = snapshot
     if start.snapshot is not None or _has_lost_its_first(table):
         begin = "Its first snapshot" if start.snapshot is None else f"Snapshot {start.snapshot}"
         raise StreamBroken(
-            f"{begin} of {source.name} expired, or was rolled back, before the stream read on. {_NEW_JOB}"
+            f"{begin} of {source.name} expired, or was rolled back, before the stream read on. {NEW_JOB}"
         )
 
 
@@ -117,14 +117,14 @@ def breakage(
     sources = tuple(sources)
     for source in sources:
         if source.name in starts and (what := _disappearance(session, source, starts[source.name])) is not None:
-            return StreamBroken(f"Table {source.name} {what}. {_NEW_JOB}")
+            return StreamBroken(f"Table {source.name} {what}. {NEW_JOB}")
     for message in (*(thrown.message for thrown in thrown_by(error)), str(error)):
         if match := _REWRITTEN.search(message):
             how = "replaced rows" if match[1] == "overwrite" else "deleted rows"
             return StreamBroken(f"Snapshot {match[2]} of {_owner(sources, match[2])} {how}. {_IGNORE}")
         if match := _EXPIRED.search(message):
             return StreamBroken(
-                f"Snapshot {match[1]} of {_owner(sources, match[1])}, up to which the stream had read, has expired. {_NEW_JOB}"
+                f"Snapshot {match[1]} of {_owner(sources, match[1])}, up to which the stream had read, has expired. {NEW_JOB}"
             )
     return None
 

@@ -55,8 +55,8 @@ def test_what_pyiceberg_appends_deletes_and_overwrites_is_applied(follower: Foll
         return catalog.load_table(f"{follower.world.namespace}.orders")
 
     check_step(follower, lambda: table().append(orders(("Bern", 7), (None, 8))), "append", "merge")
-    check_step(follower, lambda: table().delete("city = 'Rome'"), "signed", "keys")
-    check_step(follower, lambda: table().overwrite(orders(("Oslo", 9), ("Rome", 5))), "signed", "keys")
+    check_step(follower, lambda: table().delete("city = 'Rome'"), "signed", "merge")
+    check_step(follower, lambda: table().overwrite(orders(("Oslo", 9), ("Rome", 5))), "signed", "merge")
     check_step(follower, lambda: table().append(orders(("Bern", 1), ("Rome", 6))), "append", "merge")
 
 
@@ -75,6 +75,6 @@ def test_what_plain_spark_in_another_process_appends_deletes_and_overwrites_is_a
 
     with outside_spark(conf) as spark:
         check_step(follower, lambda: spark(f"INSERT INTO {source} VALUES ('Bern', 7), (NULL, 8)"), "append", "merge")
-        check_step(follower, lambda: spark(f"DELETE FROM {source} WHERE city = 'Rome'"), "signed", "keys")
+        check_step(follower, lambda: spark(f"DELETE FROM {source} WHERE city = 'Rome'"), "signed", "merge")
         overwrite = f"INSERT OVERWRITE {source} VALUES ('Oslo', 9), ('Rome', 5)"
-        check_step(follower, lambda: spark(overwrite), "signed", "keys")
+        check_step(follower, lambda: spark(overwrite), "signed", "merge")

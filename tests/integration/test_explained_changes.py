@@ -95,7 +95,7 @@ def test_explain_says_before_creation_and_before_a_refresh_how_changes_are_appli
     assert created[1] == "  columns:  k INT, n BIGINT"
     assert created[-2:] == [
         "    appended rows: merge: only appends below one aggregate that combines",
-        "    changed rows:  keys: the changed rows name the keys k",
+        "    changed rows:  merge: rows changed below one aggregate of counts and sums",
     ]
     assert refreshed[-2:] == created[-2:]
     assert refreshed[-3] == f"    since then:    1 row appended, {run.bytes_read:,} bytes"

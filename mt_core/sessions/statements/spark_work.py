@@ -42,6 +42,10 @@ class Task:
     def context(self) -> SessionContext:
         return self.session.context(self.properties)
 
+    def properties_in_force(self) -> Mapping[str, str]:
+        """Return the properties of the session, with those of the statement in their place."""
+        return {**self.session.properties, **self.properties}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkWork:
@@ -60,7 +64,7 @@ class SparkWork:
         self.await_engine(operation)
         operation.begin(self._running(kind, job_id))
         texts = [in_spark(statement, engine, task.context()) for statement in statements]
-        session, properties = task.session.handle, {**task.session.properties, **task.properties}
+        session, properties = task.session.handle, task.properties_in_force()
         with self.jobs.running(operation, statements, engine.cancel, session=session, properties=properties) as follow:
             members = list(zip(statements, texts, strict=True))
             result = self._run_one(task, *members[0]) if len(members) == 1 else self._run_set(task, members)

@@ -68,7 +68,7 @@ class StreamingStatements:
         self.spark.await_engine(operation)
         operation.begin(Work(kind=OperationKind.SPARK, message="preparing the stream", job_id=job_id))
         definition = self.streams.engine.prepare(self._definition(task, statements), job_id)
-        properties = {**task.session.properties, **task.properties}
+        properties = task.properties_in_force()
         job = replace(
             job_of_statements(operation, statements, task.session.handle, self.clock.now()),
             status=JobStatus.CREATED,
@@ -128,7 +128,7 @@ class StreamingStatements:
         )
 
     def _properties(self, task: Task) -> StreamProperties:
-        return StreamProperties({**task.session.properties, **task.properties}, self.streams.defaults)
+        return StreamProperties(task.properties_in_force(), self.streams.defaults)
 
     def _wait(self, operation: Operation, job: Job) -> Job:
         """Wait for the end of a job, which a cancel of its operation stops; raises its error."""

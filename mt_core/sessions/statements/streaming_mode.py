@@ -52,6 +52,6 @@ class StreamingMode:
 
 
 def _may_stream(task: Task, statements: Sequence[ReadStatement]) -> bool:
-    mode = {**task.session.properties, **task.properties}.get(RUNTIME_MODE_KEY, "")
+    mode = task.properties_in_force().get(RUNTIME_MODE_KEY, "")
     types = {each.type for each in statements}
     return mode.strip().lower() == STREAMING and types in ({SELECT}, {INSERT})

@@ -83,6 +83,7 @@ class Gateway:
         self._home, self._clock = home, SystemClock()
         self._loops: list[BackgroundLoop] = []
         self._registry = SqlRegistry.open(config.registry_url.reveal())
+        self._connector_tables = ConnectorTables(self._registry)
         self._driver = self._spark(driver_settings(config, home.logs, environ))
         self._catalogs = CreatedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
         self._engine = SparkEngine(self._driver, self._catalogs.settings)
@@ -91,6 +92,7 @@ class Gateway:
             spools(config, home.results),
             catalogs=self._catalogs.settings,
             tables=RegisteredTables(self._registry),
+            connectors=self._connector_tables.all,
         )
         scheduler = load_scheduler(config.text("workflow-scheduler.type"))
         self._scheduler, self._scheduler_options = scheduler(), scheduler_options(config, scheduler)
@@ -176,7 +178,7 @@ class Gateway:
         return SparkDriver(
             settings,
             on_launch=lambda pid: self._home.note(url=self.url, jvm_pid=pid),
-            on_session=lambda session: create_tables(session, ConnectorTables(self._registry).all().values()),
+            on_session=lambda session: create_tables(session, self._connector_tables.all().values()),
         )
 
     def _parts(self, config: Config) -> Parts:
@@ -200,11 +202,12 @@ class Gateway:
             job_hooks=job_hooks(config),
             job_history=config.duration("sql-gateway.job.history"),
             streams=StreamParts(
-                engine=SparkStreams(self._driver, self._catalogs.settings),
+                engine=SparkStreams(self._driver, self._catalogs.settings, connectors=self._connector_tables.all),
                 defaults=stream_defaults(config),
                 most_running=config.integer("sql-gateway.job.max-concurrent"),
             ),
             statement_threads=config.integer("sql-gateway.worker.threads.max"),
+            connector_tables=self._connector_tables,
         )
 
     def _listening(self, config: Config) -> GatewayServer:

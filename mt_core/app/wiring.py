@@ -67,6 +67,7 @@ class Parts:
     job_history: timedelta = HISTORY
     job_hooks: InstalledHooks | None = None
     streams: StreamParts | None = None
+    connector_tables: ConnectorTables | None = None
 
 
 class Wiring:
@@ -96,7 +97,7 @@ class Wiring:
             catalogs=parts.catalogs,
             jobs=self.jobs,
             streams=self.streams,
-            connector_tables=ConnectorTables(parts.registry),
+            connector_tables=parts.connector_tables or ConnectorTables(parts.registry),
         )
         self.executor = StatementExecutor(ports, max_workers=parts.statement_threads)
         self.endpoints = GatewayServices(

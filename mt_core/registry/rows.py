@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from mt_core.errors import RegistryError
 from mt_core.model.catalog import CreatedCatalog
-from mt_core.model.connector_table import ConnectorTable
+from mt_core.model.connector_table import ConnectorTable, GeneratedRows, Watermark
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job, JobEvent, JobHook, JobStatus
 from mt_core.model.partition import Scope
@@ -38,6 +38,7 @@ _SPARSE = frozenset(
         *("failing", "failed_times", "rest", "alike", "broken", "by_query", "batches", "recent", "waits_for"),
         "continuous_job",
         *("session", "user", "restarts", "hooks", "failures", "drain"),
+        *("connector", "options", "partition_keys", "spark_name", "query"),
     }
 )
 
@@ -131,7 +132,7 @@ def _stored(value: Any) -> Any:
             return value.to_json()
         case StreamDefinition():
             return json.dumps(value.to_json(), sort_keys=True)
-        case Intent() | Batch() | JobHook() | StreamState() | StopRequest():
+        case Intent() | Batch() | JobHook() | StreamState() | StopRequest() | Watermark() | GeneratedRows():
             return {field.name: _stored(getattr(value, field.name)) for field in fields(value)}
         case Mapping():
             return {key: _stored(item) for key, item in value.items()}
@@ -226,7 +227,17 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
         readers={"identifier": TableIdentifier.from_json, "dropped_at": instants_of},
     ),
     CreatedCatalog: _Mapping(noun="catalog", columns=("name",), readers={}),
-    ConnectorTable: _Mapping(noun="table", columns=("name",), readers=dict.fromkeys(("columns", "keys"), tuple)),
+    Watermark: _Mapping(readers={}),
+    GeneratedRows: _Mapping(readers={"items": tuple}),
+    ConnectorTable: _Mapping(
+        noun="table",
+        columns=("name",),
+        readers={
+            **dict.fromkeys(("columns", "keys", "partition_keys"), tuple),
+            "watermark": lambda body: _fact(Watermark, body, "a watermark"),
+            "unbounded": lambda body: _fact(GeneratedRows, body, "generated rows"),
+        },
+    ),
     GatewayLease: _Mapping(noun="gateway", columns=("owner", "lease_until"), readers={"lease_until": instants_of}),
 }
 _NAMES = {kind: frozenset(field.name for field in fields(kind)) for kind in _MAPPINGS}

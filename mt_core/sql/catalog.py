@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
+from mt_core.model.connector_table import GeneratedRows, Watermark
 from mt_core.sql.statements import ColumnSpec, Name
 
 _WILDCARDS = {"%": ".*", "*": ".*", "_": "."}
@@ -201,32 +202,14 @@ class SparkStatement(CatalogStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GeneratedRows:
-    """Rows of a connector that generates them; `items` are a select list over `value`, which counts from 0, and `timestamp`.
-
-    `number_of_rows` is None for rows without end.
-    """
-
-    items: tuple[str, ...]
-    rows_per_second: int
-    number_of_rows: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watermark:
-    """WATERMARK FOR column AS column - INTERVAL delay; `delay` is in Spark's words, such as `5 SECOND`."""
-
-    column: str
-    delay: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateConnectorTable(SparkStatement):
     """CREATE [TEMPORARY] TABLE … WITH (…) [AS query]; `connector` is None for the catalog's own format.
 
-    `keys` are the columns of its primary key. `query` is at its line and column. If the statement has a list of `columns` and a
-    query, `spark_sql` ends before AS: what follows depends on the columns of the query. `column_list` and `clauses`
-    are what it says after the name, without AS. A table with `unbounded` rows has no `spark_sql`: Spark has no statement for it.
+    `keys` are those columns of its primary key, `all_keys`, that its catalog stores. `query` is at its line and column. If the
+    statement has a list of `columns` and a query, `spark_sql` ends before AS: what follows depends on the columns of the query.
+    `column_list` and `clauses` are what it says after the name, without AS. `options` are those of WITH. A temporary table with
+    `unbounded` rows has no `spark_sql`: Spark has no statement for it. A table that stores no rows, and is not temporary, has in
+    `rows` what a batch reads of it.
     """
 
     name: Name
@@ -241,6 +224,11 @@ class CreateConnectorTable(SparkStatement):
     clauses: str = field(default="", repr=False)
     unbounded: GeneratedRows | None = None
     watermark: Watermark | None = None
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    comment: str | None = None
+    partition_keys: tuple[str, ...] = ()
+    all_keys: tuple[str, ...] = ()
+    rows: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,12 @@
-"""Connector tables: those of Spark's session catalog that statements created, kept in the registry for the next Spark."""
+"""Connector tables: those that statements created in any catalog, kept in the registry for each session and the next Spark."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from mt_core.errors import RegistryError
-from mt_core.model.connector_table import ConnectorTable
+from mt_core.model.connector_table import ConnectorTable, table_named
 from mt_core.tables.registry import Registry, Transaction, in_transaction
 
 
@@ -25,6 +25,10 @@ class ConnectorTables:
             with self._lock:
                 tables = self._tables = self._tables or in_transaction(self._registry, _tables)
         return tables
+
+    def find(self, name: Sequence[str]) -> ConnectorTable | None:
+        """Return the table of a full name, None if no statement created one."""
+        return table_named(self.all(), name)
 
     def put(self, table: ConnectorTable) -> None:
         """Store a table, in place of the one of its name."""

@@ -16,6 +16,7 @@ from mt_core.rowset import RowSet
 from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.catalog_statements import CatalogStatements
+from mt_core.sessions.statements.connector_table_statements import ConnectorTableStatements
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sessions.statements.translation import in_spark
 from mt_core.spark.driver.conf import catalog_names
@@ -25,6 +26,7 @@ from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.sql.catalog import CatalogStatement, SparkStatement
 from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
+from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.engine import Query
 from mt_core.testing.fake_clock import FakeClock
@@ -46,7 +48,12 @@ class Client:
         self.engine = SparkStatements(driver, catalogs=self.catalogs.settings)
         self.refreshes = SparkEngine(driver, self.catalogs.settings)
         jobs = Jobs(clock, FakeRuns(clock), JobStore(MemoryRegistry(clock), owner="test", clock=clock))
-        self.statements = CatalogStatements(self.engine, jobs, self.catalogs)
+        self.statements = CatalogStatements(
+            self.engine,
+            jobs,
+            self.catalogs,
+            ConnectorTableStatements(engine=self.engine, tables=ConnectorTables(MemoryRegistry(clock))),
+        )
         handle = f"catalogs-{next(_numbers)}"
         self.session = Session(handle, name=None, defaults={}, properties={}, opened_at=NOW)
 

@@ -121,6 +121,26 @@ def test_a_source_that_was_created_again_while_the_stream_was_stopped_is_not_rea
     assert world.rows() == ["a"]
 
 
+@pytest.mark.slow
+def test_a_target_that_was_created_again_while_the_stream_was_stopped_is_not_written(world: StreamWorld) -> None:
+    world.append("a")
+    job_id, definition = world.start()
+    world.wait_rows(["a"])
+    world.engine.stop(job_id, definition)
+    world.sql("DROP TABLE arrivals")
+    world.sql("CREATE TABLE arrivals (row STRING)")
+
+    world.engine.start(job_id, definition, 2)
+
+    progress = world.wait_end(job_id)
+    assert progress.final
+    assert progress.error == (
+        f"Table lake.{world.namespace}.arrivals, which the job writes, was dropped and created again. Run the INSERT again: its "
+        "new job begins with the rows that the table has then."
+    )
+    assert world.rows() == []
+
+
 def test_a_statement_set_is_one_stream_into_several_tables(world: StreamWorld) -> None:
     world.sql("CREATE TABLE departures (n INT, row STRING)")
     world.append("a")

@@ -157,7 +157,8 @@ class FakeStatementEngine:
 
     def relation(self, context: SessionContext, name: Sequence[str]) -> Relation:
         if ".".join(name) not in self.tables:
-            raise QueryFailed(f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {'.'.join(name)} cannot be found.")
+            text = f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {'.'.join(name)} cannot be found."
+            raise QueryFailed(text, error_class="TABLE_OR_VIEW_NOT_FOUND")
         return Relation(columns=self.tables[".".join(name)])
 
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:

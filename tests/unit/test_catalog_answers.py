@@ -23,11 +23,13 @@ from mt_core.sessions.operations.operation import Operation, OperationResult, Op
 from mt_core.sessions.ports import StatementResult
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.catalog_statements import CatalogStatements
+from mt_core.sessions.statements.connector_table_statements import ConnectorTableStatements
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sessions.statements.translation import in_spark
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
+from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.testing.fake_clock import FakeClock
@@ -52,7 +54,11 @@ class World:
         self.engine.shared_catalogs = self.catalogs.settings
         defaults = {"table.local-time-zone": "Europe/Berlin"}
         self.session = Session("s", name=None, defaults=defaults, properties={}, opened_at=NOW)
-        self.statements = CatalogStatements(self.engine, self.jobs, self.catalogs)
+        self.statements = self.statements_of(self.jobs)
+
+    def statements_of(self, jobs: Jobs) -> CatalogStatements:
+        tables = ConnectorTableStatements(engine=self.engine, tables=ConnectorTables(self.registry))
+        return CatalogStatements(self.engine, jobs, self.catalogs, tables)
 
     @property
     def asking(self) -> CatalogRequest:
@@ -370,12 +376,14 @@ def test_an_unknown_catalog_cannot_be_used(world: World) -> None:
         world.run("USE CATALOG nope")
 
 
-def test_a_connector_is_refused_where_the_catalog_would_make_an_iceberg_table_of_it(world: World) -> None:
+def test_rows_of_a_query_are_refused_where_the_catalog_would_make_an_iceberg_table_of_them(world: World) -> None:
     options = "(a INT) WITH ('connector' = 'csv', 'path' = '/x')"
     context = world.session.context()
 
-    with pytest.raises(DefinitionInvalid, match=r"catalog lake holds Iceberg tables only.*spark_catalog\.default\.t"):
-        in_spark(ReadStatement(f"CREATE TABLE t {options}"), world.engine, context)
+    with pytest.raises(
+        DefinitionInvalid, match=r"of a query in Iceberg tables only.*without AS.*spark_catalog\.default\.t"
+    ):
+        in_spark(ReadStatement("CREATE TABLE t WITH ('connector' = 'csv') AS SELECT 1 AS a"), world.engine, context)
 
     passed = [f"CREATE TABLE spark_catalog.default.t {options}", f"CREATE TEMPORARY TABLE t {options}"]
     assert all("USING csv" in in_spark(ReadStatement(text), world.engine, context)[0] for text in passed)
@@ -458,7 +466,7 @@ def test_a_job_of_an_earlier_process_is_known_and_cannot_be_stopped(world: World
     with world.jobs.running(world.operation("1"), [ReadStatement("DELETE FROM t")], print):
         pass
     world.jobs = Jobs(world.clock, world.runs, JobStore(world.registry, owner="next", clock=world.clock))
-    world.statements = CatalogStatements(world.engine, world.jobs, world.catalogs)
+    world.statements = world.statements_of(world.jobs)
 
     assert world.answer("SHOW JOBS")[1][0][:3] == ["1", "delete-t", "FINISHED"]
     assert world.answer("DESCRIBE JOB '1'")[1][0][:3] == ["1", "delete-t", "FINISHED"]

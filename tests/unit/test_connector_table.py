@@ -86,7 +86,7 @@ def spark_sql(sql: str) -> str:
             "CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED COMMENT 'x', ts TIMESTAMP(3), "
             "WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, CONSTRAINT k UNIQUE (a) NOT ENFORCED) "
             "WITH ('connector' = 'text', 'path' = '/x')",
-            "CREATE TABLE `t` (`a` INT COMMENT 'x', `ts` TIMESTAMP_NTZ) USING text OPTIONS ('path' = '/x')",
+            "CREATE TABLE `t` (`a` INT COMMENT 'x', `ts` TIMESTAMP) USING text OPTIONS ('path' = '/x')",
         ),
     ],
 )

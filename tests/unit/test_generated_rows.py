@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from mt_core.errors import DefinitionInvalid, MtError, Unsupported
-from mt_core.sql.catalog import CreateConnectorTable, GeneratedRows, Watermark
+from mt_core.model.connector_table import GeneratedRows, Watermark
+from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.parser import parse
 
 
@@ -137,13 +138,33 @@ def test_rate_gives_its_time_and_its_counter_under_the_names_of_the_columns() ->
     )
 
 
+def test_a_table_that_stays_has_what_a_batch_reads_of_it_beside_its_rows() -> None:
+    endless = table(
+        "CREATE TABLE IF NOT EXISTS c.d.g (a INT NOT NULL, PRIMARY KEY (a) NOT ENFORCED) COMMENT 'x' WITH ('connector' = 'datagen')"
+    )
+    bounded = table("CREATE TABLE g (a INT) WITH ('connector' = 'datagen', 'number-of-rows' = '2')")
+
+    assert (endless.name, endless.is_temporary, endless.if_not_exists) == (("c", "d", "g"), False, True)
+    assert (endless.column_list, endless.all_keys, endless.comment) == (("`a` INT",), ("a",), "x")
+    assert endless.unbounded is not None
+    assert endless.rows.startswith(
+        "SELECT CAST(NULL AS INT) AS `a` FROM VALUES (1) WHERE CAST(raise_error('Table c.d.g: connector"
+    )
+    assert (bounded.unbounded, bounded.rows.endswith("FROM range(2))"), dict(bounded.options)) == (
+        None,
+        True,
+        {"connector": "datagen", "number-of-rows": "2"},
+    )
+
+
 def test_a_sink_is_a_view_that_cannot_be_read() -> None:
     found = table("CREATE TEMPORARY TABLE p (a INT, b STRING) WITH ('connector' = 'print', 'print-identifier' = 'x')")
 
     reason = "raise_error('Table p: connector \\'print\\' takes rows and gives none; read another table.')"
     assert (found.connector, found.unbounded) == ("print", None)
     assert found.spark_sql == (
-        f"CREATE TEMPORARY VIEW `p` AS SELECT CAST({reason} AS INT) AS `a`, CAST({reason} AS STRING) AS `b`"
+        "CREATE TEMPORARY VIEW `p` AS SELECT CAST(NULL AS INT) AS `a`, CAST(NULL AS STRING) AS `b` FROM VALUES (1) WHERE "
+        f"CAST({reason} AS BOOLEAN)"
     )
 
 
@@ -189,9 +210,19 @@ def test_a_sink_is_a_view_that_cannot_be_read() -> None:
             "has no option 'x'; it has none",
         ),
         (
-            "CREATE TABLE g (a INT) WITH ('connector' = 'datagen')",
+            "CREATE TEMPORARY TABLE d.g (a INT) WITH ('connector' = 'datagen')",
             Unsupported,
-            r"has no rows of its own, so the table belongs to the session: CREATE \[OR REPLACE\] TEMPORARY TABLE `g`",
+            "a name with a database does not go with TEMPORARY",
+        ),
+        (
+            "CREATE TABLE g WITH ('connector' = 'datagen') AS SELECT 1 AS a",
+            Unsupported,
+            "stores no rows, so AS query does not go with it",
+        ),
+        (
+            "CREATE TABLE g (a INT) PARTITIONED BY (a) WITH ('connector' = 'datagen')",
+            Unsupported,
+            "leave PARTITIONED BY out",
         ),
         (datagen("a INT, WATERMARK FOR a AS a"), DefinitionInvalid, "WATERMARK FOR a needs a column of type TIMESTAMP"),
         (datagen("a INT, WATERMARK FOR b AS b"), DefinitionInvalid, "WATERMARK FOR b, which is no column of it"),

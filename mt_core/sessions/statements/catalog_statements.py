@@ -11,6 +11,8 @@ from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.operations.operation import DONE, OperationResult, content
 from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.statements.catalog_commands import CatalogCommands
+from mt_core.sessions.statements.connector_table_statements import ConnectorTableStatements
+from mt_core.sessions.statements.connector_table_text import show_create
 from mt_core.sessions.statements.listings import CatalogRequest, Listings, job_rows, names_only
 from mt_core.sessions.statements.statement_sets import members_of
 from mt_core.sessions.statements.translation import in_spark
@@ -28,8 +30,10 @@ _MOST = 1_000_000
 class CatalogStatements:
     """Performs statements about catalogs, tables, jobs and jars in the session that sends them."""
 
-    def __init__(self, engine: StatementEngine, jobs: Jobs, shared: CreatedCatalogs) -> None:
-        self._engine, self._jobs = engine, jobs
+    def __init__(
+        self, engine: StatementEngine, jobs: Jobs, shared: CreatedCatalogs, connector_tables: ConnectorTableStatements
+    ) -> None:
+        self._engine, self._jobs, self._connector_tables = engine, jobs, connector_tables
         self._listings, self._commands = Listings(engine, jobs), CatalogCommands(engine, shared)
 
     def execute(self, statement: sql.CatalogStatement, request: CatalogRequest) -> OperationResult:
@@ -44,8 +48,7 @@ class CatalogStatements:
             case sql.Explain(mode=mode, statement=text):
                 return content(names_only("result", [self._explain(text, mode, request)]))
             case sql.ShowCreateRelation(name=name):
-                rows = self._rows(f"SHOW CREATE TABLE {sql_name(name)}", request)
-                return content(names_only("result", [str(rows[0][0])]))
+                return content(names_only("result", [self._show_create(name, request)]))
             case sql.DescribeDatabase():
                 return self._describe_database(statement, request)
             case sql.DescribeJob(job_id=job_id):
@@ -80,6 +83,12 @@ class CatalogStatements:
             RowSet(columns=columns.columns, rows=[*columns.rows, *([row[0], row[1], *blank] for row in rows[start:])])
         )
 
+    def _show_create(self, name: Name, request: CatalogRequest) -> str:
+        table = self._connector_tables.find(name, request.context)
+        if table is not None:
+            return show_create(table)
+        return str(self._rows(f"SHOW CREATE TABLE {sql_name(name)}", request)[0][0])
+
     def _describe_database(self, statement: sql.DescribeDatabase, request: CatalogRequest) -> OperationResult:
         words = "DESCRIBE NAMESPACE EXTENDED" if statement.extended else "DESCRIBE NAMESPACE"
         rows = self._rows(f"{words} {sql_name(statement.name)}", request)
@@ -108,14 +117,19 @@ class CatalogStatements:
             )
 
     def _columns(self, name: Name, request: CatalogRequest, pattern: sql.Pattern | None = None) -> RowSet:
-        relation = self._engine.relation(request.context, name)
+        relation, table = (
+            self._engine.relation(request.context, name),
+            self._connector_tables.find(name, request.context),
+        )
+        keys, watermark = (table.keys, table.watermark) if table is not None else (relation.keys, None)
+        late = {watermark.column.lower(): table.watermark_text()} if table is not None and watermark is not None else {}
         matching = [column for column in relation.columns if pattern is None or pattern.matches(column.name)]
-        key = f"PRI({', '.join(relation.keys)})"
+        key = f"PRI({', '.join(keys)})"
         rows: list[list[Any]] = []
         for column in matching:
-            is_key = column.name in relation.keys
+            shown_key = key if column.name in keys else None
             text = type_text(column.type.to_json())
-            rows.append([column.name, text, column.type.nullable, key if is_key else None, None, None])
+            rows.append([column.name, text, column.type.nullable, shown_key, None, late.get(column.name.lower())])
         if not any(column.comment for column in matching):
             return RowSet(columns=DESCRIBE_COLUMNS, rows=rows)
         commented = [[*row, column.comment] for row, column in zip(rows, matching, strict=True)]

@@ -1,85 +1,85 @@
-"""Changes of tables with a connector, which Spark's session catalog would forget when Spark ends: they are kept in the registry."""
+"""Changes that Spark itself makes to tables with a connector of its own catalog, which it would forget when it ends."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from mt_core.errors import EngineUnavailable, QueryFailed
-from mt_core.identifiers import quote, sql_name
-from mt_core.model.connector_table import ConnectorTable
-from mt_core.sessions.ports import SessionContext, StatementEngine
+from mt_core.errors import EngineUnavailable, QueryFailed, RegistryError
+from mt_core.identifiers import display_name, sql_name
+from mt_core.model.connector_table import SPARK_CATALOG, ConnectorTable
+from mt_core.sessions.ports import SessionContext
+from mt_core.sessions.statements.connector_table_statements import NOT_THERE, ConnectorTableStatements, is_kept
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.cursor import TokenCursor
-from mt_core.sql.parser import ReadStatement, parse_name
-from mt_core.tables.connector_tables import ConnectorTables
+from mt_core.sql.parser import ReadStatement
 
-_SESSION_CATALOG = "spark_catalog"
-_NOT_THERE = "TABLE_OR_VIEW_NOT_FOUND"
 _CHANGES = frozenset({"ALTER_TABLE", "DROP_TABLE", "DROP_DATABASE"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorTableChanges:
-    """Keeps what statements do to such tables."""
+    """Keeps what statements did to such tables."""
 
-    engine: StatementEngine
-    tables: ConnectorTables
+    statements: ConnectorTableStatements
 
-    @contextmanager
-    def following(self, read: ReadStatement, context: SessionContext) -> Iterator[None]:
-        """Keep what *read* did to the tables once the block, which runs it, has succeeded; raises RegistryError then."""
+    def keeping(self, read: ReadStatement, context: SessionContext) -> Callable[[], None]:
+        """Return what keeps the changes of *read*, to be called once it has succeeded; that raises RegistryError."""
         fact = read.fact
-        if isinstance(fact, CreateConnectorTable):
-            is_kept = fact.connector not in (None, "iceberg") and not fact.is_temporary
-            was_there = is_kept and fact.if_not_exists and self._is_there(fact.name, context)
-            yield
-            if is_kept and not was_there:
-                self._keep(fact, context)
-            return
-        yield
-        if read.type in _CHANGES:
-            self._look_again(context)
+        if isinstance(fact, CreateConnectorTable) and is_kept(fact):
+            was_there = fact.if_not_exists and self._is_there(fact, context)
+            return _nothing if was_there else lambda: self._keep(fact, context)
+        return (lambda: self._look_again(context)) if read.type in _CHANGES else _nothing
 
     def _keep(self, fact: CreateConnectorTable, context: SessionContext) -> None:
-        name = self._full_name(fact.name, context)
-        columns = fact.column_list or self._columns(context, name)
-        if name[0] == _SESSION_CATALOG and columns:
-            self.tables.put(
-                ConnectorTable(name=sql_name(name), columns=tuple(columns), clauses=fact.clauses, keys=fact.keys)
-            )
+        name = self.statements.full_name(fact.name, context)
+        if name[0] != SPARK_CATALOG:
+            return
+        table = ConnectorTable(
+            name=sql_name(name),
+            columns=self.statements.columns(context, sql_name(name)),
+            clauses=fact.clauses,
+            keys=fact.all_keys,
+            connector=fact.connector or "",
+            options=fact.options,
+            comment=fact.comment,
+            partition_keys=fact.partition_keys,
+        )
+        try:
+            self.statements.tables.put(table)
+        except RegistryError as cause:
+            raise RegistryError(
+                f"Table {display_name(name)} was created, and the registry did not take it: {cause} It will be lost with Spark; "
+                "DROP TABLE it, and create it again."
+            ) from cause
 
     def _look_again(self, context: SessionContext) -> None:
         """Forget the tables that are gone, and take the columns of the others as they are."""
-        for table in self.tables.all().values():
+        tables = self.statements.tables
+        for table in tables.all().values():
+            if table.parts[0] != SPARK_CATALOG or table.query:
+                continue
             try:
-                columns = self._columns(context, parse_name(table.name))
+                columns = self.statements.columns(context, table.name)
             except QueryFailed as cause:
-                if cause.error_class == _NOT_THERE:
-                    self.tables.delete(table.name)
+                if cause.error_class == NOT_THERE:
+                    tables.delete(table.name)
                 continue
             if [*map(_name_of, columns)] != [*map(_name_of, table.columns)]:
-                self.tables.put(replace(table, columns=tuple(columns)))
+                tables.put(replace(table, columns=columns))
 
-    def _is_there(self, name: Sequence[str], context: SessionContext) -> bool:
+    def _is_there(self, fact: CreateConnectorTable, context: SessionContext) -> bool:
+        name = self.statements.full_name(fact.name, context)
         try:
-            self._columns(context, name)
+            self.statements.columns(context, sql_name(name))
         except (QueryFailed, EngineUnavailable):
             # While Spark starts, its session catalog has nothing else than what is kept.
-            return sql_name(name) in self.tables.all()
+            return self.statements.tables.find(name) is not None
         return True
 
-    def _columns(self, context: SessionContext, name: Sequence[str]) -> Sequence[str]:
-        """Return the columns of a table as CREATE TABLE lists them; raises QueryFailed if there is no such table."""
-        columns = self.engine.query_columns(context, f"TABLE {sql_name(name)}")
-        return [f"{quote(column.name)} {column.type}" for column in columns]
 
-    def _full_name(self, name: Sequence[str], context: SessionContext) -> tuple[str, ...]:
-        if len(name) > 1 and name[0] in self.engine.catalogs(context):
-            return tuple(name)
-        state = self.engine.session_state(context)
-        return (state.catalog, *(state.namespace if len(name) == 1 else ()), *name)
+def _nothing() -> None:
+    """Keep nothing."""
 
 
 def _name_of(column: str) -> str:

@@ -6,7 +6,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -34,6 +34,7 @@ from mt_core.sessions.refreshes import ClusterInfo
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.catalog_statements import CatalogStatements
 from mt_core.sessions.statements.connector_table_changes import ConnectorTableChanges
+from mt_core.sessions.statements.connector_table_statements import ConnectorTableStatements
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sessions.statements.names import SessionNames
 from mt_core.sessions.statements.refresh_wait import PendingRefresh, RefreshWait, outcome_result
@@ -87,7 +88,8 @@ class StatementExecutor:
         self._deadlines = Deadlines(ports.clock)
         streams = ports.streams
         self.jobs = Jobs(ports.clock, ports.runs, ports.jobs, streams=streams.owner if streams is not None else None)
-        self._catalogs = CatalogStatements(ports.engine, self.jobs, ports.catalogs)
+        self._connector_tables = ConnectorTableStatements(engine=ports.engine, tables=ports.connector_tables)
+        self._catalogs = CatalogStatements(ports.engine, self.jobs, ports.catalogs, self._connector_tables)
         creations = TableCreations(ports.engine, ports.jobs, engine_timeout_s=engine_timeout_s)
         ports.jobs.hooks.provide(TableCreationHook(creations))
         self._spark = SparkWork(
@@ -105,7 +107,7 @@ class StatementExecutor:
             else None
         )
         self._mode = StreamingMode(engine=ports.engine, spark=self._spark, detached=self._streaming)
-        self._connector_tables = ConnectorTableChanges(engine=ports.engine, tables=ports.connector_tables)
+        self._changes = ConnectorTableChanges(statements=self._connector_tables)
         self._refreshes = RefreshWait(runs=ports.runs, cluster_info=ports.cluster_info)
         self._pool = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="statement")
         # Pools of their own: running statements must not block those that stop them, nor waits for a refresh the running ones.
@@ -232,12 +234,12 @@ class StatementExecutor:
 
     def _run(self, task: Task, statements: Sequence[ReadStatement], *, changing: bool) -> None:
         """Run statements as streams if the session is in streaming mode and they read streams, else as batch."""
-        with ExitStack() as following:
-            for each in statements:
-                following.enter_context(self._connector_tables.following(each, task.context()))
-            if not self._mode.run(task, statements):
-                _check_targets(task.session, statements)
-                self._spark.run(task, statements, changing=changing)
+        if len(statements) == 1 and self._answer_on_connector_table(task, statements[0]):
+            return
+        keeping = [self._changes.keeping(each, task.context()) for each in statements]
+        if not self._mode.run(task, statements):
+            _check_targets(task.session, statements)
+            self._spark.run(task, statements, changing=changing, keep=lambda: [keep() for keep in keeping])
 
     def _note_temporary(self, task: Task) -> None:
         """Remember what a statement that has succeeded did to the temporary objects of its session."""
@@ -245,13 +247,26 @@ class StatementExecutor:
         if concerns_temporary(read):
             session.temporary = after(session.temporary, read, self._ports.engine.session_state(task.context()))
 
+    def _answer_on_connector_table(self, task: Task, read: ReadStatement) -> bool:
+        """Perform a statement about a table with a connector, and return whether it is one."""
+        if not self._connector_tables.concern(read):
+            return False
+        answer = self._connector_tables.answer(read, self._begin_request(task))
+        if answer is not None:
+            task.operation.finish(answer)
+        return answer is not None
+
     def _ask_catalogs(self, task: Task, answer: Callable[[CatalogRequest], OperationResult]) -> None:
+        request = self._begin_request(task)
+        task.operation.finish(answer(request))
+
+    def _begin_request(self, task: Task) -> CatalogRequest:
         operation, job_id = task.operation, task.operation.planned_job_id
         stop = partial(self._ports.engine.cancel, job_id)
         operation.begin(Work(kind=OperationKind.SPARK, message="asking the catalogs", job_id=job_id, stop=stop))
         if Trait.WITHOUT_ENGINE not in operation.statement.traits:
             self._spark.await_engine(operation)
-        operation.finish(answer(CatalogRequest(session=task.session, context=task.context(), job_id=job_id)))
+        return CatalogRequest(session=task.session, context=task.context(), job_id=job_id)
 
     def _run_command(self, task: Task, statement: Statement) -> PendingRefresh | None:
         operation, engine, job_id = task.operation, self._ports.engine, task.operation.planned_job_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mt_core.errors import Canceled, EngineUnavailable, QueryFailed
@@ -56,8 +56,18 @@ class SparkWork:
     creations: TableCreations
     engine_timeout_s: float
 
-    def run(self, task: Task, statements: Sequence[ReadStatement], *, changing: bool) -> None:
-        """Run statements one after the other as one job; a statement that is *changing* data returns the job's id."""
+    def run(
+        self,
+        task: Task,
+        statements: Sequence[ReadStatement],
+        *,
+        changing: bool,
+        keep: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Run statements one after the other as one job, then *keep* what they did, without which they have failed.
+
+        A statement that is *changing* data returns the job's id.
+        """
         operation, engine, job_id = task.operation, self.engine, task.operation.planned_job_id
         kind = OperationKind.JOB if changing else OperationKind.SPARK
         operation.begin(Work(kind=kind, message="waiting for Spark"))
@@ -68,6 +78,7 @@ class SparkWork:
         with self.jobs.running(operation, statements, engine.cancel, session=session, properties=properties) as follow:
             members = list(zip(statements, texts, strict=True))
             result = self._run_one(task, *members[0]) if len(members) == 1 else self._run_set(task, members)
+            keep()
             follow(result)
         operation.finish(_answer(result, job_id, changing=changing))
 

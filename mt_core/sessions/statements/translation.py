@@ -65,8 +65,9 @@ def _check_catalog(table: CreateConnectorTable, engine: StatementEngine, context
             f"Table {'.'.join(name)}: catalog {catalog} has no place for a PRIMARY KEY; leave it out, or create the table "
             "in an Iceberg catalog such as lake."
         )
-    if table.connector is not None and holds_iceberg:
+    if table.connector is not None and table.query and holds_iceberg:
         raise DefinitionInvalid(
-            f"Table {'.'.join(name)}: catalog {catalog} holds Iceberg tables only, and connector '{table.connector}' is "
-            f"something else; use CREATE TEMPORARY TABLE, or name it spark_catalog.default.{name[-1]}."
+            f"Table {'.'.join(name)}: catalog {catalog} stores the rows of a query in Iceberg tables only, and connector "
+            f"'{table.connector}' is something else; CREATE TABLE without AS, then INSERT INTO it, or name it "
+            f"spark_catalog.default.{name[-1]}."
         )

@@ -1,21 +1,32 @@
-"""Creation of the tables with a connector in a new JVM, whose session catalog has none."""
+"""Creation of the tables with a connector in a new JVM, whose own catalog has none."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from pyspark.sql import SparkSession
 
-from mt_core.model.connector_table import ConnectorTable
+from mt_core.identifiers import sql_name
+from mt_core.model.connector_table import SPARK_CATALOG, STORED_IN, ConnectorTable
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm_objects import active_session, state_of, static_member
 
 log = logging.getLogger(__name__)
+ConnectorSource = Callable[[], Mapping[str, ConnectorTable]]
+"""Returns the tables by their quoted names. Safe from any thread; raises RegistryError."""
+
+
+def no_connectors() -> Mapping[str, ConnectorTable]:
+    """Return no tables."""
+    return {}
 
 
 def create_tables(session: SparkSession, tables: Iterable[ConnectorTable]) -> None:
     """Create *tables* over the files that are there; one that Spark refuses is logged, and does not keep the others away."""
+    tables = tuple(tables)
+    if any(table.spark_name for table in tables):
+        session.sql(f"CREATE DATABASE IF NOT EXISTS {sql_name((SPARK_CATALOG, STORED_IN))}")
     for table in tables:
         try:
             _create(session, table)
@@ -25,6 +36,11 @@ def create_tables(session: SparkSession, tables: Iterable[ConnectorTable]) -> No
 
 
 def _create(session: SparkSession, table: ConnectorTable) -> None:
+    if table.query:
+        # In another catalog its view is stored.
+        if table.parts[0] == SPARK_CATALOG:
+            session.sql(table.statement)
+        return
     with active_session(session):
         state = state_of(session)
         skip = static_member(session, "org.apache.spark.sql.execution.CommandExecutionMode.SKIP")

@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.errors import Unsupported
+from mt_core.model.connector_table import GeneratedRows, Watermark
 from mt_core.sql.catalog import CreateConnectorTable, SparkStatement
 from mt_core.sql.parser import ReadStatement
 
@@ -27,14 +28,17 @@ def create_temporary(session: SparkSession, text: str) -> None:
 
 def create_unbounded(session: SparkSession, table: CreateConnectorTable) -> None:
     """Create a temporary view whose rows come at their pace for as long as a stream reads it; raises Spark's own errors."""
-    rows = table.unbounded
-    if rows is None:
+    if table.unbounded is None:
         raise Unsupported(f"Table {'.'.join(table.name)} has rows of its own.")
-    pace: Any = session.readStream.format(_RATE).option("rowsPerSecond", rows.rows_per_second)
-    frame: DataFrame = pace.load().selectExpr(*rows.items)
-    if table.watermark is not None:
-        frame = frame.withWatermark(table.watermark.column, table.watermark.delay)
+    frame = rows_without_end(session, table.unbounded, table.watermark)
     if table.or_replace:
         frame.createOrReplaceTempView(table.name[0])
     else:
         frame.createTempView(table.name[0])
+
+
+def rows_without_end(session: SparkSession, rows: GeneratedRows, watermark: Watermark | None) -> DataFrame:
+    """Return generated rows as a stream."""
+    pace: Any = session.readStream.format(_RATE).option("rowsPerSecond", rows.rows_per_second)
+    frame: DataFrame = pace.load().selectExpr(*rows.items)
+    return frame if watermark is None else frame.withWatermark(watermark.column, watermark.delay)

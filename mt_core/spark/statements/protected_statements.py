@@ -35,7 +35,12 @@ WRITES_TO_ITS_TABLE = frozenset(
     }
 )
 # After these a table is no longer where a streaming job reads or writes it.
-TAKES_AWAY: Mapping[str, str] = {"DropTable": "DROP TABLE", "RenameTable": "ALTER TABLE … RENAME"}
+TAKES_AWAY: Mapping[str, str] = {
+    "DropTable": "DROP TABLE",
+    "RenameTable": "ALTER TABLE … RENAME",
+    # The view that stands for a table with a connector.
+    **dict.fromkeys(("DropView", "DropIcebergView"), "DROP TABLE"),
+}
 
 NEW_NAME = "choose another name"
 _DROP = "use DROP MATERIALIZED TABLE {table}"

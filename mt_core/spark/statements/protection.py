@@ -11,8 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from mt_core.errors import SqlSyntaxError, TableProtected, Unsupported
 from mt_core.identifiers import Namespace, display_name
 from mt_core.model.table import TableIdentifier
+from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import active_session, java_class, java_dataset, scala_items, state_of
+from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.views import Names
 from mt_core.spark.statements.protected_statements import (
     HARMLESS,
@@ -68,11 +70,15 @@ class NoTables(TableDirectory):
 
 
 def run_protected(
-    session: SparkSession, text: str, tables: TableDirectory, adapt: Callable[[Any], Any] = lambda plan: plan
+    session: SparkSession,
+    text: str,
+    tables: TableDirectory,
+    adapt: Callable[[Any], Any] = lambda plan: plan,
+    connectors: ConnectorSource = no_connectors,
 ) -> DataFrame:
     """Run *text* unless it would change one of *tables*; raises TableProtected, and Spark's own errors.
 
-    What runs of a statement that is no query is the plan that *adapt* makes of its own.
+    What runs of a statement that is no query is the plan that *adapt* makes of its own, with the tables of *connectors*.
 
     A query costs no more than without. Any other statement is parsed here and run from its plan, so that a long INSERT is
     parsed once.
@@ -87,6 +93,7 @@ def run_protected(
         _Check(session, parser, tables, " ".join(words)).check(plan)
         if str(plan.productPrefix()) == "CompoundBody":
             return session.sql(text)
+        plan = ConnectorNames(session, connectors).adapted(plan)
         return DataFrame(java_dataset(session, adapt(plan)), session)
 
 

@@ -23,10 +23,12 @@ from mt_core.rowset import RowSet
 from mt_core.sessions.ports import Relation, ResultRows, SessionContext, SessionState, StatementEngine, StatementResult
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, Settings, no_catalogs
 from mt_core.spark.catalogs.columns import check_assignable, columns_of
+from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.catalogs.lookup import ICEBERG_INTERNAL
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, SESSION_CATALOG
 from mt_core.spark.driver.jvm_objects import active_session, java_items, scala_items, state_of, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.queries.temporary import create_unbounded
 from mt_core.spark.queries.views import Names
@@ -66,8 +68,10 @@ class SparkStatements(StatementEngine):
         *,
         catalogs: CatalogSource = no_catalogs,
         tables: TableDirectory | None = None,
+        connectors: ConnectorSource = no_connectors,
     ) -> None:
         self._driver, self._spools, self._tables = driver, spools or Spools(), tables or NoTables()
+        self._connectors = connectors
         self._sync = CatalogSync(catalogs)
         self._sessions = SparkSessions(driver, self._sync)
         self._lock = threading.Lock()
@@ -88,10 +92,10 @@ class SparkStatements(StatementEngine):
         with self._driver.run_tagged(job.job_id, job.pool, job.description):
             # A command has run when this returns; a query runs when its rows are fetched.
             if reservation is None:
-                frame = run_protected(session, sql, self._tables)
+                frame = run_protected(session, sql, self._tables, connectors=self._connectors)
             else:
                 adapt = partial(placed, session, reservation=reservation)
-                frame = run_protected(session, sql, self._tables, adapt)
+                frame = run_protected(session, sql, self._tables, adapt, self._connectors)
             if not frame.schema.fields:
                 return StatementResult(is_query=False, rows=None, affected_rows=affected_rows(frame, started_ms))
             rows = command_rows(frame)
@@ -123,7 +127,7 @@ class SparkStatements(StatementEngine):
                 # Spark would run its text in order to analyse it.
                 raise Unsupported("EXPLAIN EXECUTE IMMEDIATE is not supported; EXPLAIN the statement itself.")
             skip = static_member(session, "org.apache.spark.sql.execution.CommandExecutionMode.SKIP")
-            plan = state.executePlan(parsed, skip())
+            plan = state.executePlan(ConnectorNames(session, self._connectors).adapted(parsed), skip())
             plan.assertAnalyzed()
             if mode == JSON_MODE:
                 return str(plan.executedPlan().prettyJson())
@@ -158,12 +162,12 @@ class SparkStatements(StatementEngine):
 
     def reads_stream(self, context: SessionContext, query: StreamMember) -> bool:
         with self._session(context) as session:
-            return reads_stream(read_query(session, query))
+            return reads_stream(read_query(session, query, self._connectors))
 
     def follow(self, context: SessionContext, query: StreamMember, *, job_id: str) -> ResultRows:
         job = QueryJob(job_id=job_id, pool=INTERACTIVE_POOL, description=query.text[:DESCRIPTION_LENGTH])
         with self._session(context) as session:
-            return follow(self._driver, read_query(session, query), job, self._spools)
+            return follow(self._driver, read_query(session, query, self._connectors), job, self._spools)
 
     def create_unbounded(self, context: SessionContext, table: CreateConnectorTable) -> None:
         with self._session(context) as session:

@@ -31,16 +31,14 @@ from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jobs import tagged
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.publication import PUBLISHED, Check
 from mt_core.spark.streams.query import (
     MemberQuery,
+    StreamSessions,
     each_batch,
     packed,
-    read_member,
     sources_of,
-    stream_session,
     unpacked,
 )
 from mt_core.spark.streams.starts import NEW_JOB, Start, StreamBroken, breakage, check_start
@@ -68,14 +66,14 @@ class StreamAttempt:
     def __init__(
         self,
         driver: SparkDriver,
-        contexts: QueryContexts,
+        sessions: StreamSessions,
         definition: StreamDefinition,
         publications: Mapping[TableName, Publication],
         number: int,
         watch: Check,
     ) -> None:
         self.number, self._watch = number, watch
-        self._driver, self._contexts, self._definition = driver, contexts, definition
+        self._driver, self._sessions, self._definition = driver, sessions, definition
         self._publications = publications
         self._starts = {name: Start.from_json(body) for name, body in definition.pinned["starts"].items()}
         self._columns: list[list[str]] = definition.pinned["columns"]
@@ -171,8 +169,8 @@ class StreamAttempt:
     def _begin(self) -> None:
         definition = self._definition
         try:
-            session = self._session = stream_session(self._driver, self._contexts, definition)
-            self._members = [read_member(session, member) for member in definition.members]
+            session = self._session = self._sessions.session(definition)
+            self._members = [self._sessions.member(session, member) for member in definition.members]
             checkpoints = Checkpoints(session)
             if definition.restored_from is not None:
                 checkpoints.restore(definition.restored_from, definition.checkpoint)

@@ -17,34 +17,44 @@ from mt_core.jobs.streams import StreamEngine
 from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
+from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.driver.conf import SESSION_CATALOG
-from mt_core.spark.driver.jvm_objects import active_session, spark_identifier, state_of
+from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine_role import EngineRole
+from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.streams.attempt import StreamAttempt
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.publication import Check, TablePublication, check_target
 from mt_core.spark.streams.query import (
     MemberQuery,
+    StreamSessions,
     check_columns,
     check_first_rows,
     check_streamable,
-    read_member,
     sources_of,
-    stream_session,
 )
-from mt_core.spark.streams.sinks import JDBC, Sink, temporary_sinks
+from mt_core.spark.streams.sinks import Sink
 from mt_core.spark.streams.starts import StreamBroken, start_of
+from mt_core.spark.streams.targets import sinks_of, targets_with_connector
+from mt_core.sql.flink.connectors import SINKS
 
 
 class SparkStreams(EngineRole, StreamEngine):
     """Runs streams as queries of Structured Streaming in the gateway's Spark."""
 
     def __init__(
-        self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs, *, watch: Check = lambda _step: None
+        self,
+        driver: SparkDriver,
+        catalogs: CatalogSource = no_catalogs,
+        *,
+        connectors: ConnectorSource = no_connectors,
+        watch: Check = lambda _step: None,
     ) -> None:
         super().__init__(driver, catalogs)
+        self._connectors = connectors
+        self._sessions = StreamSessions(driver=driver, contexts=self._contexts, connectors=connectors)
         self._watch = watch
         self._attempts: dict[str, StreamAttempt] = {}
         # By job: to stop one stream may take a while.
@@ -52,22 +62,28 @@ class SparkStreams(EngineRole, StreamEngine):
 
     def prepare(self, definition: StreamDefinition, job_id: str) -> StreamDefinition:
         with self._driver.translating():
-            session = stream_session(self._driver, self._contexts, definition)
-            members = [read_member(session, member) for member in definition.members]
-            sinks = temporary_sinks(definition.temporary)
-            for written, member in zip(definition.members, members, strict=True):
-                if member.insert.table[-1].lower() not in sinks or len(member.insert.table) > 1:
-                    check_columns(session, written.text)
-                    self._check_target(session, member.insert.table)
-            reads = _reads(members)
+            session = self._sessions.session(definition)
+            members = [self._sessions.member(session, member) for member in definition.members]
             writes = tuple(dict.fromkeys(member.insert.table for member in members))
+            sinks = targets_with_connector(session, self._connectors, definition.temporary, writes)
+            uuids = dict[str, str]()
+            for written, member in zip(definition.members, members, strict=True):
+                sink = sinks.get(member.insert.table)
+                if sink is None or sink.connector not in SINKS:
+                    check_columns(session, written.text, self._connectors)
+                if sink is None:
+                    uuids[display_name(member.insert.table)] = self._check_target(member.insert.table)
+            reads = self._reads(session, members)
             for table in writes:
                 if table in reads:
                     raise Unsupported(
                         f"The statement reads {display_name(table)}, which it writes: as a stream it would read its own rows; "
                         "write another table."
                     )
-            pinned = _pinned(session, members)
+            pinned = _pinned(session, members) | {
+                "sinks": [sink.to_json() for sink in sinks.values()],
+                "targets": uuids,
+            }
             if definition.restored_from is not None:
                 pinned |= _restored(session, definition.restored_from, pinned["starts"])
             return replace(definition, pinned=pinned, reads=reads, writes=writes)
@@ -80,7 +96,7 @@ class SparkStreams(EngineRole, StreamEngine):
             if running is not None:
                 running.stop()
             publications = self._publications(job_id, definition, attempt)
-            started = StreamAttempt(self._driver, self._contexts, definition, publications, attempt, self._watch)
+            started = StreamAttempt(self._driver, self._sessions, definition, publications, attempt, self._watch)
             try:
                 with self._working():
                     for publication in publications.values():
@@ -145,27 +161,35 @@ class SparkStreams(EngineRole, StreamEngine):
     def _publications(
         self, job_id: str, definition: StreamDefinition, attempt: int = 0
     ) -> dict[TableName, TablePublication | Sink]:
-        sinks, publications = temporary_sinks(definition.temporary), dict[TableName, TablePublication | Sink]()
+        sinks, publications = sinks_of(definition), dict[TableName, TablePublication | Sink]()
         for table in definition.writes:
-            if len(table) == 1:
-                publications[table] = Sink(table, sinks[table[0].lower()], job_id)
-            elif table[0] == SESSION_CATALOG:
-                publications[table] = Sink(table, JDBC, job_id)
+            if table in sinks:
+                publications[table] = Sink(sinks[table], job_id)
             else:
-                publications[table] = TablePublication(self._catalogs, _identifier(table), job_id, attempt)
+                # Jobs of earlier releases have pinned no target.
+                uuid = definition.pinned.get("targets", {}).get(display_name(table))
+                publications[table] = TablePublication(self._catalogs, _identifier(table), job_id, attempt, uuid)
         return publications
 
-    def _check_target(self, session: SparkSession, table: TableName) -> None:
-        """Raise Unsupported unless each batch gets into the table once, or its connector says that it need not."""
-        if table[0] == SESSION_CATALOG and len(table) > 2:
-            plugin = state_of(session).catalogManager().catalog(SESSION_CATALOG)
-            if plugin.loadTable(spark_identifier(session, table[1:])).properties().get("provider") == JDBC:
-                return
-        else:
-            with suppress(CatalogUnsupported):
-                if len(table) > 2:
-                    check_target(self._catalogs, _identifier(table))
-                    return
+    def _reads(self, session: SparkSession, members: Sequence[MemberQuery]) -> tuple[TableName, ...]:
+        """Return all tables that the members read, as streams or not."""
+        names: dict[TableName, None] = {}
+        with active_session(session):
+            connectors = ConnectorNames(session, self._connectors)
+            for member in members:
+                plan = member.streaming({})._jdf.queryExecution().analyzed()
+                found: Iterable[TableName | None] = (
+                    *(source.parts for source in member.text.sources),
+                    *(base.parts for base in base_relations(plan)),
+                )
+                names |= dict.fromkeys(connectors.public_name(parts) for parts in found if parts is not None)
+        return tuple(names)
+
+    def _check_target(self, table: TableName) -> str:
+        """Return the uuid of a table; raises Unsupported unless each batch gets into it once."""
+        with suppress(CatalogUnsupported):
+            if len(table) > 2 and table[0] != SESSION_CATALOG:
+                return check_target(self._catalogs, _identifier(table))
         raise Unsupported(
             f"{display_name(table)} cannot be written by a stream, which publishes each batch once by compare-and-set; INSERT into "
             "an Iceberg table of a catalog of type jdbc, such as lake."
@@ -198,16 +222,3 @@ def _restored(session: SparkSession, savepoint: str, starts: Mapping[str, Any]) 
 
 def _identifier(table: TableName) -> TableIdentifier:
     return TableIdentifier(table[0], table[1:-1], table[-1])
-
-
-def _reads(members: Sequence[MemberQuery]) -> tuple[TableName, ...]:
-    """Return all tables that the members read, as streams or not."""
-    names: dict[TableName, None] = {}
-    for member in members:
-        plan = member.streaming({})._jdf.queryExecution().analyzed()
-        found: Iterable[TableName | None] = (
-            *(source.parts for source in member.text.sources),
-            *(base.parts for base in base_relations(plan)),
-        )
-        names |= dict.fromkeys(parts for parts in found if parts is not None)
-    return tuple(names)

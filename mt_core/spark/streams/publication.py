@@ -20,7 +20,7 @@ from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
 from mt_core.spark.driver.jvm_objects import java_items, java_map, static_member, text_map, texts
 from mt_core.spark.storage.metadata import MAIN
 from mt_core.spark.storage.writes import BRANCH_SELECTOR
-from mt_core.spark.streams.starts import StreamBroken
+from mt_core.spark.streams.starts import NEW_JOB, StreamBroken, uuid_of
 
 ATTEMPTS = 50
 PUBLISHED = "published"
@@ -69,10 +69,16 @@ class _Base:
 
 
 class TablePublication:
-    """One attempt of one job on a table. Raises errors of Spark as they are, and StreamBroken if the table is gone."""
+    """One attempt of one job on a table, the one with that *uuid* if there is one.
 
-    def __init__(self, catalogs: Catalogs, table: TableIdentifier, job_id: str, attempt: int) -> None:
+    Raises errors of Spark as they are, and StreamBroken if the table is gone.
+    """
+
+    def __init__(
+        self, catalogs: Catalogs, table: TableIdentifier, job_id: str, attempt: int, uuid: str | None = None
+    ) -> None:
         self._catalogs, self.table, self._job_id, self._attempt = catalogs, table, job_id, attempt
+        self._uuid = uuid
         self._branch = f"{_BRANCH}{job_id}_{attempt}"
         # The last batch of the job that the table has, as this attempt knows it since it opened the table.
         self.batch: int | None = None
@@ -184,9 +190,12 @@ class TablePublication:
 
     def _load(self) -> Any:
         try:
-            return self._catalogs.load_table(self.table)
+            table = self._catalogs.load_table(self.table)
         except StorageMissing as cause:
             raise StreamBroken(f"Table {self.table}, which the job writes, was dropped.") from cause
+        if self._uuid is not None and uuid_of(table) != self._uuid:
+            raise StreamBroken(f"Table {self.table}, which the job writes, was dropped and created again. {NEW_JOB}")
+        return table
 
     def _commit(self, change: Callable[[_Base, Any], None]) -> None:
         """Apply *change* to the current metadata, until no other commit comes between; it raises `_Unchanged` for none."""
@@ -246,10 +255,15 @@ def shaped(rows: DataFrame, table: str) -> DataFrame:
     return rows.select("*", *(lit(None).cast(field.dataType).alias(field.name) for field in missing))
 
 
-def check_target(catalogs: Catalogs, table: TableIdentifier) -> None:
-    """Raise TableProtected for a materialized table, CatalogUnsupported for a catalog without compare-and-set."""
-    if catalogs.load_table(table).properties().get(TABLE_ID) is not None:
+def check_target(catalogs: Catalogs, table: TableIdentifier) -> str:
+    """Return the uuid of a table that a stream may write.
+
+    Raises TableProtected for a materialized table, CatalogUnsupported for a catalog without compare-and-set.
+    """
+    loaded = catalogs.load_table(table)
+    if loaded.properties().get(TABLE_ID) is not None:
         raise TableProtected(
             f"{table} is a materialized table, whose rows are those of its query; INSERT into a table.",
             table=str(table),
         )
+    return uuid_of(loaded)

@@ -15,10 +15,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from mt_core.errors import QueryFailed, Unsupported
 from mt_core.identifiers import sql_name
 from mt_core.model.stream import StreamDefinition, StreamMember
+from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.driver.conf import LARGE_VALUES
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items, state_of, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.temporary import create_temporary
 from mt_core.spark.streams.inserts import Insert, query_of, read_insert
@@ -93,38 +95,47 @@ class MemberQuery(StreamedQuery):
         return self.insert.columns or tuple(self.session.table(sql_name(self.insert.table)).columns)
 
 
-def stream_session(driver: SparkDriver, contexts: QueryContexts, definition: StreamDefinition) -> SparkSession:
-    """Return a Spark session of the stream's own, with all that its definition gives it."""
-    settings = {key: value for key, value in definition.settings.items() if key != LARGE_VALUES}
-    query = Query(
-        text="", catalog=definition.catalog, namespace=definition.namespace, zone=definition.zone, settings=settings
-    )
-    session = contexts.new_session(query)
-    # An idle stream with state would otherwise run a batch at each trigger.
-    session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
-    for jar in definition.jars:
-        driver.added_jars.add(session, jar)
-    with active_session(session):
-        for statement in definition.temporary:
-            create_temporary(session, statement)
-        if definition.temporary:
-            # They say where their own names are looked up.
-            session.sql(f"USE {sql_name((definition.catalog, *definition.namespace))}")
-    return session
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSessions:
+    """Makes the sessions in which streams run, and reads their members there."""
+
+    driver: SparkDriver
+    contexts: QueryContexts
+    connectors: ConnectorSource = no_connectors
+
+    def session(self, definition: StreamDefinition) -> SparkSession:
+        """Return a Spark session of the stream's own, with all that its definition gives it."""
+        settings = {key: value for key, value in definition.settings.items() if key != LARGE_VALUES}
+        query = Query(
+            text="", catalog=definition.catalog, namespace=definition.namespace, zone=definition.zone, settings=settings
+        )
+        session = self.contexts.new_session(query)
+        # An idle stream with state would otherwise run a batch at each trigger.
+        session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+        for jar in definition.jars:
+            self.driver.added_jars.add(session, jar)
+        with active_session(session):
+            for statement in definition.temporary:
+                create_temporary(session, statement)
+            if definition.temporary:
+                # They say where their own names are looked up.
+                session.sql(f"USE {sql_name((definition.catalog, *definition.namespace))}")
+        return session
+
+    def member(self, session: SparkSession, member: StreamMember) -> MemberQuery:
+        """Return an INSERT with its sources. Raises Unsupported, and Spark's own errors."""
+        with active_session(session):
+            insert = read_insert(session, member.text)
+            text = read_sources(session, member.text, insert.plan, member.hints, self.connectors)
+        return MemberQuery(insert=insert, text=text, session=session)
 
 
-def read_member(session: SparkSession, member: StreamMember) -> MemberQuery:
-    """Return an INSERT with its sources. Raises Unsupported, and Spark's own errors."""
-    with active_session(session):
-        insert = read_insert(session, member.text)
-        text = read_sources(session, member.text, insert.plan, member.hints)
-    return MemberQuery(insert=insert, text=text, session=session)
-
-
-def read_query(session: SparkSession, member: StreamMember) -> StreamedQuery:
+def read_query(
+    session: SparkSession, member: StreamMember, connectors: ConnectorSource = no_connectors
+) -> StreamedQuery:
     """Return the query of a SELECT, or of an INSERT, with its sources. Raises Unsupported, and Spark's own errors."""
     with active_session(session):
-        text = read_sources(session, member.text, query_of(session, member.text), member.hints)
+        text = read_sources(session, member.text, query_of(session, member.text), member.hints, connectors)
     return StreamedQuery(text=text, session=session)
 
 
@@ -193,12 +204,13 @@ def unpacked(rows: DataFrame, number: int, columns: Sequence[str]) -> DataFrame:
     return mine.select(*(col(f"_{number}._{position}").alias(name) for position, name in enumerate(columns)))
 
 
-def check_columns(session: SparkSession, text: str) -> None:
+def check_columns(session: SparkSession, text: str, connectors: ConnectorSource) -> None:
     """Raise QueryFailed, with the position in the user's text, unless Spark can run an INSERT as a batch."""
     state = state_of(session)
     skip = static_member(session, "org.apache.spark.sql.execution.CommandExecutionMode.SKIP")
     with active_session(session):
-        state.executePlan(state.sqlParser().parsePlan(text), skip()).assertAnalyzed()
+        plan = ConnectorNames(session, connectors).adapted(state.sqlParser().parsePlan(text))
+        state.executePlan(plan, skip()).assertAnalyzed()
 
 
 def _keeps_state(plan: Any) -> bool:

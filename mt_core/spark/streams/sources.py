@@ -12,23 +12,29 @@ from mt_core.errors import Unsupported
 from mt_core.identifiers import display_name, quote, sql_name
 from mt_core.model.stream import SourceHint
 from mt_core.spark.catalogs.columns import columns_of
+from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.jvm_objects import spark_identifier, state_of
+from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.relations import ParsedQuery, RelationName, parse
 from mt_core.spark.queries.views import Names, View
+from mt_core.spark.streams.connector_sources import FILES, stream_of
 
 STREAMING = "streaming"
 MAX_VIEW_DEPTH = 50
 _PLAIN_TABLE = "org.apache.iceberg.BaseTable"
-_FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSource:
-    """A table that a query reads as a stream. `table` is Iceberg's, None for a table of files."""
+    """A table that a query reads as a stream. `table` is Iceberg's, None for any other.
+
+    `reading` is the relation that reads it in place of its name; empty: its name does.
+    """
 
     parts: tuple[str, ...]
     table: Any = field(default=None, repr=False, compare=False)
+    reading: str = field(default="", repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -67,19 +73,26 @@ class StreamedText:
         return "".join(_pinned(session, piece, snapshots) for piece in self.pieces)
 
 
-def read_sources(session: SparkSession, text: str, plan: Any, hints: Iterable[SourceHint] = ()) -> StreamedText:
+def read_sources(
+    session: SparkSession,
+    text: str,
+    plan: Any,
+    hints: Iterable[SourceHint] = (),
+    connectors: ConnectorSource = no_connectors,
+) -> StreamedText:
     """Return *text*, whose query has the parsed *plan*, with its sources; *session* is the active one.
 
-    A relation is a stream if it is a table of Iceberg or of files, at no version of its own, and has no hint that says
-    otherwise. Raises Unsupported for a hint that is no option of a source.
+    A relation is a stream if it is a table of Iceberg, of files or without end, at no version of its own, and has no hint that
+    says otherwise. Raises Unsupported for a hint that is no option of a source.
     """
-    reader = _Reader(session, {hint.start: hint for hint in hints})
+    reader = _Reader(session, {hint.start: hint for hint in hints}, connectors)
     return StreamedText(pieces=tuple(reader.pieces(parse(session, text, plan))))
 
 
 class _Reader:
-    def __init__(self, session: SparkSession, hints: Mapping[int, SourceHint]) -> None:
+    def __init__(self, session: SparkSession, hints: Mapping[int, SourceHint], connectors: ConnectorSource) -> None:
         self._session, self._hints, self._names = session, hints, Names(session)
+        self._connectors = ConnectorNames(session, connectors)
 
     def pieces(self, parsed: ParsedQuery) -> Iterator[Piece]:
         yield from self._pieces(parsed, *self._names.current(), ())
@@ -112,6 +125,10 @@ class _Reader:
         full = self._names.qualify(parts, catalog, namespace)
         if len(full) < 3 or not self._names.is_catalog(full[0]):
             return None
+        table = self._connectors.named(full)
+        if table is not None and table.connector:
+            reading = stream_of(self._session, table)
+            return None if reading is None else StreamSource(parts=full, reading=reading)
         view = self._names.view(full)
         return view if view is not None else self._table(full)
 
@@ -126,7 +143,7 @@ class _Reader:
             is_plain = str(table.table().getClass().getName()) == _PLAIN_TABLE
             return StreamSource(parts=full, table=table.table()) if is_plain else None
         provider = table.properties().get("provider") if full[0] == SESSION_CATALOG else None
-        return StreamSource(parts=full) if str(provider).lower() in _FILES else None
+        return StreamSource(parts=full) if str(provider).lower() in FILES else None
 
     def _expanded(self, view: View, path: tuple[tuple[str, ...], ...], *, aliased: bool) -> Iterator[Piece]:
         if view.parts in path or len(path) >= MAX_VIEW_DEPTH:
@@ -161,6 +178,8 @@ def _is_stream(relation: RelationName, hint: SourceHint) -> bool:
 def _streaming(piece: Piece, options: Mapping[str, Mapping[str, str]]) -> str:
     if isinstance(piece, str):
         return piece
+    if piece.source.reading:
+        return piece.source.reading + ("" if piece.aliased else f" AS {quote(piece.source.parts[-1])}")
     written = ", ".join(f"'{key}' = '{value}'" for key, value in options.get(piece.source.name, {}).items())
     return f"STREAM {sql_name(piece.source.parts)}" + (f" WITH ({written})" if written else "")
 

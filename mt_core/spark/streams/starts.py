@@ -63,7 +63,7 @@ def start_of(source: StreamSource, *, keeps_state: bool) -> Start:
     """
     table = source.table
     table.refresh()
-    uuid, current = str(table.uuid().toString()), table.currentSnapshot()
+    uuid, current = uuid_of(table), table.currentSnapshot()
     if current is None:
         return Start(uuid=uuid)
     rewriting = next((each for each in _ancestors(table) if str(each.operation()) not in _ADDING), None)
@@ -86,11 +86,16 @@ def start_of(source: StreamSource, *, keeps_state: bool) -> Start:
     )
 
 
+def uuid_of(table: Any) -> str:
+    """Return what makes a table of Iceberg another one than the next of its name."""
+    return str(table.uuid().toString())
+
+
 def check_start(source: StreamSource, start: Start, read: Iterable[int] = ()) -> None:
     """Raise StreamBroken unless *source*, if none of its snapshots is among those *read*, can still be read from its start."""
     table = source.table
     table.refresh()
-    if str(table.uuid().toString()) != start.uuid:
+    if uuid_of(table) != start.uuid:
         raise StreamBroken(f"Table {source.name} was dropped and created again. {NEW_JOB}")
     if any(table.snapshot(snapshot_id) is not None for snapshot_id in read if snapshot_id >= 0):
         return
@@ -136,7 +141,7 @@ def _disappearance(session: SparkSession, source: StreamSource, start: Start) ->
     if not plugin.tableExists(identifier):
         return "was dropped"
     table = plugin.loadTable(identifier)
-    if not hasattr(table, "table") or str(table.table().uuid().toString()) != start.uuid:
+    if not hasattr(table, "table") or uuid_of(table.table()) != start.uuid:
         return "was dropped and created again"
     return None
 

@@ -3,55 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from mt_core.errors import DefinitionInvalid, SqlSyntaxError, Unsupported
+from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import property_list, quote, sql_name, string_literal
-from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable, GeneratedRows, Watermark
+from mt_core.model.connector_table import Watermark
+from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.flink.changes import not_enforced, read_key
-from mt_core.sql.flink.connectors import SINKS, STREAMING_CONNECTORS, Source, check_sink, source_of
-from mt_core.sql.flink.generated_rows import COUNTER, TIME, generated_rows
+from mt_core.sql.flink.connectors import STREAMING_CONNECTORS, Source, source_of
+from mt_core.sql.flink.rowless_table import rowless_table, with_event_time
 from mt_core.sql.flink.types import read_type
-from mt_core.sql.statements import ColumnSpec, Name
+from mt_core.sql.flink.written_table import WrittenTable
+from mt_core.sql.statements import ColumnSpec
 from mt_core.tokens import TokenKind, significant
 
 _NO_KEYS = ("FLOAT", "DOUBLE", "ARRAY", "MAP", "STRUCT", "VARIANT")
 # Words before brackets that are no list of columns, and words of Spark's CREATE TABLE that are not Flink's.
 _BEFORE_BRACKETS = frozenset({"BY", "WITH", "OPTIONS", "TBLPROPERTIES", "ON"})
 _SPARKS = frozenset({"USING", "OPTIONS", "LOCATION", "TBLPROPERTIES", "CLUSTERED", "ROW", "STORED"})
-_EVENT_TIMES = ("TIMESTAMP", "TIMESTAMP_NTZ")
 _NOT_TEMPORARY = "a table without a connector to files or a database"
-
-
-@dataclass(slots=True, kw_only=True)
-class _Table:
-    name: Name
-    words: frozenset[str]
-    temporary: bool
-    if_not_exists: bool
-    columns: dict[str, str] = field(default_factory=dict)
-    specs: list[ColumnSpec] = field(default_factory=list)
-    # Columns have no type in CREATE TABLE … AS alone, which shows at its end.
-    untyped: SqlSyntaxError | None = None
-    keys: tuple[str, ...] = ()
-    comment: str | None = None
-    partition_keys: list[str] = field(default_factory=list)
-    options: Mapping[str, str] = field(default_factory=dict)
-    query: str | None = None
-    # The columns AS PROCTIME().
-    now_columns: set[str] = field(default_factory=set)
-    watermark: Watermark | None = None
-    has_other_watermark: bool = False
-
-    def __str__(self) -> str:
-        return ".".join(self.name)
-
-    @property
-    def has_keys(self) -> bool:
-        """Whether the table stores its primary key; only tables of Iceberg can."""
-        return bool(self.keys) and not self.temporary and self.options.get("connector", "iceberg").lower() == "iceberg"
 
 
 def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | None:
@@ -59,7 +30,7 @@ def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | N
     if not _is_flinks(text):
         return None
     words = frozenset(takewhile(lambda word: word != "TABLE", (token.keyword for token in significant(text))))
-    table = _Table(
+    table = WrittenTable(
         words=words,
         temporary="TEMPORARY" in words,
         if_not_exists=cursor.accept("IF", "NOT", "EXISTS"),
@@ -73,11 +44,11 @@ def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | N
         raise table.untyped
     _check_keys(table)
     if (table.options.get("connector") or "").lower() in STREAMING_CONNECTORS:
-        return _streaming(table)
+        return rowless_table(table)
     return _stored(table)
 
 
-def _read_columns(cursor: TokenCursor, table: _Table) -> None:
+def _read_columns(cursor: TokenCursor, table: WrittenTable) -> None:
     """Read what comes before WITH and AS: the columns, the comment, and the columns of the partitions."""
     if cursor.word() == "(":
         for _ in cursor.entries("the columns", empty=True):
@@ -92,10 +63,11 @@ def _read_columns(cursor: TokenCursor, table: _Table) -> None:
         table.partition_keys = [cursor.identifier("a partition column") for _ in cursor.entries("the columns")]
 
 
-def _stored(table: _Table) -> CreateConnectorTable:
+def _stored(table: WrittenTable) -> CreateConnectorTable:
     for name in table.now_columns:
         raise _computed(table, name)
     source = source_of(str(table), table.options)
+    _set_event_time(table, source)
     return CreateConnectorTable(
         name=table.name,
         connector=table.options["connector"].lower() if "connector" in table.options else None,
@@ -108,10 +80,25 @@ def _stored(table: _Table) -> CreateConnectorTable:
         watermark=table.watermark,
         column_list=tuple(table.columns.values()) if table.query is None else (),
         clauses="" if table.temporary else _joined(_clauses(table, source)),
+        options={} if table.temporary else table.options,
+        comment=table.comment,
+        partition_keys=tuple(table.partition_keys),
+        all_keys=table.keys,
     )
 
 
-def _read_end(cursor: TokenCursor, table: _Table) -> None:
+def _set_event_time(table: WrittenTable, source: Source) -> None:
+    """Make the column of a watermark an instant, if Spark reads the table; an Iceberg table keeps no watermark."""
+    if source.provider in {None, "iceberg"} or table.watermark is None or table.query is not None:
+        return
+    for spec in with_event_time(table):
+        if spec.name in table.columns and spec.name.lower() == table.watermark.column.lower():
+            column, name = table.columns[spec.name], quote(spec.name)
+            rest = column.removeprefix(name).lstrip().partition(" ")[2]
+            table.columns[spec.name] = " ".join(filter(None, (name, spec.type, rest)))
+
+
+def _read_end(cursor: TokenCursor, table: WrittenTable) -> None:
     if cursor.accept("WITH"):
         table.options = cursor.properties()
     if cursor.accept("AS"):
@@ -123,7 +110,7 @@ def _read_end(cursor: TokenCursor, table: _Table) -> None:
     cursor.expect_end(f"{'' if table.options else 'WITH (…), '}AS query, or the end of the statement")
 
 
-def _check_columns_of_query(table: _Table) -> None:
+def _check_columns_of_query(table: WrittenTable) -> None:
     """Refuse what the columns of CREATE TABLE … AS cannot be."""
     way_out = f"CREATE TABLE {table} (…) first, then INSERT INTO {table} its query"
     if table.keys:
@@ -137,7 +124,7 @@ def _check_columns_of_query(table: _Table) -> None:
             raise Unsupported(f"Table {table}, column {each.name}: {what} does not go with AS; {way_out}.")
 
 
-def _check_keys(table: _Table) -> None:
+def _check_keys(table: WrittenTable) -> None:
     """Make the columns of the key NOT NULL, as Flink does; raises DefinitionInvalid for columns that cannot be in a key."""
     columns = {name.lower(): name for name in table.columns}
     for key in table.keys:
@@ -176,7 +163,7 @@ def _is_flinks(text: str) -> bool:
     return False
 
 
-def _read_column(cursor: TokenCursor, table: _Table) -> None:
+def _read_column(cursor: TokenCursor, table: WrittenTable) -> None:
     if _accept_key(cursor, table) or _accept_watermark(cursor, table) or _accept_unenforced(cursor):
         return
     name = cursor.identifier("a column name")
@@ -203,7 +190,7 @@ def _read_column(cursor: TokenCursor, table: _Table) -> None:
     table.specs.append(ColumnSpec(name=name, type=kind, nullable=nullable, comment=comment))
 
 
-def _accept_computed(cursor: TokenCursor, table: _Table, name: str) -> bool:
+def _accept_computed(cursor: TokenCursor, table: WrittenTable, name: str) -> bool:
     """Move past AS PROCTIME(); raises Unsupported for any other column that has no type of its own."""
     if cursor.accept("AS", "PROCTIME", "(", ")"):
         table.now_columns.add(name)
@@ -214,7 +201,7 @@ def _accept_computed(cursor: TokenCursor, table: _Table, name: str) -> bool:
     return False
 
 
-def _accept_key(cursor: TokenCursor, table: _Table) -> bool:
+def _accept_key(cursor: TokenCursor, table: WrittenTable) -> bool:
     is_named = cursor.word() == "CONSTRAINT" and cursor.word(2) == "PRIMARY"
     if not is_named and (cursor.word(), cursor.word(1)) != ("PRIMARY", "KEY"):
         return False
@@ -222,13 +209,13 @@ def _accept_key(cursor: TokenCursor, table: _Table) -> bool:
     return True
 
 
-def _set_keys(table: _Table, keys: tuple[str, ...]) -> None:
+def _set_keys(table: WrittenTable, keys: tuple[str, ...]) -> None:
     if table.keys:
         raise DefinitionInvalid(f"Table {table}: a table has one PRIMARY KEY; name all its columns in it.")
     table.keys = keys
 
 
-def _accept_watermark(cursor: TokenCursor, table: _Table) -> bool:
+def _accept_watermark(cursor: TokenCursor, table: WrittenTable) -> bool:
     """Move past WATERMARK FOR column AS expression, which acts in streams alone; another expression than a delay has no effect."""
     if not cursor.accept("WATERMARK", "FOR"):
         return False
@@ -265,14 +252,14 @@ def _skip_item(cursor: TokenCursor) -> None:
         cursor.take()
 
 
-def _computed(table: _Table, name: str) -> Unsupported:
+def _computed(table: WrittenTable, name: str) -> Unsupported:
     return Unsupported(f"Table {table}, column {name}: computed and metadata columns are not supported; use a view.")
 
 
 # ------------------------------------------------------------------------------------------------------------- in Spark
 
 
-def _spark_sql(table: _Table, source: Source) -> str:
+def _spark_sql(table: WrittenTable, source: Source) -> str:
     clauses = _temporary(table, source) if table.temporary else _permanent(table, source)
     text = _joined(clauses)
     if table.query is None or table.specs:
@@ -282,7 +269,7 @@ def _spark_sql(table: _Table, source: Source) -> str:
     return f"{text} AS{query}"
 
 
-def _temporary(table: _Table, source: Source) -> Iterable[str]:
+def _temporary(table: WrittenTable, source: Source) -> Iterable[str]:
     if table.query is not None or table.if_not_exists or source.provider in {"iceberg", None}:
         what = "AS query" if table.query is not None else "IF NOT EXISTS" if table.if_not_exists else _NOT_TEMPORARY
         raise Unsupported(
@@ -296,7 +283,7 @@ def _temporary(table: _Table, source: Source) -> Iterable[str]:
     )
 
 
-def _permanent(table: _Table, source: Source) -> Iterable[str]:
+def _permanent(table: WrittenTable, source: Source) -> Iterable[str]:
     # REPLACE TABLE without CREATE needs an existing table.
     head = " ".join(word for word in ("CREATE", "OR", "REPLACE") if word in table.words)
     return (
@@ -306,7 +293,7 @@ def _permanent(table: _Table, source: Source) -> Iterable[str]:
     )
 
 
-def _clauses(table: _Table, source: Source) -> Iterable[str]:
+def _clauses(table: WrittenTable, source: Source) -> Iterable[str]:
     return (
         f"USING {source.provider}" if source.provider else "",
         _pairs("OPTIONS", source.options),
@@ -315,69 +302,6 @@ def _clauses(table: _Table, source: Source) -> Iterable[str]:
         f"COMMENT {string_literal(table.comment)}" if table.comment is not None else "",
         _pairs("TBLPROPERTIES", source.properties),
     )
-
-
-def _streaming(table: _Table) -> CreateConnectorTable:
-    """Return a table whose connector generates rows, or takes those of streams; it stores nothing."""
-    connector = table.options["connector"].lower()
-    if table.query is not None or table.if_not_exists or not table.temporary or len(table.name) > 1:
-        raise Unsupported(
-            f"Table {table}: connector '{connector}' has no rows of its own, so the table belongs to the session: CREATE "
-            f"[OR REPLACE] TEMPORARY TABLE {quote(table.name[-1])} (…) WITH ('connector' = '{connector}', …)."
-        )
-    rows = None
-    if connector in SINKS:
-        check_sink(str(table), table.options, table.columns)
-        query = _no_rows(table, connector)
-    else:
-        specs = _with_event_time(table)
-        rows = generated_rows(str(table), table.options, specs, frozenset(table.now_columns))
-        query = _counted(rows)
-    or_replace = "REPLACE" in table.words
-    unbounded = rows if rows is not None and rows.number_of_rows is None else None
-    return CreateConnectorTable(
-        name=table.name,
-        connector=connector,
-        spark_sql=""
-        if unbounded
-        else f"CREATE {'OR REPLACE ' if or_replace else ''}TEMPORARY VIEW {quote(table.name[0])} AS {query}",
-        is_temporary=True,
-        or_replace=or_replace,
-        unbounded=unbounded,
-        watermark=table.watermark,
-    )
-
-
-def _counted(rows: GeneratedRows) -> str:
-    counter = f"SELECT id AS {COUNTER}, current_timestamp() AS {TIME} FROM range({rows.number_of_rows or 0})"
-    return f"SELECT {', '.join(rows.items)} FROM ({counter})"
-
-
-def _no_rows(table: _Table, connector: str) -> str:
-    """Return a query with the columns of a sink, which fails when it is read."""
-    reason = string_literal(f"Table {table}: connector '{connector}' takes rows and gives none; read another table.")
-    items = [f"CAST(raise_error({reason}) AS {spec.type}) AS {quote(spec.name)}" for spec in table.specs]
-    return f"SELECT {', '.join(items)}"
-
-
-def _with_event_time(table: _Table) -> list[ColumnSpec]:
-    """Return the columns, with the one of the watermark as an instant: Spark has no event time without a zone."""
-    if table.has_other_watermark:
-        raise Unsupported(f"Table {table}: write WATERMARK FOR column AS column - INTERVAL '5' SECOND, or AS column.")
-    if table.watermark is None:
-        return table.specs
-    name = table.watermark.column
-    column = next((spec for spec in table.specs if spec.name.lower() == name.lower()), None)
-    if column is None:
-        raise DefinitionInvalid(
-            f"Table {table}: WATERMARK FOR {name}, which is no column of it; there are "
-            f"{', '.join(spec.name for spec in table.specs)}."
-        )
-    if column.type not in _EVENT_TIMES:
-        raise DefinitionInvalid(
-            f"Table {table}: WATERMARK FOR {name} needs a column of type TIMESTAMP or TIMESTAMP_LTZ."
-        )
-    return [replace(spec, type="TIMESTAMP") if spec is column else spec for spec in table.specs]
 
 
 def _joined(clauses: Iterable[str]) -> str:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import quote, string_literal
+from mt_core.model.connector_table import GeneratedRows
 from mt_core.options import BOOLEAN, duration_of, suggestion
-from mt_core.sql.catalog import GeneratedRows
 from mt_core.sql.statements import ColumnSpec
 
 COUNTER, TIME = "value", "timestamp"

@@ -10,10 +10,19 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from mt_core.clock import SystemClock
 from mt_core.model.stream import StreamDefinition, StreamMember, StreamProgress
+from mt_core.sessions.session import Session
+from mt_core.sessions.statements.connector_table_statements import ConnectorTableStatements
+from mt_core.sessions.statements.listings import CatalogRequest
+from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.spark.streams.engine import SparkStreams
 from mt_core.spark.streams.publication import Check
+from mt_core.sql.parser import ReadStatement
+from mt_core.tables.connector_tables import ConnectorTables
+from tests.support.memory_registry import MemoryRegistry
 
 WAIT_S = 120.0
 INTERVAL_MS = 100
@@ -23,8 +32,10 @@ _numbers = count(1)
 class RecordedStreams(SparkStreams):
     """The engine, and the definition of each stream that it has started."""
 
-    def __init__(self, driver: SparkDriver, *, watch: Check = lambda _step: None) -> None:
-        super().__init__(driver, watch=watch)
+    def __init__(
+        self, driver: SparkDriver, *, watch: Check = lambda _step: None, connectors: ConnectorSource = no_connectors
+    ) -> None:
+        super().__init__(driver, watch=watch, connectors=connectors)
         self.started: dict[str, StreamDefinition] = {}
 
     def start(self, job_id: str, definition: StreamDefinition, attempt: int) -> None:
@@ -37,7 +48,8 @@ class StreamWorld:
 
     def __init__(self, driver: SparkDriver, folder: Path, *, watch: Check = lambda _step: None) -> None:
         self.driver, self._folder = driver, folder
-        self.engine = RecordedStreams(driver, watch=watch)
+        self.connectors = ConnectorTables(MemoryRegistry(SystemClock()))
+        self.engine = RecordedStreams(driver, watch=watch, connectors=self.connectors.all)
         self.namespace = f"streams_{next(_numbers)}"
         driver.session.sql(f"CREATE NAMESPACE lake.{self.namespace}")
         self.reconnect()
@@ -51,6 +63,15 @@ class StreamWorld:
 
     def sql(self, text: str) -> list[Any]:
         return self.session.sql(text).collect()
+
+    def create(self, text: str) -> None:
+        """Perform a CREATE TABLE with a connector, as a gateway does."""
+        statements = SparkStatements(self.driver, connectors=self.connectors.all)
+        session = Session(self.namespace, name=None, defaults={}, properties={}, opened_at=SystemClock().now())
+        request = CatalogRequest(session=session, context=session.context(), job_id=uuid4().hex)
+        statements.execute(request.context, f"USE lake.{self.namespace}", job_id=uuid4().hex)
+        creations = ConnectorTableStatements(engine=statements, tables=self.connectors)
+        assert creations.answer(ReadStatement(text), request) is not None
 
     def definition(self, checkpoint: str = "c", *texts: str, **changes: Any) -> StreamDefinition:
         """Return a definition that is not prepared; without *texts* it copies all rows."""

@@ -91,6 +91,8 @@ def spark_conf(settings: DriverSettings) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",
         # Spark's own catalog would otherwise put tables into the folder that the gateway was started in.
         "spark.sql.warehouse.dir": f"{settings.warehouse.rstrip('/')}/spark_catalog",
+        # A session that has read a table of files would not find the rows that others add to it.
+        "spark.sql.filesourceTableRelationCacheSize": "0",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.defaultCatalog": CATALOG,

@@ -26,6 +26,7 @@ from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.streams.attempt import StreamAttempt
 from mt_core.spark.streams.checkpoints import Checkpoints
+from mt_core.spark.streams.file_sinks import FileSink
 from mt_core.spark.streams.publication import Check, TablePublication, check_target
 from mt_core.spark.streams.query import (
     MemberQuery,
@@ -37,8 +38,10 @@ from mt_core.spark.streams.query import (
 )
 from mt_core.spark.streams.sinks import Sink
 from mt_core.spark.streams.starts import StreamBroken, start_of
-from mt_core.spark.streams.targets import sinks_of, targets_with_connector
+from mt_core.spark.streams.targets import FILES, sinks_of, targets_with_connector
 from mt_core.sql.flink.connectors import SINKS
+
+Target = TablePublication | FileSink | Sink
 
 
 class SparkStreams(EngineRole, StreamEngine):
@@ -125,7 +128,7 @@ class SparkStreams(EngineRole, StreamEngine):
                 attempt.pause(drain=drain)
             with self._working() as session:
                 publications = self._publications(job_id, definition)
-                tables = [each.last_batch() for each in publications.values() if isinstance(each, TablePublication)]
+                tables = [each.last_batch() for each in publications.values() if not isinstance(each, Sink)]
                 began, committed = Checkpoints(session).batches(definition.checkpoint)
                 self._attempts.pop(job_id, None)
                 # The tables of other connectors do not say what they have; the attempt does, if it was of this process.
@@ -158,12 +161,12 @@ class SparkStreams(EngineRole, StreamEngine):
             for publication in self._publications(job_id, definition).values():
                 publication.close()
 
-    def _publications(
-        self, job_id: str, definition: StreamDefinition, attempt: int = 0
-    ) -> dict[TableName, TablePublication | Sink]:
-        sinks, publications = sinks_of(definition), dict[TableName, TablePublication | Sink]()
+    def _publications(self, job_id: str, definition: StreamDefinition, attempt: int = 0) -> dict[TableName, Target]:
+        sinks, publications = sinks_of(definition), dict[TableName, Target]()
         for table in definition.writes:
-            if table in sinks:
+            if table in sinks and sinks[table].connector in FILES:
+                publications[table] = FileSink(self._catalogs, sinks[table], job_id, attempt)
+            elif table in sinks:
                 publications[table] = Sink(sinks[table], job_id)
             else:
                 # Jobs of earlier releases have pinned no target.

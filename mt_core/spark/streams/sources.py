@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,7 @@ from mt_core.spark.streams.connector_sources import FILES, stream_of
 
 STREAMING = "streaming"
 MAX_VIEW_DEPTH = 50
+_WATERMARK = re.compile(r"(?:\s|/\*.*?\*/|--[^\n]*\n)*WATERMARK\b", re.IGNORECASE | re.DOTALL)
 _PLAIN_TABLE = "org.apache.iceberg.BaseTable"
 
 
@@ -111,10 +113,12 @@ class _Reader:
             yield parsed.text[position : relation.begin]
             # Neither options nor an alias can follow `TABLE t`.
             yield "SELECT * FROM " if relation.table_word is not None else ""
+            # The alias comes after WATERMARK; there is none to give in its place.
+            aliased = relation.aliased or _WATERMARK.match(parsed.text, relation.stop) is not None
             if isinstance(found, View):
-                yield from self._expanded(found, path, aliased=relation.aliased)
+                yield from self._expanded(found, path, aliased=aliased)
             else:
-                yield Reading(source=found, aliased=relation.aliased)
+                yield Reading(source=found, aliased=aliased)
             position = relation.stop
         yield parsed.text[position:]
 

@@ -19,8 +19,10 @@ from mt_core.sql.flink.connectors import SINKS
 from mt_core.sql.parser import ReadStatement
 
 JDBC = "jdbc"
-TAKING = (*SINKS, JDBC)
-"""The connectors whose tables take the batches of a stream."""
+FILES = ("filesystem", "parquet", "orc", "csv", "json", "text")
+TAKING_TEMPORARY = (*SINKS, JDBC)
+TAKING = (*TAKING_TEMPORARY, *FILES)
+"""The connectors whose tables take the batches of a stream, and those of which also a temporary one does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,7 @@ def targets_with_connector(
                 connector = of_session.get(table[0].lower(), "")
             else:
                 connector = kept.connector if kept is not None and kept.connector else _provider(session, table)
-            if connector in TAKING:
+            if connector in (TAKING if len(table) > 1 else TAKING_TEMPORARY):
                 stored_name = sql_name(table) if kept is None else kept.stored_name
                 found[table] = SinkTarget(table=table, connector=connector, stored_name=stored_name)
     return found

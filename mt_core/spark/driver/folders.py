@@ -1,0 +1,84 @@
+"""Folders and small files on any file system that Spark knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.spark.driver.jvm_objects import static_member
+
+
+class Folders:
+    """Reads, writes, moves and deletes them. Raises Spark's own errors."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+
+    def exists(self, path: str) -> bool:
+        return bool(self._file_system(path).exists(self._path(path)))
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of what is in a folder, empty if there is none."""
+        if not self.exists(folder):
+            return []
+        found = self._file_system(folder).listStatus(self._path(folder))
+        return [str(found[index].getPath().getName()) for index in range(len(found))]
+
+    def files_below(self, folder: str) -> list[str]:
+        """Return the paths of the files in a folder and below, without the folder and its slash."""
+        path = self._file_system(folder).makeQualified(self._path(folder))
+        files, found = self._file_system(folder).listFiles(path, True), list[str]()
+        while files.hasNext():
+            found.append(str(files.next().getPath().toString()).removeprefix(f"{path.toString()}/"))
+        return sorted(found)
+
+    def read(self, file: str) -> str:
+        stream = self._file_system(file).open(self._path(file))
+        try:
+            return str(static_member(self._session, "org.apache.commons.io.IOUtils.toString")(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def write(self, file: str, text: str) -> None:
+        """Write a file that is there as a whole or not at all, on file systems that rename at once."""
+        part = f"{file}.part"
+        stream = self._file_system(part).create(self._path(part), True)
+        try:
+            stream.write(text.encode())
+        finally:
+            stream.close()
+        self.move(part, file)
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a file or a folder within its file system."""
+        self._file_system(source).rename(self._path(source), self._path(target))
+
+    def make(self, folder: str) -> None:
+        """Make a folder and those above it; harmless if they are there."""
+        self._file_system(folder).mkdirs(self._path(folder))
+
+    def copy(self, source: str, target: str) -> None:
+        copy = static_member(self._session, "org.apache.hadoop.fs.FileUtil.copy")
+        copy(
+            self._file_system(source),
+            self._path(source),
+            self._file_system(target),
+            self._path(target),
+            False,
+            self._hadoop,
+        )
+
+    def delete(self, path: str) -> None:
+        """Delete a file, or a folder with all in it; harmless if there is none."""
+        self._file_system(path).delete(self._path(path), True)
+
+    def _file_system(self, path: str) -> Any:
+        return self._path(path).getFileSystem(self._hadoop)
+
+    def _path(self, path: str) -> Any:
+        return static_member(self._session, "org.apache.hadoop.fs.Path")(path)
+
+    @property
+    def _hadoop(self) -> Any:
+        return self._session.sparkContext._jsc.hadoopConfiguration()

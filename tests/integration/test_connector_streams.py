@@ -1,0 +1,126 @@
+"""Streams between tables with a connector in a catalog: files, generated rows and sinks, each row once where the level says so."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mt_core.errors import Canceled
+from mt_core.spark.driver.spark_driver import SparkDriver
+from tests.integration.stream_world import StreamWorld
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+class Interrupted:
+    """Ends the stream at a step of its next batch, once it is told to."""
+
+    def __init__(self) -> None:
+        self.at = ""
+
+    def __call__(self, step: str) -> None:
+        if step == self.at:
+            self.at = ""
+            raise Canceled(f"ended before {step}")
+
+
+@pytest.fixture
+def interrupted() -> Interrupted:
+    return Interrupted()
+
+
+@pytest.fixture
+def world(module_driver: SparkDriver, tmp_path: Path, interrupted: Interrupted) -> Iterator[StreamWorld]:
+    world = StreamWorld(module_driver, tmp_path, watch=interrupted)
+    yield world
+    world.stop_all()
+
+
+def test_windows_over_a_table_of_files_end_with_its_watermark(world: StreamWorld, tmp_path: Path) -> None:
+    events = tmp_path / "events"
+    events.mkdir()
+    world.create(
+        "CREATE TABLE events (n INT, at TIMESTAMP_LTZ(3), WATERMARK FOR at AS at - INTERVAL '1' SECOND) "
+        f"WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{events}')"
+    )
+    world.sql("CREATE TABLE sums (n BIGINT)")
+    (events / "0.csv").write_text("1,2026-01-01 00:00:01\n2,2026-01-01 00:00:02\n")
+
+    job_id, definition = world.start(
+        "INSERT INTO sums SELECT sum(e.n) FROM events e GROUP BY window(e.at, '10 seconds')"
+    )
+    world.wait(lambda: world.engine.progress(job_id).batch == 0)
+    for minute in (1, 2):
+        (events / f"{minute}.csv").write_text(f"0,2026-01-01 00:0{minute}:00\n")
+        world.wait(lambda number=minute: world.engine.progress(job_id).batch == number)
+
+    world.wait_rows([3], "sums")
+    assert definition.reads == (("lake", world.namespace, "events"),)
+
+
+@pytest.mark.parametrize("step", ["write", "publish", "published"])
+def test_a_batch_is_in_a_table_of_files_once_wherever_its_stream_ends(
+    world: StreamWorld, interrupted: Interrupted, tmp_path: Path, step: str
+) -> None:
+    world.create(
+        f"CREATE TABLE copies (row STRING, city STRING) WITH ('connector' = 'parquet', 'path' = '{tmp_path}/copies')"
+    )
+    world.append("a", "b")
+    job_id, definition = world.start("INSERT INTO copies (row) SELECT row FROM flights")
+    world.wait_rows(["a", "b"], "copies")
+
+    interrupted.at = step
+    world.append("c")
+    world.wait_end(job_id)
+    world.engine.start(job_id, definition, 2)
+    world.append("d")
+    world.wait_rows(["a", "b", "c", "d"], "copies")
+
+    lists = tmp_path / "copies" / "_freshtable" / job_id
+    [listed] = lists.glob("*.json")
+    assert len(json.loads(listed.read_text())["files"]) == 1
+    path = world.engine.savepoint(job_id, definition, world.folder("s"))
+    world.engine.forget(job_id, definition)
+    world.append("e")
+    world.start("INSERT INTO copies (row) SELECT row FROM flights", restored_from=path)
+    world.wait_rows(["a", "b", "c", "d", "e"], "copies")
+    assert not lists.exists()
+
+
+@pytest.mark.slow
+def test_partitions_that_a_stream_adds_to_a_table_of_files_are_read(world: StreamWorld, tmp_path: Path) -> None:
+    world.create(
+        "CREATE TABLE copies (n INT, row STRING) PARTITIONED BY (row) "
+        f"WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{tmp_path}/copies')"
+    )
+    world.append("a", "b")
+
+    world.start("INSERT INTO copies SELECT 1, row FROM flights")
+    world.wait(lambda: len(world.sql("SELECT * FROM copies")) == 2)
+    world.append("b")
+    world.wait(lambda: len(world.sql("SELECT * FROM copies")) == 3)
+
+    assert sorted(map(tuple, world.sql("SELECT n, row FROM copies"))) == [(1, "a"), (1, "b"), (1, "b")]
+    assert (tmp_path / "copies" / "row=b").is_dir()
+
+
+@pytest.mark.slow
+def test_generated_rows_of_a_catalog_are_printed_under_the_names_of_its_tables(
+    world: StreamWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    world.create("CREATE TABLE pace (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '20')")
+    world.create("CREATE TABLE shown (n BIGINT) WITH ('connector' = 'print')")
+
+    _, definition = world.start(
+        "INSERT INTO shown SELECT pace.n FROM pace", "INSERT INTO arrivals SELECT 'a' FROM pace"
+    )
+
+    name = f"lake.{world.namespace}.shown"
+    world.wait(lambda: any(record.getMessage().startswith(f"{name}: +I[") for record in caplog.records))
+    world.wait(lambda: "a" in world.rows())
+    assert definition.reads == (("lake", world.namespace, "pace"),)

@@ -38,7 +38,7 @@ _SPARSE = frozenset(
         *("failing", "failed_times", "rest", "alike", "broken", "by_query", "batches", "recent", "waits_for"),
         "continuous_job",
         *("session", "user", "restarts", "hooks", "failures", "drain"),
-        *("connector", "options", "partition_keys", "spark_name", "query"),
+        *("connector", "partition_keys", "spark_name", "query"),
     }
 )
 

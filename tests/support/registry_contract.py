@@ -9,7 +9,7 @@ import pytest
 
 from mt_core.errors import RevisionConflict, TableExists, TableGone
 from mt_core.model.catalog import CreatedCatalog
-from mt_core.model.connector_table import ConnectorTable
+from mt_core.model.connector_table import ConnectorTable, GeneratedRows, Watermark
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import RefreshStatus, TableIdentifier
@@ -362,7 +362,18 @@ class CatalogsContract:
     ) -> None:
         plain = ConnectorTable(name="`b`", columns=("`n` INT",), clauses="USING csv")
         odd = ConnectorTable(
-            name="`é``1`", columns=("`a` INT", "`b` STRING COMMENT 'ü'"), clauses="x '%\"", keys=("a",)
+            name="`é``1`",
+            columns=("`a` INT", "`b` STRING COMMENT 'ü'"),
+            clauses="x '%\"",
+            keys=("a",),
+            connector="datagen",
+            options={"connector": "datagen", "pass": "'"},
+            comment="",
+            partition_keys=("a", "b"),
+            watermark=Watermark(column="a", delay="5 SECOND"),
+            spark_name="`s`.`t`",
+            query="SELECT 1",
+            unbounded=GeneratedRows(items=("value AS `a`",), rows_per_second=2),
         )
         with registry.transaction() as transaction:
             for table in (odd, replace(plain, clauses="USING orc"), plain):

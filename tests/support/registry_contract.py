@@ -9,7 +9,7 @@ import pytest
 
 from mt_core.errors import RevisionConflict, TableExists, TableGone
 from mt_core.model.catalog import CreatedCatalog
-from mt_core.model.connector_table import ConnectorTable, GeneratedRows, Watermark
+from mt_core.model.connector_table import ConnectorTable
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import RefreshStatus, TableIdentifier
@@ -18,7 +18,7 @@ from mt_core.workflow.definitions import etag_of, shard_of
 from tests.support.registry_contract_jobs import JobsContract
 from tests.support.registry_contract_ledger import LedgerContract
 from tests.support.registry_contract_transactions import TransactionsContract
-from tests.support.registry_facts import HOUR, NOON, a_definition, a_run, a_table, an_intent
+from tests.support.registry_facts import HOUR, NOON, a_connector_table, a_definition, a_run, a_table, an_intent
 from tests.support.registry_steps import (
     all_runs,
     all_tables,
@@ -361,20 +361,7 @@ class CatalogsContract:
         self, registry: Registry
     ) -> None:
         plain = ConnectorTable(name="`b`", columns=("`n` INT",), clauses="USING csv")
-        odd = ConnectorTable(
-            name="`é``1`",
-            columns=("`a` INT", "`b` STRING COMMENT 'ü'"),
-            clauses="x '%\"",
-            keys=("a",),
-            connector="datagen",
-            options={"connector": "datagen", "pass": "'"},
-            comment="",
-            partition_keys=("a", "b"),
-            watermark=Watermark(column="a", delay="5 SECOND"),
-            spark_name="`s`.`t`",
-            query="SELECT 1",
-            unbounded=GeneratedRows(items=("value AS `a`",), rows_per_second=2),
-        )
+        odd = a_connector_table()
         with registry.transaction() as transaction:
             for table in (odd, replace(plain, clauses="USING orc"), plain):
                 transaction.connector_tables.put(table)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+from mt_core.model.connector_table import ConnectorTable, GeneratedRows, Watermark
 from mt_core.model.freshness import Freshness
 from mt_core.model.job import Job, JobStatus
 from mt_core.model.partition import WHOLE
@@ -99,3 +100,21 @@ def a_stream(**changes: Any) -> StreamDefinition:
         checkpoint="checkpoints/a",
     )
     return replace(definition, **changes)
+
+
+def a_connector_table() -> ConnectorTable:
+    """A table that has everything that one can have."""
+    return ConnectorTable(
+        name="`é``1`",
+        columns=("`a` INT", "`b` STRING COMMENT 'ü'"),
+        clauses="x '%\"",
+        keys=("a",),
+        connector="datagen",
+        options={"connector": "datagen", "pass": "'"},
+        comment="",
+        partition_keys=("a", "b"),
+        watermark=Watermark(column="a", delay="5 SECOND"),
+        spark_name="`s`.`t`",
+        query="SELECT 1",
+        unbounded=GeneratedRows(items=("value AS `a`",), rows_per_second=2),
+    )

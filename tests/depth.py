@@ -1,4 +1,4 @@
-"""How deep the long random tests go: a few rounds in `make test-slow`, ten times as many in `make test-deep`."""
+"""How deep the long tests go: some rounds and cases in `make test-slow`, ten times the rounds and all cases in `make test-deep`."""
 
 from __future__ import annotations
 

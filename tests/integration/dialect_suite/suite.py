@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import Index, event, testing
+from sqlalchemy.testing import suite
 from sqlalchemy.testing.suite import *  # noqa: F403
 from sqlalchemy.testing.suite import ComponentReflectionTestExtra as _ComponentReflectionTestExtra
 from sqlalchemy.testing.suite import InsertBehaviorTest as _InsertBehaviorTest
@@ -36,3 +37,34 @@ class InsertBehaviorTest(_InsertBehaviorTest):
 class LongNameBlowoutTest(_LongNameBlowoutTest):
     @testing.skip("freshtable", "there are no constraints and indexes that could have names")
     def test_long_convention_name(self) -> None: ...
+
+
+class _OnlyRead:
+    """For tests none of which writes to the tables that all of them read: those are filled once."""
+
+    run_inserts = "once"
+    run_deletes = None
+
+
+class CompoundSelectTest(_OnlyRead, suite.CompoundSelectTest): ...
+
+
+class ExpandingBoundInTest(_OnlyRead, suite.ExpandingBoundInTest): ...
+
+
+class FetchLimitOffsetTest(_OnlyRead, suite.FetchLimitOffsetTest): ...
+
+
+class JoinTest(_OnlyRead, suite.JoinTest): ...
+
+
+class OrderByLabelTest(_OnlyRead, suite.OrderByLabelTest): ...
+
+
+class RowFetchTest(_OnlyRead, suite.RowFetchTest): ...
+
+
+class TableViaSelectTest(_OnlyRead, suite.TableViaSelectTest): ...
+
+
+class WindowFunctionTest(_OnlyRead, suite.WindowFunctionTest): ...

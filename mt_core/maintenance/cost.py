@@ -30,13 +30,17 @@ RETRIED_AFTER = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Bytes and rows of what changed, of all sources that the query reads, and of the table itself."""
+    """Bytes and rows of what changed, of all sources that the query reads, and of the table itself.
+
+    `upsert`: rows of the table are replaced by key, so that its size does not count.
+    """
 
     changed_bytes: int
     changed_rows: int
     source_bytes: int
     table_bytes: int
     table_rows: int
+    upsert: bool = False
 
     @property
     def share(self) -> float:
@@ -45,8 +49,8 @@ class Sizes:
 
     @property
     def in_place(self) -> bool:
-        """Whether files of the table stay: it is large, and little changed."""
-        return self.table_rows >= LARGE_TABLE and self.share <= MOST_IN_PLACE
+        """Whether files of the table stay: little changed, and it is large or its rows are replaced by key."""
+        return (self.upsert or self.table_rows >= LARGE_TABLE) and self.share <= MOST_IN_PLACE
 
     @property
     def most_keys(self) -> int:

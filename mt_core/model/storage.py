@@ -18,6 +18,9 @@ TABLE_ID = "freshtable.table-id"
 EPOCH = "freshtable.epoch"
 LAST_RUN = "freshtable.last-run"
 FENCE = "freshtable.fence"
+# An option of materialized tables, with its only value: refreshes replace rows by key.
+UPSERT = "write.upsert"
+EQUALITY_DELETE = "equality-delete"
 # Followed by the id of a job: what a table says of a stream that writes it.
 STREAM = "freshtable.stream."
 
@@ -63,7 +66,8 @@ class Snapshot:
     `created` marks our empty first one; `pinned`: its rows are exactly those of its query at its sources' versions.
 
     `strategy` is how its run got the rows; `added_rows` and `deleted_rows` count also rows that a run copies. `bytes_read` are
-    those of the sources, None if not known. `total_rows`, `total_bytes`, `data_files` and `delete_files` are the table's. `late`
+    those of the sources, None if not known. `deleted_keys` are those of which it deleted all rows, whose number no snapshot tells.
+    `total_rows`, `total_bytes`, `data_files` and `delete_files` are the table's. `late`
     are the partitions whose rows were not those of the query at `sources` after the run, None if it did not look for them.
     `in_vain` is the last try to apply a change instead, None since one was applied.
     """
@@ -86,6 +90,7 @@ class Snapshot:
     late: Scope | None = None
     data_files: int = 0
     delete_files: int = 0
+    deleted_keys: int = 0
     in_vain: InVain | None = None
 
     @property
@@ -121,6 +126,7 @@ class Snapshot:
             late=Scope.from_json(json.loads(summary[LATE])) if LATE in summary else None,
             data_files=count("total-data-files"),
             delete_files=count("total-delete-files"),
+            deleted_keys=count("added-equality-deletes"),
             in_vain=InVain(**json.loads(summary[IN_VAIN])) if IN_VAIN in summary else None,
         )
 

@@ -21,9 +21,10 @@ class Follower:
         world.spark("CREATE TABLE orders (city STRING, amount INT) USING iceberg")
         world.spark("INSERT INTO orders VALUES ('Rome', 1), ('Rome', 2), ('Oslo', 3), (NULL, 4)")
 
-    def follow(self, name: str, query: str, *, strategy: str = "incremental") -> None:
+    def follow(self, name: str, query: str, *, strategy: str = "incremental", options: str = "") -> None:
         """Create a continuous table, filled."""
-        clauses = f"WITH ('refresh.strategy' = '{strategy}') FRESHNESS = INTERVAL '10' SECOND"
+        given = ", ".join(filter(None, (f"'refresh.strategy' = '{strategy}'", options)))
+        clauses = f"WITH ({given}) FRESHNESS = INTERVAL '10' SECOND"
         self.world.sql(f"CREATE MATERIALIZED TABLE {name} {clauses} AS {query}")
         self.world.work()
 

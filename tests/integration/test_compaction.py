@@ -126,3 +126,35 @@ def test_batches_of_a_continuous_table_go_on_while_it_is_compacted(
     assert world.rows("dear") == world.plain("SELECT * FROM orders WHERE amount > 1")
     assert set(follower.strategies("dear")) == {"append"}
     assert len(world.plain(f"SELECT file_path FROM {world.table('dear').identifier.sql}.files")) == 3
+
+
+@pytest.mark.slow
+def test_batches_that_delete_by_keys_go_on_while_their_table_is_compacted(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stretch, "COMPACT_BATCHES", 4)
+    waiting: list[Callable[[], None]] = []
+    world, query = follower.world, "SELECT city, sum(amount) AS total FROM orders GROUP BY city"
+    world.spark("INSERT INTO orders SELECT uuid(), CAST(id AS INT) FROM range(20000)")
+    services = replace(world.services, settings=replace(world.services.settings, compact_delete_files=3))
+    follower.lookout = LookOut(services, submit=lambda work: work(), beside=waiting.append)
+    follower.follow("totals", query, options="'write.upsert' = 'equality-delete'")
+    for amount in range(2, 8):
+        follower.step(f"INSERT INTO orders VALUES ('Rome', {amount}), (NULL, 1)")
+    rewrite = world.engine.rewrite_files
+
+    def meanwhile(asked: Rewrite) -> Staged:
+        staged = rewrite(asked)
+        follower.step("INSERT INTO orders VALUES ('Rome', 9), ('Bern', 9)")
+        return staged
+
+    monkeypatch.setattr(world.engine, "rewrite_files", meanwhile)
+    waiting.pop()()
+
+    table_id, kinds = world.table("totals").table_id, [RunKind.COMPACTION]
+    compactions = in_transaction(world.registry, lambda tx: list(tx.runs.newest(table_id=table_id, kinds=kinds)))
+    by_key = f"SELECT content FROM {world.table('totals').identifier.sql}.delete_files"
+    assert (len(compactions), world.plain(by_key)) == (1, [(2,)])
+    assert world.rows("totals") == world.plain(query)
+    follower.step("INSERT INTO orders VALUES ('Rome', 9), ('Oslo', 9)")
+    assert (world.rows("totals"), set(follower.strategies("totals"))) == (world.plain(query), {"merge"})

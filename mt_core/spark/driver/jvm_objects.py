@@ -57,8 +57,7 @@ def static_value(session: SparkSession, path: str) -> Any:
     """
 
     def make() -> Any:
-        gateway: Any = session.sparkContext._gateway
-        return _method(session, path).invoke(None, gateway.new_array(static_member(session, "java.lang.Object"), 0))
+        return _method(session, path).invoke(None, _array(session, "java.lang.Object", ()))
 
     return _once(session, f"{path}()", make)
 
@@ -73,6 +72,19 @@ def java_function(session: SparkSession, path: str) -> Any:
         return implement(java_class(session, "java.util.function.Function"), handle)
 
     return _once(session, f"{path}(_)", make)
+
+
+def call_as(session: SparkSession, path: str, parameter: str, target: Any, argument: Any) -> Any:
+    """Call the method at *path* with one parameter of the class *parameter*, in place of which py4j calls another of its name."""
+
+    def make() -> Any:
+        declaring, _, name = path.rpartition(".")
+        return java_class(session, declaring).getMethod(
+            name, _array(session, "java.lang.Class", [java_class(session, parameter)])
+        )
+
+    method = _once(session, f"{path}({parameter})", make)
+    return method.invoke(target, _array(session, "java.lang.Object", [argument]))
 
 
 def java_class(session: SparkSession, name: str) -> Any:
@@ -102,9 +114,14 @@ def scala_items(sequence: Any) -> Iterator[Any]:
     return (sequence.apply(index) for index in range(sequence.size()))
 
 
-def java_strings(session: SparkSession, texts: Sequence[str]) -> Any:
+def java_strings(session: SparkSession, texts: Sequence[str | None]) -> Any:
     """Return *texts* as a Java String[]."""
     return _from_json(session, "[Ljava.lang.String;", texts)
+
+
+def java_integers(session: SparkSession, numbers: Sequence[int]) -> Any:
+    """Return *numbers* as a Java int[]."""
+    return _from_json(session, "[I", numbers)
 
 
 def java_map(session: SparkSession, values: Mapping[str, str]) -> Any:
@@ -124,10 +141,15 @@ def text_map(session: SparkSession, java: Any) -> dict[str, str]:
     return found
 
 
+def java_list(session: SparkSession, array: Any) -> Any:
+    """Return the objects of a Java array as a list."""
+    sequence = static_member(session, "scala.runtime.ScalaRunTime.genericWrapArray")(array)
+    return static_member(session, "scala.jdk.javaapi.CollectionConverters.asJava")(sequence)
+
+
 def texts_of_each(session: SparkSession, array: Any, path: str) -> list[str]:
     """Return what the method at *path* gives for each object of a Java array; all texts come with one answer."""
-    sequence = static_member(session, "scala.runtime.ScalaRunTime.genericWrapArray")(array)
-    items = static_member(session, "scala.jdk.javaapi.CollectionConverters.asJava")(sequence)
+    items = java_list(session, array)
     return texts(session, items.stream().map(java_function(session, path)).toList())
 
 
@@ -140,13 +162,18 @@ def spark_identifier(session: SparkSession, parts: Sequence[str]) -> Any:
 def _method(session: SparkSession, path: str) -> Any:
     """Return Java's own object of the method at *path* that has no parameters."""
     declaring, _, name = path.rpartition(".")
+    return java_class(session, declaring).getMethod(name, _array(session, "java.lang.Class", ()))
+
+
+def _array(session: SparkSession, class_name: str, items: Sequence[Any]) -> Any:
     gateway: Any = session.sparkContext._gateway
-    return java_class(session, declaring).getMethod(
-        name, gateway.new_array(static_member(session, "java.lang.Class"), 0)
-    )
+    array = gateway.new_array(static_member(session, class_name), len(items))
+    for index, item in enumerate(items):
+        array[index] = item
+    return array
 
 
-def _from_json(session: SparkSession, class_name: str, value: Sequence[str] | Mapping[str, str]) -> Any:
+def _from_json(session: SparkSession, class_name: str, value: Sequence[str | int | None] | Mapping[str, str]) -> Any:
     """Return *value* as an object of a Java class: its items by calls of their own would take one each."""
     reader = _once(session, f"{class_name}{{}}", lambda: _mapper(session).readerFor(java_class(session, class_name)))
     return reader.readValue(json.dumps(value))

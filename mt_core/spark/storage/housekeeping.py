@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import uuid4
 
+from pyspark.sql import SparkSession, Window
 from pyspark.sql.functions import col, collect_list, count_if, when
 from pyspark.sql.functions import min as least
 
@@ -23,8 +25,10 @@ from mt_core.tables.engine import Fragments, Rewrite, Staged
 SMALL_BYTES = 16 * 1024 * 1024
 _DELETED = 2
 _TARGET_BYTES = "write.target-file-size-bytes"
+_BY_KEY = 2
+_NUMBERED_AS_BEFORE = "use-starting-sequence-number"
 # With a sequence number of their own the new files are newer than all delete files: nothing is committed in between.
-_REWRITE = {"min-input-files": "2", "delete-file-threshold": "1", "use-starting-sequence-number": "false"}
+_REWRITE = {"min-input-files": "2", "delete-file-threshold": "1", _NUMBERED_AS_BEFORE: "false"}
 
 
 class Housekeeping(EngineRole):
@@ -57,10 +61,12 @@ class Housekeeping(EngineRole):
             entries = session.table(f"{identifier.sql}.entries").where(col("status") != _DELETED)
             named = entries.select("sequence_number", "data_file.*")
             is_data = col("content") == 0
+            # A delete by keys applies to older files alone, one by places also to those of its commit.
+            newest = col("sequence_number") - when(col("content") == _BY_KEY, 1).otherwise(0)
             counted = named.groupBy("partition" if "partition" in named.columns else "spec_id").agg(
                 count_if(is_data & (col("file_size_in_bytes") < limit)),
                 least(when(is_data, col("sequence_number"))),
-                collect_list(when(~is_data, col("sequence_number"))),
+                collect_list(when(~is_data, newest)),
             )
             places = [(row[1], row[2], row[3]) for row in counted.collect()]
         # A delete file that is older than all data files of its partition applies to none, and stays.
@@ -76,28 +82,66 @@ class Housekeeping(EngineRole):
             actions = static_member(session, "org.apache.iceberg.spark.actions.SparkActions.get")
             action = actions(session._jsparkSession).rewriteDataFiles(table).toBranch(rewrite.branch)
             options = _REWRITE | {"min-file-size-bytes": str(_small_bytes(text_map(session, table.properties())))}
+            summary = text_map(session, table.snapshot(rewrite.branch).summary())
+            if int(summary.get("total-equality-deletes") or 0):
+                # Batches beside this delete by keys, which has to apply to the new files as to those of which they have the rows.
+                options[_NUMBERED_AS_BEFORE] = "true"
             for key, value in options.items():
                 action = action.option(key, value)
-            for key, value in repeated_summary(text_map(session, table.snapshot(rewrite.branch).summary())).items():
+            for key, value in repeated_summary(summary).items():
                 action = action.snapshotProperty(key, value)
             action.execute()
+            table.refresh()
+            written = table.snapshot(rewrite.branch)
+            idle = _idle_deletes(session, table, written, rewrite) if options[_NUMBERED_AS_BEFORE] == "true" else ()
+            if idle:
+                table.manageSnapshots().replaceBranch(rewrite.branch, written.parentId()).commit()
+                _commit_again(session, table, rewrite, written, idle)
             return _head(self._catalogs, rewrite)
 
     def stage_again(self, rewrite: Rewrite, staged: Staged) -> Staged:
         with self._working() as session:
             table = self._catalogs.load_table(rewrite.table)
-            files, written = table.io(), table.snapshot(int(staged.snapshot.snapshot_id))
+            written = table.snapshot(int(staged.snapshot.snapshot_id))
             if written is None or table.refs().get(rewrite.branch) is None:
                 raise _branch_lost(rewrite)
-            commit = table.newRewrite().toBranch(rewrite.branch).validateFromSnapshot(written.parentId())
-            for file in (*written.removedDataFiles(files), *written.removedDeleteFiles(files)):
-                commit = commit.deleteFile(file)
-            for file in written.addedDataFiles(files):
-                commit = commit.addFile(file)
-            for key, value in repeated_summary(text_map(session, table.snapshot(rewrite.branch).summary())).items():
-                commit = commit.set(key, value)
-            commit.commit()
+            _commit_again(session, table, rewrite, written)
             return _head(self._catalogs, rewrite)
+
+
+def _idle_deletes(session: SparkSession, table: Any, snapshot: Any, rewrite: Rewrite) -> list[Any]:
+    """Return the files of a snapshot that delete by keys, and are older than all files that they could apply to."""
+    entries = session.sql(f"SELECT * FROM {rewrite.table.sql}.entries VERSION AS OF {snapshot.snapshotId()}")
+    named = entries.where(col("status") != _DELETED).select("sequence_number", "data_file.*")
+    places = Window.partitionBy("partition" if "partition" in named.columns else "spec_id")
+    oldest = least(when(col("content") == 0, col("sequence_number"))).over(places)
+    by_key = named.withColumn("oldest", oldest).where(col("content") == _BY_KEY)
+    idle = by_key.where("oldest IS NULL OR sequence_number <= oldest").select("file_path").collect()
+    paths = {row[0] for row in idle}
+    read = static_member(session, "org.apache.iceberg.ManifestFiles.readDeleteManifest")
+    found: list[Any] = []
+    for manifest in snapshot.deleteManifests(table.io()) if paths else ():
+        reader = read(manifest, table.io(), table.specs())
+        found += [file.copy() for file in reader.iterator() if file.location() in paths]
+        reader.close()
+    return found
+
+
+def _commit_again(
+    session: SparkSession, table: Any, rewrite: Rewrite, written: Any, others: Sequence[Any] = ()
+) -> None:
+    """Replace on the branch the files that snapshot *written* has replaced, and remove *others*."""
+    files = table.io()
+    commit = table.newRewrite().toBranch(rewrite.branch).validateFromSnapshot(written.parentId())
+    for file in (*written.removedDataFiles(files), *written.removedDeleteFiles(files), *others):
+        commit = commit.deleteFile(file)
+    for file in written.addedDataFiles(files):
+        if file.dataSequenceNumber() < written.sequenceNumber():
+            commit = commit.dataSequenceNumber(file.dataSequenceNumber())
+        commit = commit.addFile(file)
+    for key, value in repeated_summary(text_map(session, table.snapshot(rewrite.branch).summary())).items():
+        commit = commit.set(key, value)
+    commit.commit()
 
 
 def _head(catalogs: Catalogs, rewrite: Rewrite) -> Staged:

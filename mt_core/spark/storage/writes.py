@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
@@ -24,6 +25,7 @@ from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.engine_role import EngineRole
 from mt_core.spark.maintenance.maintained_rows import maintained_rows, touched_values
 from mt_core.spark.maintenance.replacement import Replacement
+from mt_core.spark.maintenance.upserts import upserted
 from mt_core.spark.queries.positions import positional_part
 from mt_core.spark.storage.metadata import read_metadata, snapshot_of
 from mt_core.tables.definition.options import execution_settings, write_options
@@ -81,7 +83,8 @@ class StagedWrites(EngineRole):
             part = positional_part(session, write.query.text)
             if part is not None:
                 raise positional_query(write.table, part)
-        if self._catalogs.load_table(write.table).refs().get(write.branch) is None:
+        table = self._catalogs.load_table(write.table)
+        if table.refs().get(write.branch) is None:
             raise EngineError(
                 f"{write.table} has no branch {write.branch} any more: another owner took the table over."
             )
@@ -92,7 +95,7 @@ class StagedWrites(EngineRole):
             self._overwrite(session, write, _touched(touched, write, write.maintenance))
         else:
             with maintained_rows(session, self._versions.lineage(write.query), write, write.maintenance) as change:
-                _apply(change, write, write.maintenance)
+                _apply(change, write, write.maintenance, table)
         metadata = read_metadata(self._catalogs, write.table)
         snapshot_id = metadata.branches.get(write.branch)
         snapshot = None if snapshot_id is None else snapshot_of(session, metadata, snapshot_id)
@@ -119,12 +122,13 @@ def _touched(values: Collection[tuple[str | None, ...]], write: Write, maintenan
         raise QueryFailed(str(cause)) from cause
 
 
-def _apply(change: DataFrame | Replacement, write: Write, maintenance: Maintenance) -> None:
-    """Write to the run's branch what applies a change."""
+def _apply(change: DataFrame | Replacement, write: Write, maintenance: Maintenance, table: Any) -> None:
+    """Write to the run's branch of Iceberg's *table* what applies a change."""
     match change:
         # A statement takes no options of the write.
         case Replacement() if maintenance.in_place and not write_options(write.options):
-            change.write_into(_branch(write), write.summary)
+            if not upserted(table, write.branch, change, write.summary):
+                change.write_into(_branch(write), write.summary)
         case Replacement():
             whole = change.whole(f"{write.table.sql} VERSION AS OF {maintenance.base}")
             _writer(whole, write).overwrite(lit(True))

@@ -9,10 +9,12 @@ from functools import partial
 
 from mt_core.errors import DefinitionInvalid, TableBusy
 from mt_core.model.freshness import Freshness
+from mt_core.model.storage import UPSERT
 from mt_core.model.table import Column, MaterializedTable, RefreshMode, RefreshStatus, TableDefinition, TableIdentifier
 from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.commands.create import declared
-from mt_core.tables.commands.sources import refuse_temporary
+from mt_core.tables.commands.sources import refuse_impossible, refuse_temporary
+from mt_core.tables.commands.upserts import refuse_read
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import STRATEGY, check_known, check_table_options, is_formatter
 from mt_core.tables.definition.table_definition import (
@@ -23,7 +25,6 @@ from mt_core.tables.definition.table_definition import (
     settings_of,
     zone_of,
 )
-from mt_core.tables.refresh.circles import refuse_circle
 from mt_core.tables.refresh.fencing import claim_exclusively
 from mt_core.tables.refresh.outlook import refuse_unmaintainable
 from mt_core.tables.registry import Transaction
@@ -93,8 +94,7 @@ def _redefine(
     warnings: tuple[str, ...],
     requested_by: str | None,
 ) -> CommandOutcome:
-    refuse_circle(services.registry, services.engine, seen.identifier, services.engine.read_vector(query_of(new)))
-    refuse_unmaintainable(services.engine, seen.identifier, new)
+    refuse_impossible(services, seen.identifier, new, services.engine.read_vector(query_of(new)))
     old = seen.definition
     detail = {"reschedules": (new.freshness, new.refresh_mode) != (old.freshness, old.refresh_mode)}
     run_id: str | None = None
@@ -170,6 +170,8 @@ def alter_options(
     new = replace(seen.definition, options=merged)
     if STRATEGY in options:
         refuse_unmaintainable(services.engine, identifier, new)
+    if UPSERT in options:
+        refuse_read(services, identifier, new)
     check, detail = partial(_refuse_changed, seen=seen), {"set": dict(options), "reset": list(removed)}
     with services.intents.command(identifier, "ALTER", check=check, detail=detail) as command:
         _change_storage(services, command.table, new, ())

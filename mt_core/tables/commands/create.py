@@ -9,14 +9,13 @@ from mt_core.model.run import RunKind
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableDefinition, TableIdentifier
 from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.commands.drop import sweep
-from mt_core.tables.commands.sources import refuse_temporary
+from mt_core.tables.commands.sources import refuse_impossible, refuse_temporary
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import check_table_options
 from mt_core.tables.definition.table_definition import define, formatter_warnings, settings_of, zone_of
 from mt_core.tables.engine import Query
-from mt_core.tables.refresh.circles import refuse_circle
 from mt_core.tables.refresh.late_data import late_warnings
-from mt_core.tables.refresh.outlook import recomputed_warnings, refuse_unmaintainable
+from mt_core.tables.refresh.outlook import recomputed_warnings
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices, query_of, storage_spec
 from mt_core.tables.settings import InitialRefresh, check_durations
@@ -39,8 +38,7 @@ def create(
             table=str(identifier),
         )
     vector = services.engine.read_vector(query_of(definition))
-    refuse_circle(services.registry, services.engine, identifier, vector)
-    refuse_unmaintainable(services.engine, identifier, definition)
+    refuse_impossible(services, identifier, definition, vector)
     table = in_transaction(services.registry, lambda tx: _announce(services, tx, identifier, definition, context))
     try:
         with services.names.alone(identifier):

@@ -1,10 +1,14 @@
-"""Sources that only the session of a CREATE or ALTER has, and no refresh sees."""
+"""Sources that a CREATE or ALTER refuses: what only its session has, and what the table cannot be refreshed from."""
 
 from __future__ import annotations
 
 from mt_core.errors import DefinitionInvalid
-from mt_core.model.table import TableIdentifier
-from mt_core.tables.engine import AnalysedQuery
+from mt_core.model.table import TableDefinition, TableIdentifier
+from mt_core.tables.commands.upserts import refuse_read, refuse_upserted_source
+from mt_core.tables.engine import AnalysedQuery, SourceVector
+from mt_core.tables.refresh.circles import refuse_circle
+from mt_core.tables.refresh.outlook import refuse_unmaintainable
+from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext
 
 
@@ -18,3 +22,13 @@ def refuse_temporary(identifier: TableIdentifier, analysed: AnalysedQuery, conte
             f"The query of {identifier} names {name}, which is a temporary {what} in this session; refreshes do not see it and "
             f"would take what else has that name. Create a permanent {what}, or write the name in full."
         )
+
+
+def refuse_impossible(
+    services: TableServices, identifier: TableIdentifier, definition: TableDefinition, vector: SourceVector
+) -> None:
+    """Raise DefinitionInvalid for a table that cannot be refreshed from the sources of *vector* as its options ask for."""
+    refuse_circle(services.registry, services.engine, identifier, vector)
+    refuse_unmaintainable(services.engine, identifier, definition)
+    refuse_upserted_source(services, identifier, vector)
+    refuse_read(services, identifier, definition)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from mt_core.errors import RequestInvalid
+from mt_core.model.storage import EQUALITY_DELETE, UPSERT
 from mt_core.model.table import FORMATTER_PREFIX, FORMATTER_SUFFIX
 from mt_core.options import BOOLEAN, INTEGER, SPARK_DURATION, SPARK_SIZE, Form, suggestion
 from mt_core.tables.definition.iceberg_properties import NAMES, is_property
@@ -18,7 +19,7 @@ LATE_DATA = "refresh.late-data"
 REFRESH, REPORT, IGNORE = "refresh", "report", "ignore"
 SNAPSHOT_PROPERTY = "write.snapshot-property."
 _OURS = "freshtable."
-_OURS_ALONE = (TIMEOUT_KEY, UPSTREAM_WAIT_KEY, VERIFY_KEY, STRATEGY, LATE_DATA)
+_OURS_ALONE = (TIMEOUT_KEY, UPSTREAM_WAIT_KEY, VERIFY_KEY, STRATEGY, LATE_DATA, UPSERT)
 _WRITE = "write."
 _SPARK = "spark."
 
@@ -105,8 +106,19 @@ def check_table_options(options: Mapping[str, str], table: str, clause: str = "W
             f"{clause} of {table}: '{LATE_DATA}' = '{options[LATE_DATA]}' is none of '{REFRESH}' (refreshes on schedule "
             f"take partitions with changed source rows too), '{REPORT}' (name them) and '{IGNORE}' (do not look for them)."
         )
+    _check_upsert(options, f"{clause} of {table}")
     check_known(options, f"{clause} of {table}")
     return _without_effect(FLINK & options.keys(), table)
+
+
+def _check_upsert(options: Mapping[str, str], where: str) -> None:
+    if options.get(UPSERT, EQUALITY_DELETE) != EQUALITY_DELETE:
+        raise RequestInvalid(
+            f"{where}: '{UPSERT}' = '{options[UPSERT]}' is not '{EQUALITY_DELETE}' (a refresh deletes rows by their keys, which "
+            "readers of the table apply); leave the option out to have the rows looked up and deleted by the refresh."
+        )
+    if UPSERT in options and options.get("format-version") == "1":
+        raise RequestInvalid(f"{where}: '{UPSERT}' needs delete files, which 'format-version' = '1' has not; use '2'.")
 
 
 def check_known(keys: Iterable[str], where: str) -> None:

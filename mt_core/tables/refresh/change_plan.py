@@ -8,7 +8,7 @@ from dataclasses import replace
 from mt_core.maintenance.cost import Sizes, dearer_than_recomputing, in_vain_again, slower_than_recomputing
 from mt_core.maintenance.strategy import Strategy, Way
 from mt_core.model.partition import Scope
-from mt_core.model.storage import BYTES_READ, Snapshot
+from mt_core.model.storage import BYTES_READ, UPSERT, Snapshot
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.definition.options import FULL, INCREMENTAL
 from mt_core.tables.engine import Maintenance, Query, RefreshEngine, SourceChanges, SourceVector, StorageMetadata
@@ -45,7 +45,7 @@ def plan_change(
     choice = strategy_for(changes, changes.changes, definition)
     if choice.way is Way.RECOMPUTE:
         return None, f"{RECOMPUTED}: {choice.reason}"
-    sizes = _sizes(changes, base)
+    sizes = _sizes(changes, base, upsert=UPSERT in definition.options)
     if strategy != INCREMENTAL and (known := in_vain_again(choice, sizes, base.in_vain)) is not None:
         return None, f"{RECOMPUTED}: {known}"
     dear = None if strategy == INCREMENTAL else _dear(registry, table, choice, sizes)
@@ -82,11 +82,12 @@ def _dear(registry: Registry, table: MaterializedTable, choice: Strategy, sizes:
     return dear or slower_than_recomputing(choice.way, sizes.changed_bytes, measured_runs(registry, table, choice.way))
 
 
-def _sizes(changes: SourceChanges, base: Snapshot) -> Sizes:
+def _sizes(changes: SourceChanges, base: Snapshot, *, upsert: bool) -> Sizes:
     return Sizes(
         changed_bytes=sum(change.size or 0 for change in changes.changes.values()),
         changed_rows=sum(change.rows or 0 for change in changes.changes.values()),
         source_bytes=changes.source_bytes,
         table_bytes=base.total_bytes,
         table_rows=base.total_rows,
+        upsert=upsert,
     )

@@ -13,7 +13,8 @@ _ONLY_ADD = frozenset({Way.NOTHING, Way.APPEND})
 def written_rows(snapshot: Snapshot) -> dict[str, Any]:
     """Return how a run got its rows, how many it wrote, and what it read for that, as its snapshot tells it.
 
-    A strategy that writes rows again cannot know which of them have other values now.
+    A strategy that writes rows again cannot know which of them have other values now, and one that deletes keys unseen not how
+    many rows had them.
     """
     # A recomputation that did not read certain versions leaves its name out of the snapshot.
     way = Way(snapshot.strategy or Way.RECOMPUTE)
@@ -22,6 +23,6 @@ def written_rows(snapshot: Snapshot) -> dict[str, Any]:
         "strategy": way.value,
         "rows_inserted": snapshot.added_rows,
         "rows_updated": 0 if way in _ONLY_ADD else None,
-        "rows_deleted": snapshot.deleted_rows,
+        "rows_deleted": None if snapshot.deleted_keys else snapshot.deleted_rows,
         "bytes_read": snapshot.bytes_read,
     }

@@ -43,6 +43,13 @@ def test_a_large_table_is_changed_in_place_by_a_small_change(table_rows: int, ch
     assert (dearer_than_recomputing(Strategy(way=Way.SIGNED, reason=""), sizes) is None) is in_place
 
 
+@pytest.mark.parametrize(("changed", "in_place"), [(10, True), (11, False)])
+def test_a_table_of_any_size_is_changed_in_place_if_its_rows_are_replaced_by_key(changed: int, in_place: bool) -> None:
+    sizes = Sizes(changed_bytes=changed, changed_rows=1, source_bytes=100, table_bytes=90, table_rows=5, upsert=True)
+
+    assert sizes.in_place is in_place
+
+
 @pytest.mark.parametrize(("table_rows", "most"), [(10, 1000), (100_000, 20_000)])
 def test_up_to_a_fifth_of_the_rows_and_a_few_in_any_case_are_replaced_by_keys(table_rows: int, most: int) -> None:
     sizes = Sizes(changed_bytes=1, changed_rows=0, source_bytes=100, table_bytes=1, table_rows=table_rows)

@@ -13,6 +13,7 @@ from mt_core.errors import IllegalStatus, RegistryError
 from mt_core.jobs.calls import HookCalls
 from mt_core.jobs.installed import InstalledHooks
 from mt_core.model.job import OPEN, Job, JobHook, JobStatus
+from mt_core.model.stream import TableName
 from mt_core.tables.changes import Signal
 from mt_core.tables.registry import Registry, Transaction, transactional
 from mt_core.tables.upkeep.gateways import living_owners
@@ -93,6 +94,11 @@ class JobStore:
     def streams(self, tx: Transaction) -> Sequence[Job]:
         """Return the detached jobs of this gateway that have not ended, oldest first."""
         return [job for job in tx.jobs.streams() if job.owner == self._owner]
+
+    def creator(self, table: TableName) -> str | None:
+        """Return the id of the detached job of this gateway that creates *table*, None if none does."""
+        jobs = ((job.job_id, job.definition) for job in self.streams())
+        return next((job_id for job_id, each in jobs if each and each.creates and each.creates.table == table), None)
 
     @transactional
     def ended_streams(self, tx: Transaction) -> Sequence[Job]:

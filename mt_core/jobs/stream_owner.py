@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -14,6 +13,7 @@ from functools import partial
 from mt_core.background import attempt
 from mt_core.clock import Clock
 from mt_core.errors import EngineUnavailable, IllegalStatus, MtError, OperationNotFound, Unsupported
+from mt_core.identifiers import display_name
 from mt_core.jobs import stream_steps as steps
 from mt_core.jobs.store import JobStore
 from mt_core.jobs.stream_steps import Step, state_of
@@ -79,6 +79,27 @@ class StreamOwner:
         if self._store.update(job_id, partial(steps.stop_requested, request=request)) is None:
             raise IllegalStatus(f"Job {job_id} has ended and cannot be stopped any more.")
         self._woken.set()
+
+    def check_stop(self, job: Job, request: StopRequest) -> None:
+        """Raise IllegalStatus with the way out if *request* would lose the rows of a table that the job creates, or saves none."""
+        definition = job.definition
+        if definition is None or definition.creates is None:
+            if request.drop:
+                raise IllegalStatus(
+                    f"STOP JOB … WITH DROP: job {job.job_id} creates no table; use STOP JOB '{job.job_id}'."
+                )
+            return
+        rows, table = self._engine.created_rows(job.job_id, definition), display_name(definition.creates.table)
+        if rows is None and request.savepoint is not None:
+            raise IllegalStatus(
+                f"Job {job.job_id} has not created table {table} yet, and has nothing to save; STOP JOB '{job.job_id}' ends it "
+                "without a trace."
+            )
+        if rows is not None and request.savepoint is None and not request.drop:
+            raise IllegalStatus(
+                f"Job {job.job_id} has created table {table}, which has {rows} rows: STOP JOB '{job.job_id}' WITH SAVEPOINT "
+                "keeps the table, WITH DROP drops it."
+            )
 
     def wait_settled(self, job_id: str, timeout_s: float) -> Job | None:
         """Return the job once it has ended, or cannot be stopped as it was asked; None if that takes longer."""
@@ -213,22 +234,36 @@ class StreamOwner:
         self._end(job, JobStatus.FINISHED, progress)
 
     def _fail(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
-        with suppress(EngineUnavailable):
-            # A lost engine runs nothing.
+        try:
             self._engine.stop(job.job_id, definition)
+            if definition.creates is not None and not self._replaced(job, definition):
+                self._engine.discard(job.job_id, definition)
+        except EngineUnavailable as cause:
+            # A lost engine runs nothing, but what a table left has to be removed before the end is told.
+            if definition.creates is not None:
+                log.warning("job %s has not failed yet: %s", job.job_id, cause, extra={"action": "stream_end_waits"})
+                return
         error = progress.error or steps.LOST
         if not progress.final:
             error = f"{error} (after {steps.MOST_RESTARTS} restarts without a batch)"
         self._end(job, JobStatus.FAILED, progress, error=without_passwords(error))
 
+    def _replaced(self, job: Job, definition: StreamDefinition) -> bool:
+        """Return whether the stream has replaced a table, whose history the new one has: a failure does not drop it."""
+        return definition.replaces and self._engine.created_rows(job.job_id, definition) is not None
+
     def _stop(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
         """Carry out the request; it is repeated with the next pass while the engine is away."""
-        request = state_of(job).stop
+        request = state_of(job).stop or StopRequest()
         try:
-            if request is None or request.savepoint is None:
+            if request.savepoint is None:
                 self._engine.stop(job.job_id, definition)
+                self.check_stop(job, request)
+                if definition.creates is not None:
+                    self._engine.discard(job.job_id, definition)
                 path, status = None, JobStatus.CANCELED
             else:
+                self.check_stop(job, request)
                 path = self._engine.savepoint(job.job_id, definition, request.savepoint, drain=request.drain)
                 status = JobStatus.FINISHED
         except EngineUnavailable as cause:

@@ -39,5 +39,14 @@ class StreamEngine(Protocol):
         whole or not there; a repeated call completes it.
         """
 
+    def created_rows(self, job_id: str, definition: StreamDefinition) -> int | None:
+        """Return how many rows the table has that the stream creates, None before its first batch with rows."""
+
+    def discard(self, job_id: str, definition: StreamDefinition) -> None:
+        """Remove the table that the stream, which does not run, creates, its files and its checkpoint.
+
+        A table that it was to replace stays as it is. May be repeated.
+        """
+
     def forget(self, job_id: str, definition: StreamDefinition) -> None:
         """Delete the checkpoint of a job that has ended, and all else that the engine keeps for it."""

@@ -1,4 +1,4 @@
-"""Streams: what a streaming INSERT or STATEMENT SET needs to run without its session, and how far it has come."""
+"""Streams: what a streaming INSERT, STATEMENT SET or CREATE TABLE AS needs to run without its session, and how far it has come."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from mt_core.model.reservation import Reservation
 
 STREAM_VERSION = 1
 DEFAULT_INTERVAL_MS = 1000
@@ -33,7 +35,7 @@ class SourceHint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamMember:
-    """One INSERT as Spark reads it: blanks stand where its hints were, so that positions are those of the user's text."""
+    """One statement as Spark reads it: blanks stand where its hints were, so that positions are those of the user's text."""
 
     text: str
     hints: tuple[SourceHint, ...] = ()
@@ -45,7 +47,8 @@ class StreamDefinition:
 
     `settings` are the properties of its session. `temporary` are the statements, in order, that create the temporary views
     and tables of its session. `checkpoint` is its folder; `restored_from` is the savepoint it begins with. `pinned` is what
-    the engine decided when the job was created, and nobody else reads. `reads` and `writes` are its tables.
+    the engine decided when the job was created, and nobody else reads. `reads` and `writes` are its tables; its first batch
+    `creates` one of these, which then `replaces` the one that is there.
     """
 
     members: tuple[StreamMember, ...]
@@ -62,6 +65,8 @@ class StreamDefinition:
     pinned: Mapping[str, Any] = field(default_factory=dict)
     reads: tuple[TableName, ...] = ()
     writes: tuple[TableName, ...] = ()
+    creates: Reservation | None = None
+    replaces: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -80,6 +85,7 @@ class StreamDefinition:
             "pinned": dict(self.pinned),
             "reads": [list(name) for name in self.reads],
             "writes": [list(name) for name in self.writes],
+            **({} if self.creates is None else {"creates": self.creates.to_json(), "replaces": self.replaces}),
         }
 
     @classmethod
@@ -99,6 +105,8 @@ class StreamDefinition:
             pinned=body["pinned"],
             reads=tuple(map(tuple, body["reads"])),
             writes=tuple(map(tuple, body["writes"])),
+            creates=Reservation.from_json(body["creates"]) if "creates" in body else None,
+            replaces=body.get("replaces", False),
         )
 
 
@@ -123,10 +131,14 @@ class StreamProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequest:
-    """How a stream is to be stopped: with a copy of its checkpoint in the folder *savepoint*, or without one."""
+    """How a stream is to be stopped: with a copy of its checkpoint in the folder *savepoint*, or without one.
+
+    With *drop* the table that it creates goes with it, also if it has rows.
+    """
 
     savepoint: str | None = None
     drain: bool = False
+    drop: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

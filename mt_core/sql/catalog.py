@@ -137,11 +137,12 @@ class DescribeJob(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopJob(CatalogStatement):
-    """STOP JOB 'id' [WITH SAVEPOINT [WITH DRAIN]]."""
+    """STOP JOB 'id' [WITH SAVEPOINT [WITH DRAIN] | WITH DROP]."""
 
     job_id: str
     savepoint: bool = False
     drain: bool = False
+    drop: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from mt_core.model.stream import StreamDefinition, StreamMember
 from mt_core.spark.driver.spark_driver import SparkDriver
 from tests.integration.stream_world import StreamWorld as SparkWorld
 from tests.support.fake_streams import FakeStreams
-from tests.support.registry_facts import a_stream
+from tests.support.registry_facts import a_reservation, a_stream
 from tests.support.stream_engine_contract import StreamEngineContract
 
 REFUSED = "INSERT INTO arrivals SELECT max(row) FROM flights"
@@ -31,6 +31,9 @@ class FakeWorld:
     def refused(self) -> StreamDefinition:
         self.engine.refusals[REFUSED] = Unsupported("This query updates rows that it has given.")
         return a_stream(members=(StreamMember(text=REFUSED),))
+
+    def creation(self, job_id: str) -> StreamDefinition:
+        return a_stream(checkpoint=job_id, creates=a_reservation(job_id))
 
     def folder(self, name: str) -> str:
         return name

@@ -16,8 +16,10 @@ from mt_core.sessions.session import Session
 from mt_core.sessions.statements.connector_table_statements import ConnectorTableStatements
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
+from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
+from mt_core.spark.storage.table_creations import reserve
 from mt_core.spark.streams.engine import SparkStreams
 from mt_core.spark.streams.publication import Check
 from mt_core.sql.parser import ReadStatement
@@ -26,6 +28,7 @@ from tests.support.memory_registry import MemoryRegistry
 
 WAIT_S = 120.0
 INTERVAL_MS = 100
+CREATE = "CREATE TABLE copies AS SELECT * FROM flights"
 _numbers = count(1)
 
 
@@ -84,6 +87,12 @@ class StreamWorld:
             interval_ms=INTERVAL_MS,
         )
         return replace(definition, **changes)
+
+    def creation(self, job_id: str, text: str = CREATE, **changes: Any) -> StreamDefinition:
+        """Return a definition, not prepared, of a job that creates a table."""
+        with active_session(self.session):
+            reservation = reserve(self.session, self.driver.session, text, job_id)
+        return self.definition(job_id, text, creates=reservation, **changes)
 
     def start(self, *texts: str, **changes: Any) -> tuple[str, StreamDefinition]:
         """Prepare and start a stream; return the id of its job, and its definition."""

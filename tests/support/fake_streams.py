@@ -24,6 +24,9 @@ class FakeStreams:
 
     source: list[str] = field(default_factory=list)
     sink: list[str] = field(default_factory=list)
+    # The rows of the tables that streams have created, by job, and the tables that are there and can be replaced.
+    created: dict[str, list[str]] = field(default_factory=dict)
+    others: set[tuple[str, ...]] = field(default_factory=set)
     # How many rows a checkpoint or savepoint has behind it, and how many batches that were.
     checkpoints: dict[str, tuple[int, int]] = field(default_factory=dict)
     savepoints: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -33,6 +36,8 @@ class FakeStreams:
     on_start: Callable[[], object] = lambda: None
     # Called after the copy of a savepoint and before `savepoint` returns.
     after_copy: Callable[[], object] = lambda: None
+    # Called after a table was removed and before `discard` returns.
+    after_discard: Callable[[], object] = lambda: None
     _streams: dict[str, _Stream] = field(default_factory=dict)
 
     def prepare(self, definition: StreamDefinition, job_id: str) -> StreamDefinition:
@@ -40,7 +45,10 @@ class FakeStreams:
         for member in definition.members:
             if member.text in self.refusals:
                 raise self.refusals[member.text]
-        return replace(definition, pinned={"start": 0}, reads=(SOURCE,), writes=(SINK,))
+        target = definition.creates.table if definition.creates is not None else SINK
+        return replace(
+            definition, pinned={"start": 0}, reads=(SOURCE,), writes=(target,), replaces=target in self.others
+        )
 
     def start(self, job_id: str, definition: StreamDefinition, attempt: int) -> None:
         self._check_available()
@@ -73,6 +81,16 @@ class FakeStreams:
         self.savepoints.setdefault(folder, self.checkpoints.get(definition.checkpoint, (0, 0)))
         self.after_copy()
         return folder
+
+    def created_rows(self, job_id: str, definition: StreamDefinition) -> int | None:
+        self._check_available()
+        return len(self.created[job_id]) if job_id in self.created else None
+
+    def discard(self, job_id: str, definition: StreamDefinition) -> None:
+        self._check_available()
+        self.created.pop(job_id, None)
+        self.checkpoints.pop(definition.checkpoint, None)
+        self.after_discard()
 
     def forget(self, job_id: str, definition: StreamDefinition) -> None:
         self._check_available()
@@ -113,7 +131,10 @@ class FakeStreams:
         if rows == len(self.source):
             return
         new = self.source[rows:]
-        self.sink.extend(new)
+        if stream.definition.creates is None:
+            self.sink.extend(new)
+        else:
+            self.created.setdefault(job_id, []).extend(new)
         count = (stream.progress.rows_written or 0) + len(new)
         rows, batches = len(self.source), batches + 1
         self.checkpoints[checkpoint] = (rows, batches)

@@ -11,6 +11,7 @@ from mt_core.model.connector_table import ConnectorTable, GeneratedRows, Waterma
 from mt_core.model.freshness import Freshness
 from mt_core.model.job import Job, JobStatus
 from mt_core.model.partition import WHOLE
+from mt_core.model.reservation import Atomicity, Reservation
 from mt_core.model.run import RefreshRun, RunKind
 from mt_core.model.stream import StreamDefinition, StreamMember
 from mt_core.model.table import (
@@ -88,6 +89,12 @@ def a_job(job_id: str = "a", **changes: Any) -> Job:
     """Return a RUNNING job that inserts into `t` since NOON."""
     job = Job(job_id=job_id, kind="INSERT", name="insert-t", status=JobStatus.RUNNING, started_at=NOON)
     return replace(job, **changes)
+
+
+def a_reservation(job_id: str) -> Reservation:
+    """Return what a job that creates the table `copies` may leave."""
+    table = ("lake", "default", "copies")
+    return Reservation(job_id=job_id, table=table, atomicity=Atomicity.ATOMIC, folder=f"/lake/copies-{job_id}")
 
 
 def a_stream(**changes: Any) -> StreamDefinition:

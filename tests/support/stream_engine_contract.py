@@ -28,6 +28,9 @@ class StreamWorld(Protocol):
     def refused(self) -> StreamDefinition:
         """Return a definition that cannot be streamed."""
 
+    def creation(self, job_id: str) -> StreamDefinition:
+        """Return a definition, not prepared, of a job that creates a table of the rows of the source."""
+
     def folder(self, name: str) -> str:
         """Return a folder for a savepoint."""
 
@@ -132,6 +135,34 @@ class StreamEngineContract:
         world.engine.savepoint(JOB, definition, world.folder("s"), drain=True)
 
         assert sorted(world.rows()) == ["a", "b"]
+
+    def test_a_table_that_a_stream_creates_appears_with_its_first_batch_and_grows(self, world: StreamWorld) -> None:
+        definition = world.engine.prepare(world.creation(JOB), JOB)
+        before = world.engine.created_rows(JOB, definition)
+        world.append("a", "b")
+        world.engine.start(JOB, definition, 1)
+        wait_for(world, lambda: world.engine.created_rows(JOB, definition) is not None)
+        first = world.engine.created_rows(JOB, definition)
+
+        world.engine.stop(JOB, definition)
+        world.append("c")
+        world.engine.start(JOB, definition, 2)
+
+        wait_for(world, lambda: world.engine.created_rows(JOB, definition) == 3)
+        assert (before, first) == (None, 2)
+        world.engine.stop(JOB, definition)
+
+    def test_a_table_that_a_stream_created_can_be_discarded_twice(self, world: StreamWorld) -> None:
+        definition = world.engine.prepare(world.creation(JOB), JOB)
+        world.append("a")
+        world.engine.start(JOB, definition, 1)
+        wait_for(world, lambda: world.engine.created_rows(JOB, definition) == 1)
+        world.engine.stop(JOB, definition)
+
+        world.engine.discard(JOB, definition)
+        world.engine.discard(JOB, definition)
+
+        assert world.engine.created_rows(JOB, definition) is None
 
     def test_what_cannot_be_streamed_is_refused_when_it_is_prepared(self, world: StreamWorld) -> None:
         with pytest.raises(MtError):

@@ -65,6 +65,7 @@ from mt_core.sql.statements import DescribeTable
         ("STOP JOB 'ab';", StopJob(job_id="ab")),
         ("stop job 'ab' with savepoint", StopJob(job_id="ab", savepoint=True)),
         ("STOP JOB 'ab' WITH SAVEPOINT WITH DRAIN", StopJob(job_id="ab", savepoint=True, drain=True)),
+        ("STOP JOB 'ab' WITH DROP", StopJob(job_id="ab", drop=True)),
         ("USE CATALOG c", UseCatalog(name="c")),
         ("ALTER CATALOG c SET ('a' = 'b')", AlterCatalog(name="c", options={"a": "b"})),
         ("ALTER CATALOG c RESET ('a', 'b')", AlterCatalog(name="c", removed=("a", "b"))),
@@ -146,7 +147,8 @@ def test_what_spark_has_no_counterpart_for_is_refused_with_a_way_out(sql: str, m
     ("sql", "message"),
     [
         ("STOP JOB ab", "expected a job id in quotes"),
-        ("STOP JOB 'a' WITH DRAIN", "expected SAVEPOINT"),
+        ("STOP JOB 'a' WITH DRAIN", "expected SAVEPOINT or DROP"),
+        ("STOP JOB 'a' WITH DROP WITH SAVEPOINT", "expected"),
         ("STOP JOB 'a' WITH SAVEPOINT DRAIN", "expected"),
         ("CREATE CATALOG c", "expected WITH"),
         ("EXPLAIN", "expected a statement to explain"),

@@ -1,4 +1,4 @@
-"""Streaming statements: an INSERT or a statement set that becomes a detached job, and how such a job is stopped."""
+"""Streaming statements: what becomes a detached job, which is an INSERT, a set of these or a table of a query, and its stop."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mt_core.jobs.stream_owner import StreamOwner
 from mt_core.jobs.streams import StreamEngine
 from mt_core.model.job import TERMINAL as ENDED
 from mt_core.model.job import Job, JobStatus
+from mt_core.model.reservation import Reservation
 from mt_core.model.stream import StopRequest, StreamDefinition, StreamMember, StreamState
 from mt_core.rowset import Column, RowSet
 from mt_core.sessions.operations.jobs import job_of_statements
@@ -63,11 +64,35 @@ class StreamingStatements:
 
         Raises Unsupported or QueryFailed for a query that cannot be a stream, and then there is no job.
         """
+        members = tuple(StreamMember(text=each.text, hints=each.hints) for each in statements)
+        return self._answer(task, self._begin(task, statements, members, None))
+
+    def create(
+        self, task: Task, statement: ReadStatement, member: StreamMember, reservation: Reservation
+    ) -> OperationResult:
+        """Make a detached job of a CREATE or REPLACE TABLE … AS, as Spark has it in *member*, and return its id.
+
+        Raises what `submit` does, and TableBusy while another job creates the table.
+        """
+        with self.spark.creations.reserved(reservation):
+            # Its row, which is stored at the end of the block, keeps the others away from then on.
+            job = self._begin(task, (statement,), (member,), reservation)
+        return self._answer(task, job)
+
+    def _begin(
+        self,
+        task: Task,
+        statements: Sequence[ReadStatement],
+        members: tuple[StreamMember, ...],
+        creates: Reservation | None,
+    ) -> Job:
+        """Store the job of *statements*, which starts soon."""
         operation, job_id = task.operation, task.operation.planned_job_id
         operation.begin(Work(kind=OperationKind.SPARK, message="waiting for Spark"))
         self.spark.await_engine(operation)
         operation.begin(Work(kind=OperationKind.SPARK, message="preparing the stream", job_id=job_id))
-        definition = self.streams.engine.prepare(self._definition(task, statements), job_id)
+        definition = replace(self._definition(task, members), creates=creates)
+        definition = self.streams.engine.prepare(definition, job_id)
         properties = task.properties_in_force()
         job = replace(
             job_of_statements(operation, statements, task.session.handle, self.clock.now()),
@@ -79,12 +104,15 @@ class StreamingStatements:
             stream=StreamState(),
         )
         self.streams.owner.submit(job)
-        if properties.get(DML_SYNC, "").lower() == "true":
-            job = self._wait(operation, job)
+        return job
+
+    def _answer(self, task: Task, job: Job) -> OperationResult:
+        if task.properties_in_force().get(DML_SYNC, "").lower() == "true":
+            job = self._wait(task.operation, job)
         return OperationResult(
-            rows=RowSet(columns=JOB_COLUMNS, rows=[[job_id]]),
+            rows=RowSet(columns=JOB_COLUMNS, rows=[[job.job_id]]),
             result_kind=ResultKind.SUCCESS_WITH_CONTENT,
-            job_id=job_id,
+            job_id=job.job_id,
             affected_rows=job.rows_written,
         )
 
@@ -93,28 +121,33 @@ class StreamingStatements:
 
         Raises IllegalStatus for a job that has ended, and EngineError for a savepoint that failed.
         """
-        operation, job_id, request = task.operation, statement.job_id, StopRequest()
+        operation, job_id, request = task.operation, statement.job_id, StopRequest(drop=statement.drop)
         if statement.savepoint:
             folder = self._properties(task).savepoint(job_id, uuid.uuid4().hex[:12])
             request = StopRequest(savepoint=folder, drain=statement.drain)
         operation.begin(Work(kind=OperationKind.SESSION, message="stopping the job"))
+        found = self.store.get(job_id)
+        if found is not None and found.status not in ENDED:
+            # Before the stream is disturbed.
+            self.streams.owner.check_stop(found, request)
         self.streams.owner.stop(job_id, request)
         job = self._settled(operation, job_id)
-        state = job.stream or StreamState()
+        state = _state(job)
         if job.status not in ENDED:
-            raise EngineError(f"Job {job_id} goes on, because its savepoint failed: {state.refused}")
+            what = "savepoint" if statement.savepoint else "stop"
+            raise EngineError(f"Job {job_id} goes on, because its {what} failed: {state.refused}")
         if state.savepoint is not None:
             return content(RowSet(columns=_SAVEPOINT, rows=[[state.savepoint]]))
         if job.status is JobStatus.FAILED or statement.savepoint:
             raise IllegalStatus(f"Job {job_id} is {job.status} and cannot be stopped any more.")
         return DONE
 
-    def _definition(self, task: Task, statements: Sequence[ReadStatement]) -> StreamDefinition:
+    def _definition(self, task: Task, members: tuple[StreamMember, ...]) -> StreamDefinition:
         context, job_id = task.context(), task.operation.planned_job_id
         state = self.engine.session_state(context)
         properties = self._properties(task)
         return StreamDefinition(
-            members=tuple(StreamMember(text=each.text, hints=each.hints) for each in statements),
+            members=members,
             catalog=state.catalog,
             namespace=state.namespace,
             zone=state.zone,
@@ -142,6 +175,11 @@ class StreamingStatements:
             raise Canceled(f"Job {job_id} was cancelled.")
         if ended.status is JobStatus.FAILED:
             raise EngineError(f"Job {job_id} failed: {ended.error}")
+        if ended.status not in ENDED:
+            # Somebody's request to stop it was refused.
+            raise EngineError(
+                f"Job {job_id} goes on, and this statement no longer waits for it: {_state(ended).refused}"
+            )
         return ended
 
     def _settled(self, operation: Operation, job_id: str) -> Job:
@@ -151,3 +189,7 @@ class StreamingStatements:
             if job is not None:
                 return job
         raise Canceled(f"Operation {operation.handle} is {operation.status}.")
+
+
+def _state(job: Job) -> StreamState:
+    return job.stream or StreamState()

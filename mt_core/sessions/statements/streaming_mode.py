@@ -12,16 +12,18 @@ from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.properties.property_values import RUNTIME_MODE_KEY
 from mt_core.sessions.statements.spark_work import SparkWork, Task
 from mt_core.sessions.statements.streaming import StreamingStatements
+from mt_core.sessions.statements.translation import member_in_spark
 from mt_core.sql.parser import ReadStatement
-from mt_core.sql.statement_types import INSERT, SELECT
+from mt_core.sql.statement_types import CREATE_TABLE_AS, INSERT, REPLACE_TABLE_AS, SELECT
 
 STREAMING = "streaming"
+TABLE_OF_QUERY = frozenset({CREATE_TABLE_AS, REPLACE_TABLE_AS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamingMode:
-    """Runs the statements of sessions in streaming mode that read streams; `detached` makes jobs of INSERT statements, if there
-    is an engine for them."""
+    """Runs the statements of sessions in streaming mode that read streams; `detached` makes jobs of those that write, if there is
+    an engine for them."""
 
     engine: StatementEngine
     spark: SparkWork
@@ -38,20 +40,38 @@ class StreamingMode:
         operation = task.operation
         operation.begin(Work(kind=OperationKind.SPARK, message="waiting for Spark"))
         self.spark.await_engine(operation)
+        if statements[0].type in TABLE_OF_QUERY:
+            return self._create(task, statements[0])
         context = task.context()
         members = [StreamMember(text=each.text, hints=each.hints) for each in statements]
         if not any(self.engine.reads_stream(context, member) for member in members):
             return False
         if statements[0].type == SELECT:
             self.spark.follow(task, statements[0], members[0])
-        elif self.detached is None:
-            raise Unsupported("This gateway runs no streaming jobs; SET 'execution.runtime-mode' = 'batch'.")
         else:
-            operation.finish(self.detached.submit(task, statements))
+            operation.finish(self._detached.submit(task, statements))
         return True
+
+    def _create(self, task: Task, statement: ReadStatement) -> bool:
+        """Begin the job of a table whose query reads a stream; return False if it reads none, or no table is to be created."""
+        operation, context = task.operation, task.context()
+        member = member_in_spark(statement, self.engine, context)
+        if not self.engine.reads_stream(context, member):
+            return False
+        reservation = self.engine.reserve(context, member.text, job_id=operation.planned_job_id)
+        if reservation is not None:
+            operation.finish(self._detached.create(task, statement, member, reservation))
+        return reservation is not None
+
+    @property
+    def _detached(self) -> StreamingStatements:
+        if self.detached is None:
+            raise Unsupported("This gateway runs no streaming jobs; SET 'execution.runtime-mode' = 'batch'.")
+        return self.detached
 
 
 def _may_stream(task: Task, statements: Sequence[ReadStatement]) -> bool:
     mode = task.properties_in_force().get(RUNTIME_MODE_KEY, "")
     types = {each.type for each in statements}
-    return mode.strip().lower() == STREAMING and types in ({SELECT}, {INSERT})
+    alone = len(statements) == 1 and types <= TABLE_OF_QUERY
+    return mode.strip().lower() == STREAMING and (types in ({SELECT}, {INSERT}) or alone)

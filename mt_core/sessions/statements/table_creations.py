@@ -37,7 +37,7 @@ class TableCreations:
         reservation = self._engine.reserve(context, text, job_id=job_id)
         if reservation is None:
             return self._engine.execute(context, text, job_id=job_id)
-        with self._reserved(reservation):
+        with self.reserved(reservation):
             # Before anything is written: after a kill of this process another one reads it.
             done, body = (JobEvent.CREATED,), reservation.to_json()
             self._store.attach(job_id, JobHook(name=TableCreationHook.identifier, body=body, done=done))
@@ -55,17 +55,21 @@ class TableCreations:
             self._engine.settle(reservation)
 
     @contextmanager
+    def reserved(self, reservation: Reservation) -> Iterator[None]:
+        """Let no other job create the table in the block; raises TableBusy naming one that does, also as a stream."""
+        with self._reserved(reservation):
+            detached = self._store.creator(reservation.table)
+            if detached is not None and detached != reservation.job_id:
+                raise _busy(reservation, detached)
+            yield
+
+    @contextmanager
     def _reserved(self, reservation: Reservation) -> Iterator[None]:
         table, job_id = reservation.table, reservation.job_id
         with self._lock:
             first = self._jobs.setdefault(table, job_id)
         if first != job_id:
-            name = display_name(table)
-            raise TableBusy(
-                f"Table {name} is being created by job {first}; wait for it, or STOP JOB '{first}'.",
-                table=name,
-                job=first,
-            )
+            raise _busy(reservation, first)
         try:
             yield
         finally:
@@ -90,6 +94,13 @@ class TableCreations:
         table = display_name(reservation.table)
         log.error(text, reservation.job_id, table, error, extra={"action": "creation_not_settled", "table": table})
         return False
+
+
+def _busy(reservation: Reservation, first: str) -> TableBusy:
+    name = display_name(reservation.table)
+    return TableBusy(
+        f"Table {name} is being created by job {first}; wait for it, or STOP JOB '{first}'.", table=name, job=first
+    )
 
 
 class TableCreationHook(JobStatusHook):

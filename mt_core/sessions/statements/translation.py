@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mt_core.errors import DefinitionInvalid, QueryFailed
 from mt_core.identifiers import quote, sql_name
+from mt_core.model.stream import StreamMember
 from mt_core.sessions.ports import SessionContext, StatementEngine
 from mt_core.sql.catalog import CreateConnectorTable, SparkStatement
 from mt_core.sql.flink.columns_of_query import overrides, select_list
@@ -27,6 +30,20 @@ def in_spark(read: ReadStatement, engine: StatementEngine, context: SessionConte
             return (text,)
         case _:
             return (read.text,)
+
+
+def member_in_spark(read: ReadStatement, engine: StatementEngine, context: SessionContext) -> StreamMember:
+    """Return CREATE or REPLACE TABLE … AS as one text for Spark, with the hints of its query at their places there.
+
+    Raises what `in_spark` raises.
+    """
+    text, hints = in_spark(read, engine, context)[0], read.hints
+    if text != read.text and isinstance(read.fact, CreateConnectorTable):
+        # All hints are in the query, with which both texts end but for a bracket.
+        query = read.fact.query.strip()
+        moved = text.rindex(query) - read.text.rindex(query)
+        hints = tuple(replace(hint, start=hint.start + moved, stop=hint.stop + moved) for hint in hints)
+    return StreamMember(text=text, hints=hints)
 
 
 def _with_columns(table: CreateConnectorTable, engine: StatementEngine, context: SessionContext) -> str:

@@ -97,6 +97,12 @@ def run_protected(
         return DataFrame(java_dataset(session, adapt(plan)), session)
 
 
+def check_protected(session: SparkSession, text: str, tables: TableDirectory) -> None:
+    """Raise TableProtected if *text*, which is no query, would change one of *tables*; nothing runs."""
+    parser = state_of(session).sqlParser()
+    _Check(session, parser, tables, " ".join(_first_words(text))).check(parser.parsePlan(text))
+
+
 def _first_words(text: str) -> list[str]:
     try:
         significant = (token for token in tokenize(text) if token.kind is not TokenKind.COMMENT)

@@ -39,9 +39,9 @@ from mt_core.spark.results.row_stream import fetch
 from mt_core.spark.results.spool import Spools
 from mt_core.spark.results.types import result_columns
 from mt_core.spark.statements.affected_rows import affected_rows
-from mt_core.spark.statements.protection import NoTables, TableDirectory, run_protected
+from mt_core.spark.statements.protection import NoTables, TableDirectory, check_protected, run_protected
 from mt_core.spark.statements.sessions import SparkSessions
-from mt_core.spark.statements.table_creations import explained, placed, reserve, settle
+from mt_core.spark.storage.table_creations import explained, placed, reserve, settle
 from mt_core.spark.streams.query import read_query
 from mt_core.spark.streams.selects import follow, reads_stream
 from mt_core.sql.catalog import CreateConnectorTable
@@ -105,7 +105,10 @@ class SparkStatements(StatementEngine):
 
     def reserve(self, context: SessionContext, sql: str, *, job_id: str) -> Reservation | None:
         with self._session(context) as session:
-            return reserve(session, self._sync.apply(self._driver.session), sql, job_id)
+            reservation = reserve(session, self._sync.apply(self._driver.session), sql, job_id)
+            if reservation is not None:
+                check_protected(session, sql, self._tables)
+            return reservation
 
     def settle(self, reservation: Reservation) -> bool:
         self._driver.wait_tasks(reservation.job_id)

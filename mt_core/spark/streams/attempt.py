@@ -109,6 +109,9 @@ class StreamAttempt:
         if self._query is not None and not self._is_lost:
             with self._driver.translating():
                 self._query.stop()
+        if self._batch is None and not self._is_lost:
+            # What writes the first rows of a table that is discarded next has to be at its end.
+            self._driver.wait_tasks(self._job)
 
     def pause(self, *, drain: bool) -> None:
         """Stop between two batches; with *drain* after all that the sources have now."""

@@ -13,6 +13,7 @@ from mt_core.spark.driver.folders import Folders
 
 SAVEPOINT_VERSION = 1
 _COPY, _FACTS = "checkpoint", "savepoint.json"
+_CREATED = "created"
 # Spark's file with the id of the query: a savepoint begins another one.
 _QUERY = "metadata"
 
@@ -32,6 +33,15 @@ class Checkpoints:
         # The first line has the version of the file, the second one the settings of the batch.
         lines = self._folders.read(f"{folder}/offsets/{batch}").splitlines()[2:]
         return [None if line == "-" else json.loads(line) for line in lines]
+
+    def note_created(self, folder: str) -> None:
+        """Note that the table has been created that the stream creates; harmless if that is known."""
+        if not self.has_created(folder):
+            self._write(f"{folder}/{_CREATED}", "")
+
+    def has_created(self, folder: str) -> bool:
+        """Return whether the stream has created its table, and has gone on."""
+        return self._exists(f"{folder}/{_CREATED}")
 
     def save(self, checkpoint: str, savepoint: str, facts: Mapping[str, Any]) -> None:
         """Copy a checkpoint, which no stream uses now, to a savepoint with *facts*; the facts, written last, make it whole."""

@@ -26,6 +26,7 @@ from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.streams.attempt import StreamAttempt
 from mt_core.spark.streams.checkpoints import Checkpoints
+from mt_core.spark.streams.created_table import CreatedTable, check_creation
 from mt_core.spark.streams.file_sinks import FileSink
 from mt_core.spark.streams.publication import Check, TablePublication, check_target
 from mt_core.spark.streams.query import (
@@ -68,13 +69,15 @@ class SparkStreams(EngineRole, StreamEngine):
             session = self._sessions.session(definition)
             members = [self._sessions.member(session, member) for member in definition.members]
             writes = tuple(dict.fromkeys(member.insert.table for member in members))
-            sinks = targets_with_connector(session, self._connectors, definition.temporary, writes)
+            creates = definition.creates is not None and members[0].insert.created
+            sinks = targets_with_connector(session, self._connectors, definition.temporary, () if creates else writes)
+            replaces = creates and check_creation(self._catalogs, definition, writes[0])
             uuids = dict[str, str]()
             for written, member in zip(definition.members, members, strict=True):
                 sink = sinks.get(member.insert.table)
                 if sink is None or sink.connector not in SINKS:
                     check_columns(session, written.text, self._connectors)
-                if sink is None:
+                if sink is None and not creates:
                     uuids[display_name(member.insert.table)] = self._check_target(member.insert.table)
             reads = self._reads(session, members)
             for table in writes:
@@ -89,7 +92,7 @@ class SparkStreams(EngineRole, StreamEngine):
             }
             if definition.restored_from is not None:
                 pinned |= _restored(session, definition.restored_from, pinned["starts"])
-            return replace(definition, pinned=pinned, reads=reads, writes=writes)
+            return replace(definition, pinned=pinned, reads=reads, writes=writes, replaces=replaces)
 
     def start(self, job_id: str, definition: StreamDefinition, attempt: int) -> None:
         with self._turns[job_id]:
@@ -148,6 +151,18 @@ class SparkStreams(EngineRole, StreamEngine):
                 Checkpoints(session).save(definition.checkpoint, folder, facts)
                 return folder
 
+    def created_rows(self, job_id: str, definition: StreamDefinition) -> int | None:
+        with self._working():
+            found = self._created(job_id, definition)
+            return None if found is None else found.rows()
+
+    def discard(self, job_id: str, definition: StreamDefinition) -> None:
+        with self._turns[job_id], self._working() as session:
+            created = self._created(job_id, definition)
+            if created is not None:
+                created.discard()
+            Checkpoints(session).delete(definition.checkpoint)
+
     def forget(self, job_id: str, definition: StreamDefinition) -> None:
         with self._working() as session:
             for publication in self._publications(job_id, definition).values():
@@ -156,6 +171,10 @@ class SparkStreams(EngineRole, StreamEngine):
 
     # ------------------------------------------------------------------------------------------------------- internal
 
+    def _created(self, job_id: str, definition: StreamDefinition, attempt: int = 0) -> CreatedTable | None:
+        reservation = definition.creates
+        return None if reservation is None else CreatedTable(self._catalogs, definition, reservation, job_id, attempt)
+
     def _close(self, job_id: str, definition: StreamDefinition) -> None:
         with self._working():
             for publication in self._publications(job_id, definition).values():
@@ -163,8 +182,11 @@ class SparkStreams(EngineRole, StreamEngine):
 
     def _publications(self, job_id: str, definition: StreamDefinition, attempt: int = 0) -> dict[TableName, Target]:
         sinks, publications = sinks_of(definition), dict[TableName, Target]()
+        created = self._created(job_id, definition, attempt)
         for table in definition.writes:
-            if table in sinks and sinks[table].connector in FILES:
+            if created is not None:
+                publications[table] = created
+            elif table in sinks and sinks[table].connector in FILES:
                 publications[table] = FileSink(self._catalogs, sinks[table], job_id, attempt)
             elif table in sinks:
                 publications[table] = Sink(sinks[table], job_id)

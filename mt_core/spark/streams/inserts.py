@@ -1,4 +1,4 @@
-"""INSERT statements as a stream runs them: the table, the columns that the statement names, and the query."""
+"""Statements as a stream runs them, INSERT and tables of queries: the table, the columns that are named, and the query."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from mt_core.spark.driver.jvm_objects import scala_items, state_of
 from mt_core.spark.queries.views import Names
 
 _INSERT, _WITH = "InsertIntoStatement", "UnresolvedWith"
+_CREATIONS = frozenset({"CreateTableAsSelect", "ReplaceTableAsSelect"})
 _BATCH = "run it in batch mode: SET 'execution.runtime-mode' = 'batch'"
 
 
@@ -20,18 +21,26 @@ _BATCH = "run it in batch mode: SET 'execution.runtime-mode' = 'batch'"
 class Insert:
     """`table` is its full name, or the one part of the name of a temporary table. `columns` are those written after the name.
 
-    `plan` is that of the query, as parsed.
+    `plan` is that of the query, as parsed. A table that is *created* has the columns of the query.
     """
 
     table: tuple[str, ...]
     columns: tuple[str, ...]
     by_name: bool
+    created: bool = False
     plan: Any = field(repr=False)
 
 
 def read_insert(session: SparkSession, text: str) -> Insert:
-    """Return the parts of an INSERT; *session* is the active one. Raises Unsupported for what replaces rows."""
+    """Return the parts of an INSERT or a table of a query; *session* is the active one.
+
+    Raises Unsupported for what replaces rows.
+    """
     plan = state_of(session).sqlParser().parsePlan(text)
+    if _kind(plan) in _CREATIONS:
+        parts = tuple(map(str, scala_items(plan.name().nameParts())))
+        name = _full_name(session, parts, temporary=False)
+        return Insert(table=name, columns=(), by_name=True, created=True, plan=plan.query())
     common = plan if _kind(plan) == _WITH else None
     statement = plan if common is None else common.child()
     if _kind(statement) != _INSERT or _kind(statement.table()) != "UnresolvedRelation":
@@ -61,11 +70,11 @@ def query_of(session: SparkSession, text: str) -> Any:
     """Return the parsed plan of the query of an INSERT, or of the query that *text* is; *session* is the active one."""
     plan = state_of(session).sqlParser().parsePlan(text)
     statement = plan.child() if _kind(plan) == _WITH else plan
-    return read_insert(session, text).plan if _kind(statement) == _INSERT else plan
+    return read_insert(session, text).plan if _kind(statement) in {_INSERT, *_CREATIONS} else plan
 
 
-def _full_name(session: SparkSession, parts: tuple[str, ...]) -> tuple[str, ...]:
-    if len(parts) == 1 and state_of(session).catalog().getTempView(parts[0]).isDefined():
+def _full_name(session: SparkSession, parts: tuple[str, ...], *, temporary: bool = True) -> tuple[str, ...]:
+    if temporary and len(parts) == 1 and state_of(session).catalog().getTempView(parts[0]).isDefined():
         return parts
     names = Names(session)
     return names.qualify(parts, *names.current())

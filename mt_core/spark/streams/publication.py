@@ -30,7 +30,7 @@ _REF = "org.apache.iceberg.SnapshotRef"
 # Iceberg's own key: the cleaning of expired snapshots keeps the files that the later snapshot shares with the earlier one.
 _SAME_FILES_AS = "source-snapshot-id"
 _ADDED_FILES = "added-data-files"
-_ADDED_ROWS = "added-records"
+_ADDED_ROWS, _ALL_ROWS = "added-records", "total-records"
 
 Check = Callable[[str], object]
 """Receives the step of a batch that is next, and raises what is to prevent it: write, publish; published."""
@@ -133,6 +133,17 @@ class TablePublication:
         """Return the last batch of the job that the table has, None before the first."""
         record = Record.of(text_map(self._session, self._load().properties()), self._job_id)
         return None if record is None else record.batch
+
+    def rows(self) -> int | None:
+        """Return how many rows the table has, None if there is none that has the job's first batch."""
+        try:
+            table = self._load()
+        except StreamBroken:
+            return None
+        record, snapshot = Record.of(text_map(self._session, table.properties()), self._job_id), table.currentSnapshot()
+        if record is None or record.batch is None:
+            return None
+        return 0 if snapshot is None else int(text_map(self._session, snapshot.summary()).get(_ALL_ROWS) or 0)
 
     def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
         """Write *rows* to the attempt's branch, make it main, and return how many rows that were."""

@@ -127,14 +127,15 @@ def describe_job(cursor: TokenCursor, text: str) -> CatalogStatement | DescribeT
 
 def stop_job(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     job_id = cursor.string("a job id in quotes")
-    savepoint = cursor.accept("WITH")
-    if savepoint:
-        cursor.expect("SAVEPOINT")
+    drop = cursor.accept("WITH", "DROP")
+    savepoint = not drop and cursor.accept("WITH")
+    if savepoint and not cursor.accept("SAVEPOINT"):
+        raise cursor.error("SAVEPOINT or DROP")
     drain = savepoint and cursor.accept("WITH")
     if drain:
         cursor.expect("DRAIN")
     cursor.expect_end()
-    return StopJob(job_id=job_id, savepoint=savepoint, drain=drain)
+    return StopJob(job_id=job_id, savepoint=savepoint, drain=drain, drop=drop)
 
 
 # -------------------------------------------------------------------------------------------------------------- EXPLAIN

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from mt_core.model.stream import OnSourceRewrite, SourceHint, StreamDefinition, StreamMember
-from tests.support.registry_facts import a_stream
+from tests.support.registry_facts import a_reservation, a_stream
 
 FULL = a_stream(
     members=(
@@ -34,7 +34,8 @@ STORED = (
 
 
 def test_a_definition_is_the_same_after_it_was_stored() -> None:
-    for definition in (a_stream(), FULL):
+    creation = a_stream(creates=a_reservation("a" * 32), replaces=True)
+    for definition in (a_stream(), FULL, creation):
         assert StreamDefinition.from_json(json.loads(json.dumps(definition.to_json()))) == definition
 
 

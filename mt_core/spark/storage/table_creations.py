@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.errors import TableNotFound
-from mt_core.identifiers import display_name
+from mt_core.identifiers import display_name, sql_name
 from mt_core.model.reservation import Atomicity, Reservation
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.file_systems import (
@@ -23,7 +23,14 @@ from mt_core.spark.driver.file_systems import (
     missing_folders,
     settings_of,
 )
-from mt_core.spark.driver.jvm_objects import java_items, scala_items, spark_identifier, state_of, static_member
+from mt_core.spark.driver.jvm_objects import (
+    java_dataset,
+    java_items,
+    scala_items,
+    spark_identifier,
+    state_of,
+    static_member,
+)
 from mt_core.spark.queries.views import Names
 
 _CREATES, _REPLACES = "CreateTableAsSelect", "ReplaceTableAsSelect"
@@ -39,6 +46,14 @@ _SEEN = {
     "who reads its folder can see some of them before",
     Atomicity.NONE: "none: rows are visible as they are written, and stay after a failure",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a table says from its first commit on: its properties, and the summary of its snapshot."""
+
+    properties: Mapping[str, str]
+    summary: Mapping[str, str]
 
 
 def reserve(session: SparkSession, shared: SparkSession, text: str, job_id: str) -> Reservation | None:
@@ -99,19 +114,49 @@ def settle(session: SparkSession, reservation: Reservation) -> bool:
 
 def placed(session: SparkSession, plan: Any, reservation: Reservation) -> Any:
     """Return *plan* with the job's own folder as the place of the table."""
-    folder, spec = reservation.folder, plan.tableSpec()
+    folder = reservation.folder
     if folder is None or not folder.endswith(reservation.job_id):
         return plan
-    location = static_member(session, "scala.Option.apply")(folder)
-    arguments = [spec.productElement(index) for index in range(spec.productArity())]
-    arguments[3] = location
+    return _changed(plan, spec=_located(session, plan, folder))
+
+
+def filled(session: SparkSession, text: str, reservation: Reservation, rows: DataFrame, facts: Facts) -> None:
+    """Create the table that *text* creates of *rows*, in one commit with *facts*, in place of those of its query.
+
+    *session* is that of the rows, whose current namespace does not count.
+    """
+    state = state_of(session)
+    plan = state.sqlParser().parsePlan(text)
+    name = state.sqlParser().parsePlan(f"CREATE TABLE {sql_name(reservation.table)} (a INT)").name()
+    plan = placed(session, _changed(plan, name=name, query=rows._jdf.queryExecution().analyzed()), reservation)
+    spec, options = plan.tableSpec(), plan.writeOptions()
+    arguments = _fields(spec)
+    for key, value in facts.properties.items():
+        arguments[0] = arguments[0].updated(key, value)
+    for key, value in facts.summary.items():
+        options = options.updated(f"snapshot-property.{key}", value)
+    java_dataset(session, _changed(plan, spec=spec.copy(*arguments), options=options))
+
+
+def _located(session: SparkSession, plan: Any, folder: str) -> Any:
+    arguments = _fields(plan.tableSpec())
+    arguments[3] = static_member(session, "scala.Option.apply")(folder)
+    return plan.tableSpec().copy(*arguments)
+
+
+def _fields(product: Any) -> list[Any]:
+    return [product.productElement(index) for index in range(product.productArity())]
+
+
+def _changed(plan: Any, *, name: Any = None, query: Any = None, spec: Any = None, options: Any = None) -> Any:
+    """Return the plan of a table of a query with other parts in place of its own."""
     replaces = str(plan.productPrefix()) == _REPLACES
     return plan.copy(
-        plan.name(),
+        plan.name() if name is None else name,
         plan.partitioning(),
-        plan.query(),
-        spec.copy(*arguments),
-        plan.writeOptions(),
+        plan.query() if query is None else query,
+        plan.tableSpec() if spec is None else spec,
+        plan.writeOptions() if options is None else options,
         plan.orCreate() if replaces else plan.ignoreIfExists(),
         plan.isAnalyzed(),
     )

@@ -1,0 +1,107 @@
+"""The table that a stream creates: its first batch with rows creates or replaces it, as one commit; later ones add rows."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from mt_core.errors import CatalogUnsupported, StorageMissing, Unsupported
+from mt_core.identifiers import display_name
+from mt_core.model.reservation import Reservation
+from mt_core.model.storage import BATCH, JOB_ID, STREAM
+from mt_core.model.stream import StreamDefinition, TableName
+from mt_core.model.table import TableIdentifier
+from mt_core.spark.catalogs.lookup import Catalogs
+from mt_core.spark.driver.jvm_objects import active_session, java_strings
+from mt_core.spark.storage.table_creations import Facts, filled, settle
+from mt_core.spark.streams.checkpoints import Checkpoints
+from mt_core.spark.streams.publication import PUBLISHED, Check, Record, TablePublication, check_target
+from mt_core.spark.streams.starts import StreamBroken
+
+
+class CreatedTable(TablePublication):
+    """One attempt of a job on the table that it creates.
+
+    The job has published it if the table says so: the record of the job is in the same commit as the rows of its first batch.
+    """
+
+    def __init__(
+        self, catalogs: Catalogs, definition: StreamDefinition, reservation: Reservation, job_id: str, attempt: int
+    ) -> None:
+        name = reservation.table
+        super().__init__(catalogs, TableIdentifier(name[0], name[1:-1], name[-1]), job_id, attempt)
+        self._definition, self._reservation = definition, reservation
+
+    def open(self) -> None:
+        """Take the table over, or remove what an earlier attempt left of it; raises StreamBroken if it cannot be created."""
+        if self.rows() is not None:
+            super().open()
+            # Before Spark commits the batch: one that was created and not noted is made of the same batch again.
+            Checkpoints(self._session).note_created(self._definition.checkpoint)
+            return
+        name = display_name(self._reservation.table)
+        if Checkpoints(self._session).has_created(self._definition.checkpoint):
+            raise StreamBroken(f"Table {name}, which the job created, was dropped. Create it again.")
+        if self._exists() and not self._definition.replaces:
+            raise StreamBroken(f"Table {name} was created by another statement before the first batch of the job.")
+        settle(self._session, self._reservation)
+
+    def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
+        if self.batch is not None:
+            return super().publish(rows, batch, check)
+        check("write")
+        if rows.isEmpty():
+            # Spark fails unless its state is read.
+            rows.write.format("noop").mode("overwrite").save()
+            return 0
+        record = Record(attempt=self._attempt, batch=batch)
+        facts = Facts(
+            properties={STREAM + self._job_id: record.text()}, summary={JOB_ID: self._job_id, BATCH: str(batch)}
+        )
+        [member] = self._definition.members
+        with active_session(rows.sparkSession):
+            filled(rows.sparkSession, member.text, self._reservation, rows, facts)
+        check(PUBLISHED)
+        # IF NOT EXISTS does nothing if another statement was first.
+        self.open()
+        return self.rows() or 0
+
+    def discard(self) -> None:
+        """Drop the table if the job has published it, and delete what it wrote; may be repeated."""
+        if self.rows() is not None:
+            catalog = self._catalogs.iceberg_catalog(self.table.catalog)
+            # Files in a folder of others are deleted one by one.
+            catalog.dropTable(self._catalogs.iceberg_identifier(self.table), self._reservation.folder is None)
+        settle(self._session, self._reservation)
+
+    def _exists(self) -> bool:
+        catalog = self._catalogs.iceberg_catalog(self.table.catalog)
+        return bool(catalog.tableExists(self._catalogs.iceberg_identifier(self.table)))
+
+
+def check_creation(catalogs: Catalogs, definition: StreamDefinition, table: TableName) -> bool:
+    """Return whether *table*, which a stream is to create, replaces one.
+
+    Raises Unsupported for one that cannot appear with its first batch, TableProtected for a materialized table.
+    """
+    name = display_name(table)
+    if definition.restored_from is not None:
+        raise Unsupported(
+            f"A savepoint is where a stream goes on, and table {name} would begin with the rows after it; RESET "
+            f"'execution.savepoint.path', or INSERT INTO the table that the job of the savepoint wrote."
+        )
+    identifier = TableIdentifier(table[0], table[1:-1], table[-1])
+    try:
+        plugin = catalogs.plugin(table[0])
+        catalogs.iceberg_catalog(table[0])
+    except CatalogUnsupported as cause:
+        raise Unsupported(
+            f"A stream cannot create {name}: only an Iceberg table of a catalog of type jdbc, such as lake, appears with its first "
+            "batch. Name one of these, or CREATE TABLE first and INSERT INTO it."
+        ) from cause
+    if not plugin.namespaceExists(java_strings(catalogs.session, table[1:-1])):
+        raise Unsupported(f"There is no namespace {display_name(table[:-1])}; CREATE DATABASE first.")
+    try:
+        check_target(catalogs, identifier)
+    except StorageMissing:
+        return False
+    return True

@@ -1,0 +1,260 @@
+"""CREATE and REPLACE TABLE … AS in streaming mode: a job whose table appears with its first batch, or not at all."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from mt_core.errors import GatewayError
+from mt_core.model.stream import StopRequest
+from tests.support.fake_rows import FakeRows
+from tests.support.gateway.whole import Row, WholeGateway
+from tests.support.gateway.whole import whole_gateway as whole_gateway
+
+STREAMING, BATCH = (f"SET 'execution.runtime-mode' = '{mode}'" for mode in ("streaming", "batch"))
+CREATE = "CREATE TABLE copies AS SELECT * FROM flights"
+REPLACE = "CREATE OR REPLACE TABLE copies AS SELECT * FROM flights"
+COPIES = ("lake", "default", "copies")
+
+
+def begin(whole: WholeGateway, statement: str = CREATE) -> str:
+    """Begin a job that creates a table, and return its id."""
+    whole.statements.streams[statement] = FakeRows()
+    whole.sql(STREAMING)
+    [answer] = whole.sql(statement)
+    whole.watch_streams()
+    return str(answer["job id"])
+
+
+def run_batch(whole: WholeGateway, *rows: str) -> None:
+    whole.streams.source += rows
+    whole.streams.run_batches()
+    whole.watch_streams(6)
+
+
+def job(whole: WholeGateway, job_id: str) -> Row:
+    [found] = whole.sql(f"DESCRIBE JOB '{job_id}'")
+    return found
+
+
+def perform(whole: WholeGateway, statement: str) -> list[Row]:
+    """Execute a statement that waits for the owner of streams."""
+    with ThreadPoolExecutor(1) as pool:
+        rows = pool.submit(whole.sql, statement)
+        while not rows.done():
+            whole.watch_streams()
+        return rows.result()
+
+
+def nothing_left(whole: WholeGateway) -> bool:
+    return not whole.streams.created and not whole.streams.checkpoints and not whole.streams.running()
+
+
+def test_a_table_appears_with_the_first_batch_of_its_job_and_grows(whole: WholeGateway) -> None:
+    job_id = begin(whole)
+    before = dict(whole.streams.created)
+
+    run_batch(whole, "x", "y")
+    first = list(whole.streams.created[job_id])
+    run_batch(whole, "z")
+
+    described = job(whole, job_id)
+    assert (before, first, whole.streams.created[job_id]) == ({}, ["x", "y"], ["x", "y", "z"])
+    assert (described["kind"], described["status"]) == ("CREATE TABLE AS", "RUNNING")
+    assert (described["affected rows"], described["target"]) == (3, "lake.default.copies")
+    assert whole.statements.executed == []
+
+
+def test_a_job_that_is_stopped_before_its_first_batch_leaves_nothing(whole: WholeGateway) -> None:
+    job_id = begin(whole)
+
+    perform(whole, f"STOP JOB '{job_id}'")
+
+    assert (job(whole, job_id)["status"], nothing_left(whole)) == ("CANCELED", True)
+
+
+def test_to_stop_a_job_whose_table_has_rows_is_refused_with_both_ways_out(whole: WholeGateway) -> None:
+    job_id = begin(whole)
+    run_batch(whole, "x", "y")
+
+    refusal = whole.refused(f"STOP JOB '{job_id}'")
+
+    assert (
+        f"Job {job_id} has created table lake.default.copies, which has 2 rows: STOP JOB '{job_id}' WITH SAVEPOINT keeps the "
+        "table, WITH DROP drops it."
+    ) in refusal
+    assert (job(whole, job_id)["status"], whole.streams.running()) == ("RUNNING", {job_id})
+
+
+def test_a_savepoint_keeps_the_table(whole: WholeGateway) -> None:
+    job_id = begin(whole)
+    run_batch(whole, "x")
+
+    [answer] = perform(whole, f"STOP JOB '{job_id}' WITH SAVEPOINT")
+
+    assert (job(whole, job_id)["status"], whole.streams.created) == ("FINISHED", {job_id: ["x"]})
+    assert list(whole.streams.savepoints) == [answer["savepoint path"]]
+
+
+def test_with_drop_the_table_goes_with_its_job(whole: WholeGateway) -> None:
+    job_id = begin(whole)
+    run_batch(whole, "x")
+
+    perform(whole, f"STOP JOB '{job_id}' WITH DROP")
+
+    assert (job(whole, job_id)["status"], nothing_left(whole)) == ("CANCELED", True)
+
+
+def test_a_job_without_a_table_yet_has_no_savepoint(whole: WholeGateway) -> None:
+    job_id = begin(whole)
+
+    refusal = whole.refused(f"STOP JOB '{job_id}' WITH SAVEPOINT")
+
+    assert f"Job {job_id} has not created table lake.default.copies yet, and has nothing to save" in refusal
+    assert whole.streams.savepoints == {}
+
+
+def test_with_drop_is_refused_for_a_job_that_creates_no_table(whole: WholeGateway) -> None:
+    insert = "INSERT INTO arrivals SELECT * FROM flights"
+    job_id = begin(whole, insert)
+
+    refusal = whole.refused(f"STOP JOB '{job_id}' WITH DROP")
+
+    assert f"STOP JOB … WITH DROP: job {job_id} creates no table; use STOP JOB '{job_id}'." in refusal
+    assert job(whole, job_id)["status"] == "RUNNING"
+
+
+@pytest.mark.parametrize("rows", [[], ["x"]])
+def test_a_job_that_fails_for_good_leaves_nothing(whole: WholeGateway, rows: list[str]) -> None:
+    job_id = begin(whole)
+    run_batch(whole, *rows)
+
+    whole.streams.fail(job_id, "Snapshot 7 of flights replaced rows.", final=True)
+    whole.watch_streams(2)
+
+    failed = job(whole, job_id)
+    assert (failed["status"], failed["error"]) == ("FAILED", "Snapshot 7 of flights replaced rows.")
+    assert nothing_left(whole)
+
+
+def test_a_replacement_that_fails_after_its_first_batch_keeps_its_rows(whole: WholeGateway) -> None:
+    whole.streams.others.add(COPIES)
+    job_id = begin(whole, REPLACE)
+    run_batch(whole, "x")
+
+    whole.streams.fail(job_id, "Snapshot 7 of flights replaced rows.", final=True)
+    whole.watch_streams(2)
+
+    assert (job(whole, job_id)["status"], whole.streams.created) == ("FAILED", {job_id: ["x"]})
+
+
+def test_a_replacement_that_fails_before_its_first_batch_leaves_nothing(whole: WholeGateway) -> None:
+    whole.streams.others.add(COPIES)
+    job_id = begin(whole, REPLACE)
+
+    whole.streams.fail(job_id, "gone", final=True)
+    whole.watch_streams(2)
+
+    assert (job(whole, job_id)["status"], nothing_left(whole)) == ("FAILED", True)
+
+
+def test_a_failure_is_told_when_its_table_is_gone(whole: WholeGateway) -> None:
+    job_id = begin(whole)
+    run_batch(whole, "x")
+    whole.streams.fail(job_id, "gone", final=True)
+
+    whole.streams.available = False
+    whole.watch_streams(2)
+    between = job(whole, job_id)["status"]
+    whole.streams.available = True
+    whole.watch_streams(3)
+
+    assert between != "FAILED"
+    assert (job(whole, job_id)["status"], nothing_left(whole)) == ("FAILED", True)
+
+
+def test_a_gateway_that_ends_between_the_removal_and_the_row_leaves_it_to_the_next(whole: WholeGateway) -> None:
+    job_id = begin(whole)
+    run_batch(whole, "x")
+
+    def end() -> None:
+        whole.streams.after_discard = lambda: None
+        raise OSError("killed")
+
+    whole.streams.after_discard = end
+    whole.owner.stop(job_id, StopRequest(drop=True))
+    whole.watch_streams(2)
+    whole.streams.lose(available=True)
+    whole.kill()
+    whole.start()
+    whole.watch_streams(3)
+
+    assert (job(whole, job_id)["status"], nothing_left(whole)) == ("CANCELED", True)
+
+
+@pytest.mark.parametrize("rows", [[], ["x"]])
+def test_a_job_of_a_killed_gateway_goes_on_in_the_next(whole: WholeGateway, rows: list[str]) -> None:
+    job_id = begin(whole)
+    run_batch(whole, *rows)
+
+    whole.streams.lose(available=True)
+    whole.kill()
+    whole.start()
+    whole.watch_streams()
+    run_batch(whole, "y")
+
+    assert (job(whole, job_id)["status"], whole.streams.created) == ("RUNNING", {job_id: [*rows, "y"]})
+
+
+@pytest.mark.parametrize(("mode", "statement"), [(STREAMING, REPLACE), (BATCH, "CREATE TABLE copies AS SELECT 1")])
+def test_one_job_at_a_time_creates_a_table(whole: WholeGateway, mode: str, statement: str) -> None:
+    job_id = begin(whole)
+    whole.statements.streams[REPLACE] = FakeRows()
+    whole.sql(mode)
+
+    refusal = whole.refused(statement)
+
+    assert (
+        f"Table lake.default.copies is being created by job {job_id}; wait for it, or STOP JOB '{job_id}'." in refusal
+    )
+    assert whole.statements.executed == []
+
+
+def test_a_table_that_is_there_is_left_to_batch(whole: WholeGateway) -> None:
+    whole.statements.published[COPIES] = "earlier"
+    whole.statements.streams[CREATE] = FakeRows()
+    whole.sql(STREAMING)
+
+    refusal = whole.refused(CREATE)
+
+    assert "PARSE_SYNTAX_ERROR" in refusal
+    assert whole.streams.attempts == {}
+
+
+def test_a_statement_that_waits_is_cancelled_and_its_table_with_rows_goes_on(whole: WholeGateway) -> None:
+    whole.statements.streams[CREATE] = FakeRows()
+    whole.sql(STREAMING)
+    whole.sql("SET 'table.dml-sync' = 'true'")
+    whole.streams.source.append("x")
+    operation = whole.client.execute(CREATE)
+    while not whole.streams.running():
+        whole.watch_streams()
+    whole.streams.run_batches()
+    [job_id] = whole.streams.created
+
+    whole.client.cancel(operation)
+    whole.watch_streams(4)
+
+    assert (job(whole, job_id)["status"], whole.streams.created) == ("RUNNING", {job_id: ["x"]})
+
+
+def test_hints_are_found_in_the_translation_of_a_table_in_flinks_words(whole: WholeGateway) -> None:
+    statement = "CREATE TABLE copies WITH ('format-version' = '2') AS\nSELECT * FROM a /*+ OPTIONS('streaming'='false') */ JOIN b"
+    whole.sql(STREAMING)
+    with pytest.raises(GatewayError):
+        whole.sql(statement)
+
+    [member] = whole.statements.analysed
+    assert "TBLPROPERTIES" in member.text
+    assert [member.text[hint.start : hint.stop] for hint in member.hints] == ["a"]

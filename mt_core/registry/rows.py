@@ -37,10 +37,12 @@ _SPARSE = frozenset(
     {
         *("failing", "failed_times", "rest", "alike", "broken", "by_query", "batches", "recent", "waits_for"),
         "continuous_job",
-        *("session", "user", "restarts", "hooks", "failures", "drain", "drop"),
+        *("session", "user", "restarts", "hooks", "failures", "drain"),
         *("connector", "partition_keys", "spark_name", "query"),
     }
 )
+# What facts within others did not have from the beginning.
+_LATER = frozenset({"drop"})
 
 
 def instant_text(instant: datetime) -> str:
@@ -133,7 +135,8 @@ def _stored(value: Any) -> Any:
         case StreamDefinition():
             return json.dumps(value.to_json(), sort_keys=True)
         case Intent() | Batch() | JobHook() | StreamState() | StopRequest() | Watermark() | GeneratedRows():
-            return {field.name: _stored(getattr(value, field.name)) for field in fields(value)}
+            stored = {field.name: _stored(getattr(value, field.name)) for field in fields(value)}
+            return {name: each for name, each in stored.items() if each or name not in _LATER}
         case Mapping():
             return {key: _stored(item) for key, item in value.items()}
         case tuple() | list():

@@ -41,6 +41,21 @@ def test_a_stream_writes_the_rows_that_are_there_and_those_that_come(world: Stre
     assert definition.writes == (("lake", world.namespace, "arrivals"),)
 
 
+def test_a_stream_that_was_killed_while_its_first_batch_was_noted_begins_again(
+    world: StreamWorld, tmp_path: Path
+) -> None:
+    world.append("a")
+    unfinished = tmp_path / "c" / "offsets" / ".0.a7b0.tmp"
+    unfinished.parent.mkdir(parents=True)
+    unfinished.write_text("v1")
+
+    definition = world.engine.prepare(world.definition("c"), "a" * 32)
+    world.engine.start("a" * 32, definition, 2)
+
+    world.append("b")
+    world.wait_rows(["a", "b"])
+
+
 @pytest.mark.slow
 def test_a_stream_goes_on_beside_other_writers_of_its_table_and_a_compaction_of_its_source(world: StreamWorld) -> None:
     world.append("a")

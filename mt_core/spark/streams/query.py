@@ -112,6 +112,8 @@ class StreamSessions:
         session = self.contexts.new_session(query)
         # An idle stream with state would otherwise run a batch at each trigger.
         session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+        # An attempt that ended while it noted its first batch leaves a file beside the notes, which is no other stream's.
+        session.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
         for jar in definition.jars:
             self.driver.added_jars.add(session, jar)
         with active_session(session):

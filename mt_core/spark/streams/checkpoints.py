@@ -37,11 +37,11 @@ class Checkpoints:
     def note_created(self, folder: str) -> None:
         """Note that the table has been created that the stream creates; harmless if that is known."""
         if not self.has_created(folder):
-            self._write(f"{folder}/{_CREATED}", "")
+            self._folders.write(f"{folder}/{_CREATED}", "")
 
     def has_created(self, folder: str) -> bool:
         """Return whether the stream has created its table, and has gone on."""
-        return self._exists(f"{folder}/{_CREATED}")
+        return self._folders.exists(f"{folder}/{_CREATED}")
 
     def save(self, checkpoint: str, savepoint: str, facts: Mapping[str, Any]) -> None:
         """Copy a checkpoint, which no stream uses now, to a savepoint with *facts*; the facts, written last, make it whole."""

@@ -57,6 +57,42 @@ def test_a_stream_that_was_killed_while_its_first_batch_was_noted_begins_again(
 
 
 @pytest.mark.slow
+def test_a_stream_reads_the_rows_of_before_a_change_of_columns_in_the_columns_of_now(world: StreamWorld) -> None:
+    world.sql("CREATE TABLE legs (id INT, origin STRING, miles INT)")
+    world.sql("CREATE TABLE copies (id BIGINT, miles INT, origin STRING)")
+    world.sql("INSERT INTO legs VALUES (1, 'JFK', 10)")
+    world.sql("ALTER TABLE legs DROP COLUMN origin")
+    world.sql("ALTER TABLE legs RENAME COLUMN miles TO distance")
+    world.sql("ALTER TABLE legs ALTER COLUMN id TYPE BIGINT")
+    world.sql("ALTER TABLE legs ADD COLUMN origin STRING")
+
+    world.start(
+        "INSERT INTO copies SELECT * FROM legs", "INSERT INTO arrivals SELECT concat(legs.id, ':', distance) FROM legs"
+    )
+    world.wait(lambda: world.rows() == ["1:10"])
+    world.sql("INSERT INTO legs VALUES (3000000000, 20, 'BOS')")
+
+    world.wait_rows(["1:10", "3000000000:20"])
+    world.wait(lambda: len(world.rows("copies")) == 2)
+    assert sorted(map(tuple, world.sql("SELECT * FROM copies"))) == [(1, 10, None), (3000000000, 20, "BOS")]
+
+
+def test_a_change_inside_a_struct_that_past_rows_cannot_be_read_through_is_refused_with_the_way_out(
+    world: StreamWorld,
+) -> None:
+    world.sql("CREATE TABLE stops (place STRUCT<code: STRING>)")
+    world.sql("INSERT INTO stops VALUES (named_struct('code', 'JFK'))")
+    world.sql("ALTER TABLE stops ADD COLUMN place.country STRING")
+    query = "INSERT INTO arrivals SELECT concat(place.code, ' ', coalesce(place.country, '?')) FROM stops"
+
+    with pytest.raises(Unsupported, match=r"Column `place` of .*stops was changed after .*INSERT INTO .*stops"):
+        world.start(query)
+    world.sql("INSERT INTO stops SELECT * FROM stops LIMIT 0")
+    world.start(query)
+
+    world.wait_rows(["JFK ?"])
+
+
 def test_a_stream_goes_on_beside_other_writers_of_its_table_and_a_compaction_of_its_source(world: StreamWorld) -> None:
     world.append("a")
     world.start()

@@ -20,6 +20,7 @@ from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.relations import ParsedQuery, RelationName, parse
 from mt_core.spark.queries.views import Names, View
 from mt_core.spark.streams.connector_sources import FILES, stream_of
+from mt_core.spark.streams.past_rows import past_rows
 
 STREAMING = "streaming"
 MAX_VIEW_DEPTH = 50
@@ -193,7 +194,12 @@ def _pinned(session: SparkSession, piece: Piece, snapshots: Mapping[str, str]) -
         return piece
     source = piece.source
     if source.name in snapshots:
-        return f"{sql_name(source.parts)} VERSION AS OF {snapshots[source.name]}"
-    columns = columns_of(session.table(sql_name(source.parts))._jdf.schema())
-    nulls = ", ".join(f"CAST(NULL AS {column.type}) AS {quote(column.name)}" for column in columns)
-    return f"(SELECT {nulls} WHERE false)" + ("" if piece.aliased else f" AS {quote(source.parts[-1])}")
+        version = snapshots[source.name]
+        query = past_rows(session, source.parts, source.table, version)
+        if query is None:
+            return f"{sql_name(source.parts)} VERSION AS OF {version}"
+    else:
+        columns = columns_of(session.table(sql_name(source.parts))._jdf.schema())
+        nulls = ", ".join(f"CAST(NULL AS {column.type}) AS {quote(column.name)}" for column in columns)
+        query = f"SELECT {nulls} WHERE false"
+    return f"({query})" + ("" if piece.aliased else f" AS {quote(source.parts[-1])}")

@@ -1,0 +1,47 @@
+"""Past rows: those of an earlier snapshot of a table, in the columns that the table has now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.errors import Unsupported
+from mt_core.identifiers import display_name, quote, sql_name
+from mt_core.spark.catalogs.columns import columns_of
+from mt_core.spark.driver.jvm_objects import java_items, static_member
+
+
+def past_rows(session: SparkSession, parts: tuple[str, ...], table: Any, snapshot_id: str) -> str | None:
+    """Return a query for the rows of Iceberg's *table* at a snapshot; None if reading that version gives the same.
+
+    Spark reads a version with the columns that it had then, and a stream reads those of now. Raises Unsupported for a column
+    whose values of then no expression gives.
+    """
+    table.refresh()
+    snapshot, schema = table.snapshot(int(snapshot_id)), table.schema()
+    if snapshot is None or snapshot.schemaId() is None or int(snapshot.schemaId()) == int(schema.schemaId()):
+        return None
+    before = table.schemas().get(snapshot.schemaId())
+    types = columns_of(static_member(session, "org.apache.iceberg.spark.SparkSchemaUtil.convert")(schema))
+    columns = [
+        f"{_value(parts, field, before.findField(field.fieldId()), column.type)} AS {quote(column.name)}"
+        for field, column in zip(java_items(schema.columns()), types, strict=True)
+    ]
+    return f"SELECT {', '.join(columns)} FROM {sql_name(parts)} VERSION AS OF {snapshot_id}"
+
+
+def _value(parts: tuple[str, ...], field: Any, before: Any, column_type: str) -> str:
+    """Return what gives the value of a column: NULL if it came later, else that of then in the type of now."""
+    if before is None and field.initialDefault() is None:
+        return f"CAST(NULL AS {column_type})"
+    if before is not None and before.type().equals(field.type()):
+        return quote(before.name())
+    if before is not None and before.type().isPrimitiveType() and field.type().isPrimitiveType():
+        return f"CAST({quote(before.name())} AS {column_type})"
+    table = display_name(parts)
+    raise Unsupported(
+        f"Column {quote(field.name())} of {table} was changed after its last commit, and a stream cannot read the rows before in "
+        f"that form; write to {table} once, for example INSERT INTO {table} SELECT * FROM {table} LIMIT 0, and run the statement "
+        "again."
+    )

@@ -19,6 +19,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+jars = typer.Typer(help="Jars that Spark needs for a connector.", no_args_is_help=True)
+app.add_typer(jars, name="jars")
 
 
 def _show_version(requested: bool) -> None:
@@ -125,6 +127,24 @@ def demo(
     if not console.is_terminal:
         console = Console(width=PLAIN_WIDTH)
     raise typer.Exit(run_demo(console, keep=keep))
+
+
+@jars.command("add")
+def add_jars(
+    connector: Annotated[str, typer.Argument(help="The connector, such as kafka.")],
+) -> None:
+    """Fetch the jars of a connector for the gateways of this machine; a gateway that runs needs no restart."""
+    import os
+
+    from mt_core.errors import MtError
+    from mt_core.spark.jars import add_connector
+
+    try:
+        found = add_connector(connector, os.environ)
+    except MtError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(1) from error
+    _say(f"Jars of {connector}: {len(found)} in {found[0].parent}")
 
 
 def _own_token(gateway: str) -> str | None:

@@ -21,6 +21,15 @@ PACKAGES = (
     "org.xerial:sqlite-jdbc:3.50.3.0",
     "org.postgresql:postgresql:42.7.7",
 )
+CONNECTOR_PACKAGES: Mapping[str, Sequence[str]] = {
+    "kafka": (
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.1.1",
+        "org.apache.kafka:kafka-clients:3.9.1",
+        "org.apache.commons:commons-pool2:2.12.1",
+    )
+}
+"""What a connector needs that Spark does not have, by its name; fetched when somebody asks for it."""
 JARS_VARIABLE = "FRESHTABLE_SPARK_JARS"
 UNRESOLVED = re.compile("unresolved dependenc|download failed", re.IGNORECASE)
 """What the reason of a JVM that could not get its packages has in it."""
@@ -81,6 +90,20 @@ def fetch_packages(packages: Sequence[str], jars_dir: Path, log_file: Path, conf
     if jars is None:
         raise missing(jars_dir, "the resolver ended without them", packages)
     return jars
+
+
+def add_connector(name: str, environ: Mapping[str, str]) -> list[Path]:
+    """Return the jars of a connector, fetched into the folder of the jars unless it has them; raises MtError."""
+    packages = CONNECTOR_PACKAGES.get(name)
+    if packages is None:
+        raise ConfigError(
+            f"There are no jars of a connector '{name}'; there are those of {', '.join(CONNECTOR_PACKAGES)}."
+        )
+    check_java(environ)
+    jars_dir = default_jars_dir(environ)
+    conf = {"spark.jars.packages": ",".join(packages), "spark.jars.ivy": str(jars_dir)}
+    with tempfile.TemporaryDirectory() as folder:
+        return fetch_packages(packages, jars_dir, Path(folder) / "spark.log", conf)
 
 
 def missing(jars_dir: Path, detail: str, packages: Sequence[str] = PACKAGES) -> ConfigError:

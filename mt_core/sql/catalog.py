@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from mt_core.model.connector_table import GeneratedRows, Watermark
+from mt_core.model.kafka_topic import KafkaTopic
 from mt_core.sql.statements import ColumnSpec, Name
 
 _WILDCARDS = {"%": ".*", "*": ".*", "_": "."}
@@ -209,8 +210,8 @@ class CreateConnectorTable(SparkStatement):
     `keys` are those columns of its primary key, `all_keys`, that its catalog stores. `query` is at its line and column. If the
     statement has a list of `columns` and a query, `spark_sql` ends before AS: what follows depends on the columns of the query.
     `column_list` and `clauses` are what it says after the name, without AS. `options` are those of WITH. A temporary table with
-    `unbounded` rows has no `spark_sql`: Spark has no statement for it. A table that stores no rows, and is not temporary, has in
-    `rows` what a batch reads of it.
+    `unbounded` rows, or over `kafka`, has no `spark_sql`: Spark has no statement for it. A table that stores no rows, and is not
+    temporary, has in `rows` what a batch reads of it.
     """
 
     name: Name
@@ -224,12 +225,18 @@ class CreateConnectorTable(SparkStatement):
     column_list: tuple[str, ...] = ()
     clauses: str = field(default="", repr=False)
     unbounded: GeneratedRows | None = None
+    kafka: KafkaTopic | None = None
     watermark: Watermark | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     comment: str | None = None
     partition_keys: tuple[str, ...] = ()
     all_keys: tuple[str, ...] = ()
     rows: str = field(default="", repr=False)
+
+    @property
+    def has_statement(self) -> bool:
+        """Whether `spark_sql` creates it."""
+        return bool(self.spark_sql)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from mt_core.errors import SqlSyntaxError
@@ -94,6 +94,14 @@ class TokenCursor:
         if (token := self.peek()) and not token.value:
             raise self.error(what)
         return self.value(what, TokenKind.WORD, TokenKind.IDENTIFIER)
+
+    def text_of(self, skip: Callable[[], None], what: str) -> str:
+        """Return the text that *skip* moves past, with its comments; an error says that *what* was expected."""
+        first = self._next
+        skip()
+        if self._next == first:
+            raise self.error(what)
+        return self._text[self._tokens[first].start : self._tokens[self._next - 1].end]
 
     def name(self, what: str = "the name of a materialized table") -> tuple[str, ...]:
         """Read a name with its qualifiers, such as catalog.`my schema`.t."""

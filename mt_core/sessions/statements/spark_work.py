@@ -117,7 +117,7 @@ class SparkWork:
         """Run a statement, which may be several of Spark's; returns the result of the first."""
         job_id, context = task.operation.planned_job_id, task.context()
         fact = statement.fact
-        if isinstance(fact, CreateConnectorTable) and fact.unbounded is not None:
+        if isinstance(fact, CreateConnectorTable) and not fact.has_statement:
             self.engine.create_unbounded(context, fact)
             return StatementResult(is_query=False, rows=None)
         if statement.type in (CREATE_TABLE_AS, REPLACE_TABLE_AS):

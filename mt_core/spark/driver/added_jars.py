@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -32,6 +33,13 @@ class AddedJars:
             if path not in self._paths:
                 self._paths.append(path)
             self._loader = session._jsparkSession.sharedState().jarClassLoader()
+
+    def ensure(self, session: SparkSession, paths: Iterable[str]) -> None:
+        """Load the classes of the jars that were never added, and give this thread those of all; raises Spark's errors."""
+        for path in paths:
+            if path not in self._paths:
+                self.add(session, path)
+        self.lend(session)
 
     def lend(self, session: SparkSession) -> None:
         """Give this thread the classes of all jars; no call of the JVM if it has them."""

@@ -8,26 +8,34 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.errors import Unsupported
 from mt_core.model.connector_table import GeneratedRows, Watermark
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.kafka.connector_jars import load_kafka
+from mt_core.spark.kafka.topics import create_topic, forget_topic
 from mt_core.sql.catalog import CreateConnectorTable, SparkStatement
 from mt_core.sql.parser import ReadStatement
 
 _RATE = "rate"
 
 
-def create_temporary(session: SparkSession, text: str) -> None:
+def create_temporary(driver: SparkDriver, session: SparkSession, text: str) -> None:
     """Create what *text*, a statement as its user wrote it, creates in *session*; raises Spark's own errors, and MtError."""
     read = ReadStatement(text)
     match read.fact:
-        case CreateConnectorTable(unbounded=rows) as table if rows is not None:
-            create_unbounded(session, table)
+        case CreateConnectorTable(has_statement=False) as table:
+            create_unbounded(driver, session, table)
         case SparkStatement(spark_sql=sql):
             session.sql(sql)
         case _:
             session.sql(read.text)
 
 
-def create_unbounded(session: SparkSession, table: CreateConnectorTable) -> None:
-    """Create a temporary view whose rows come at their pace for as long as a stream reads it; raises Spark's own errors."""
+def create_unbounded(driver: SparkDriver, session: SparkSession, table: CreateConnectorTable) -> None:
+    """Create a temporary view that a stream reads, over Kafka or with rows that come at their pace; raises Spark's own errors."""
+    if table.kafka is not None:
+        load_kafka(driver, session)
+        create_topic(session, table, table.kafka)
+        return
+    forget_topic(session, table.name[0])
     if table.unbounded is None:
         raise Unsupported(f"Table {'.'.join(table.name)} has rows of its own.")
     frame = rows_without_end(session, table.unbounded, table.watermark)

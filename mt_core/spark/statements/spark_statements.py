@@ -42,6 +42,7 @@ from mt_core.spark.statements.affected_rows import affected_rows
 from mt_core.spark.statements.protection import NoTables, TableDirectory, check_protected, run_protected
 from mt_core.spark.statements.sessions import SparkSessions
 from mt_core.spark.storage.table_creations import explained, placed, reserve, settle
+from mt_core.spark.statements.topic_inserts import insert_records
 from mt_core.spark.streams.query import read_query
 from mt_core.spark.streams.selects import follow, reads_stream
 from mt_core.sql.catalog import CreateConnectorTable
@@ -90,6 +91,8 @@ class SparkStatements(StatementEngine):
         job = QueryJob(job_id=job_id, pool=INTERACTIVE_POOL, description=sql[:DESCRIPTION_LENGTH])
         started_ms = time.time_ns() // 1_000_000
         with self._driver.run_tagged(job.job_id, job.pool, job.description):
+            if (records := insert_records(session, sql)) is not None:
+                return StatementResult(is_query=False, rows=None, affected_rows=records)
             # A command has run when this returns; a query runs when its rows are fetched.
             if reservation is None:
                 frame = run_protected(session, sql, self._tables, connectors=self._connectors)
@@ -174,7 +177,7 @@ class SparkStatements(StatementEngine):
 
     def create_unbounded(self, context: SessionContext, table: CreateConnectorTable) -> None:
         with self._session(context) as session:
-            create_unbounded(session, table)
+            create_unbounded(self._driver, session, table)
 
     def add_jar(self, context: SessionContext, path: str) -> str:
         with self._session(context) as session:

@@ -41,7 +41,7 @@ from mt_core.spark.streams.query import (
     sources_of,
     unpacked,
 )
-from mt_core.spark.streams.starts import NEW_JOB, Start, StreamBroken, breakage, check_start
+from mt_core.spark.streams.starts import NEW_JOB, Start, StreamBroken, breakage, check_start, loss
 
 BATCH = "batch"
 FIRST_ROWS = -1
@@ -231,7 +231,7 @@ class StreamAttempt:
                 self._check(BATCH)
                 self._write(rows, number)
         except MtError as error:
-            self._failure = self._failure or error
+            self._failure = self._failure or loss(sources_of(self._members), error) or error
             raise
         self._batch = number
 

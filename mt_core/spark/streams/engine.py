@@ -39,8 +39,8 @@ from mt_core.spark.streams.query import (
 )
 from mt_core.spark.streams.sinks import Sink
 from mt_core.spark.streams.starts import StreamBroken, start_of
-from mt_core.spark.streams.targets import FILES, sinks_of, targets_with_connector
-from mt_core.sql.flink.connectors import SINKS
+from mt_core.spark.streams.targets import FILES, sinks_of, targets_with_connector, topics_written
+from mt_core.sql.flink.connectors import KAFKA, SINKS
 
 Target = TablePublication | FileSink | Sink
 
@@ -75,7 +75,7 @@ class SparkStreams(EngineRole, StreamEngine):
             uuids = dict[str, str]()
             for written, member in zip(definition.members, members, strict=True):
                 sink = sinks.get(member.insert.table)
-                if sink is None or sink.connector not in SINKS:
+                if sink is None or sink.connector not in (*SINKS, KAFKA):
                     check_columns(session, written.text, self._connectors)
                 if sink is None and not creates:
                     uuids[display_name(member.insert.table)] = self._check_target(member.insert.table)
@@ -183,13 +183,14 @@ class SparkStreams(EngineRole, StreamEngine):
     def _publications(self, job_id: str, definition: StreamDefinition, attempt: int = 0) -> dict[TableName, Target]:
         sinks, publications = sinks_of(definition), dict[TableName, Target]()
         created = self._created(job_id, definition, attempt)
+        topics = topics_written(definition)
         for table in definition.writes:
             if created is not None:
                 publications[table] = created
             elif table in sinks and sinks[table].connector in FILES:
                 publications[table] = FileSink(self._catalogs, sinks[table], job_id, attempt)
             elif table in sinks:
-                publications[table] = Sink(sinks[table], job_id)
+                publications[table] = Sink(sinks[table], job_id, topics.get(table))
             else:
                 # Jobs of earlier releases have pinned no target.
                 uuid = definition.pinned.get("targets", {}).get(display_name(table))

@@ -14,12 +14,15 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from mt_core.errors import QueryFailed, Unsupported
 from mt_core.identifiers import sql_name
+from mt_core.model.kafka_topic import KafkaTopic
 from mt_core.model.stream import StreamDefinition, StreamMember
 from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.driver.conf import LARGE_VALUES
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items, state_of, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.kafka.records import columns_of_insert
+from mt_core.spark.kafka.topics import streamed, topic_table
 from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.temporary import create_temporary
@@ -66,7 +69,8 @@ class StreamedQuery:
         Raises Unsupported for a subquery that reads one.
         """
         try:
-            return self._frame(self.text.streaming(options))
+            with active_session(self.session), streamed(self.session, self.text.topics):
+                return self._frame(self.text.streaming(options))
         except SPARK_ERRORS as cause:
             error = translate(cause)
             if isinstance(error, QueryFailed) and error.error_class == _STREAM_IN_SUBQUERY:
@@ -90,9 +94,17 @@ class MemberQuery(StreamedQuery):
 
     def columns(self) -> tuple[str, ...]:
         """Return the columns of the table that take those of the query, in the order of the query."""
+        if (topic := self._topic()) is not None:
+            produced = self.pinned({}).columns
+            return columns_of_insert(topic, self.insert.columns, produced, by_name=self.insert.by_name)
         if self.insert.by_name:
             return tuple(self.pinned({}).columns)
         return self.insert.columns or tuple(self.session.table(sql_name(self.insert.table)).columns)
+
+    def _topic(self) -> KafkaTopic | None:
+        """Return what the INSERT writes if that is a topic of Kafka."""
+        table = topic_table(self.session, self.insert.table[0]) if len(self.insert.table) == 1 else None
+        return None if table is None else table.kafka
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +130,7 @@ class StreamSessions:
             self.driver.added_jars.add(session, jar)
         with active_session(session):
             for statement in definition.temporary:
-                create_temporary(session, statement)
+                create_temporary(self.driver, session, statement)
             if definition.temporary:
                 # They say where their own names are looked up.
                 session.sql(f"USE {sql_name((definition.catalog, *definition.namespace))}")

@@ -1,4 +1,4 @@
-"""Sinks that know nothing of batches: tables of the connectors print, blackhole and jdbc, which get each batch at least once."""
+"""Sinks that know nothing of batches: tables of print, blackhole, jdbc and kafka, which get each batch at least once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import logging
 from pyspark.sql import DataFrame
 
 from mt_core.identifiers import display_name, quote, sql_name
+from mt_core.model.kafka_topic import KafkaTopic
+from mt_core.spark.kafka.records import write_records
 from mt_core.spark.streams import targets
 from mt_core.spark.streams.publication import PUBLISHED, Check, shaped
 
@@ -18,8 +20,8 @@ log = logging.getLogger(__name__)
 class Sink:
     """One such table in one attempt; a batch that is repeated is written again."""
 
-    def __init__(self, target: targets.SinkTarget, job_id: str) -> None:
-        self._target, self._job_id = target, job_id
+    def __init__(self, target: targets.SinkTarget, job_id: str, topic: KafkaTopic | None = None) -> None:
+        self._target, self._job_id, self._topic = target, job_id, topic
         self.batch: int | None = None
 
     def open(self) -> None:
@@ -38,17 +40,22 @@ class Sink:
     def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
         """Write *rows*, and return how many."""
         check("write")
-        rows = shaped(rows, sql_name(self._target.table))
-        match self._target.connector:
-            case "print":
-                count = self._print(rows, batch)
-            case targets.JDBC:
-                count = self._insert(rows)
-            case _:
-                count = rows.count()
+        if self._topic is not None:
+            count = write_records(rows, self._topic)
+        else:
+            count = self._write(shaped(rows, sql_name(self._target.table)), batch)
         check(PUBLISHED)
         self.batch = batch
         return count
+
+    def _write(self, rows: DataFrame, batch: int) -> int:
+        match self._target.connector:
+            case "print":
+                return self._print(rows, batch)
+            case targets.JDBC:
+                return self._insert(rows)
+            case _:
+                return rows.count()
 
     def _insert(self, rows: DataFrame) -> int:
         session, name = rows.sparkSession, f"batch_{self._job_id}"

@@ -16,11 +16,13 @@ from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.jvm_objects import spark_identifier, state_of
+from mt_core.spark.kafka.topics import stream_name, topic_table
 from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.relations import ParsedQuery, RelationName, parse
 from mt_core.spark.queries.views import Names, View
 from mt_core.spark.streams.connector_sources import FILES, stream_of
 from mt_core.spark.streams.past_rows import past_rows
+from mt_core.sql.catalog import CreateConnectorTable
 
 STREAMING = "streaming"
 MAX_VIEW_DEPTH = 50
@@ -30,7 +32,7 @@ _PLAIN_TABLE = "org.apache.iceberg.BaseTable"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSource:
-    """A table that a query reads as a stream. `table` is Iceberg's, None for any other.
+    """A table that a query reads as a stream. `table` is Iceberg's, None for any other; `topic` is one over Kafka.
 
     `reading` is the relation that reads it in place of its name; empty: its name does.
     """
@@ -38,6 +40,7 @@ class StreamSource:
     parts: tuple[str, ...]
     table: Any = field(default=None, repr=False, compare=False)
     reading: str = field(default="", repr=False, compare=False)
+    topic: CreateConnectorTable | None = field(default=None, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -66,6 +69,11 @@ class StreamedText:
         """The sources in the order of the text, each once."""
         sources = [piece.source for piece in self.pieces if isinstance(piece, Reading)]
         return tuple({source.name: source for source in sources}.values())
+
+    @property
+    def topics(self) -> tuple[CreateConnectorTable, ...]:
+        """The sources over Kafka."""
+        return tuple(source.topic for source in self.sources if source.topic is not None)
 
     def streaming(self, options: Mapping[str, Mapping[str, str]]) -> str:
         """Return the text that reads its sources as streams, each with the *options* under its name."""
@@ -126,7 +134,7 @@ class _Reader:
     def _relation(self, parts: tuple[str, ...], catalog: str, namespace: tuple[str, ...]) -> StreamSource | View | None:
         """Return the source or the view of that name; None for what is not read as a stream, or is one already."""
         if len(parts) == 1 and state_of(self._session).catalog().getRawTempView(parts[0]).isDefined():
-            return self._names.temporary_view(parts[0])
+            return self._names.temporary_view(parts[0]) or self._topic(parts[0])
         full = self._names.qualify(parts, catalog, namespace)
         if len(full) < 3 or not self._names.is_catalog(full[0]):
             return None
@@ -136,6 +144,13 @@ class _Reader:
             return None if reading is None else StreamSource(parts=full, reading=reading)
         view = self._names.view(full)
         return view if view is not None else self._table(full)
+
+    def _topic(self, name: str) -> StreamSource | None:
+        """Return a topic that is read as a stream: one without a last record."""
+        table = topic_table(self._session, name)
+        if table is None or table.kafka is None or table.kafka.is_bounded:
+            return None
+        return StreamSource(parts=(name,), topic=table)
 
     def _table(self, full: tuple[str, ...]) -> StreamSource | None:
         plugin = state_of(self._session).catalogManager().catalog(full[0])
@@ -185,6 +200,9 @@ def _streaming(piece: Piece, options: Mapping[str, Mapping[str, str]]) -> str:
         return piece
     if piece.source.reading:
         return piece.source.reading + ("" if piece.aliased else f" AS {quote(piece.source.parts[-1])}")
+    if piece.source.topic is not None:
+        name = quote(stream_name(piece.source.topic))
+        return name if piece.aliased else f"{name} AS {quote(piece.source.parts[-1])}"
     written = ", ".join(f"'{key}' = '{value}'" for key, value in options.get(piece.source.name, {}).items())
     return f"STREAM {sql_name(piece.source.parts)}" + (f" WITH ({written})" if written else "")
 

@@ -14,6 +14,7 @@ from mt_core.model.storage import TABLE_ID
 from mt_core.model.stream import OnSourceRewrite
 from mt_core.spark.driver.failures import SPARK_ERRORS, thrown_by
 from mt_core.spark.driver.jvm_objects import spark_identifier, state_of
+from mt_core.spark.kafka.losses import loss_of
 from mt_core.spark.streams.sources import STREAMING, StreamSource
 
 _ADDING = frozenset({"append", "replace"})
@@ -123,6 +124,8 @@ def breakage(
     for source in sources:
         if source.name in starts and (what := _disappearance(session, source, starts[source.name])) is not None:
             return StreamBroken(f"Table {source.name} {what}. {NEW_JOB}")
+    if (lost := loss(sources, error)) is not None:
+        return lost
     for message in (*(thrown.message for thrown in thrown_by(error)), str(error)):
         if match := _REWRITTEN.search(message):
             how = "replaced rows" if match[1] == "overwrite" else "deleted rows"
@@ -132,6 +135,13 @@ def breakage(
                 f"Snapshot {match[1]} of {_owner(sources, match[1])}, up to which the stream had read, has expired. {NEW_JOB}"
             )
     return None
+
+
+def loss(sources: Iterable[StreamSource], error: BaseException) -> StreamBroken | None:
+    """Return what became of the records of a topic if that is why a stream failed with *error*, None if it is not."""
+    tables = [source.topic for source in sources if source.topic is not None]
+    text = loss_of(tables, (*(thrown.message for thrown in thrown_by(error)), str(error)))
+    return None if text is None else StreamBroken(text)
 
 
 def _disappearance(session: SparkSession, source: StreamSource, start: Start) -> str | None:

@@ -9,18 +9,19 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.identifiers import sql_name
+from mt_core.model.kafka_topic import KafkaTopic
 from mt_core.model.stream import StreamDefinition, TableName
 from mt_core.spark.catalogs.connector_tables import ConnectorSource
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.jvm_objects import active_session, spark_identifier, state_of
 from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.sql.catalog import CreateConnectorTable
-from mt_core.sql.flink.connectors import SINKS
+from mt_core.sql.flink.connectors import KAFKA, SINKS
 from mt_core.sql.parser import ReadStatement
 
 JDBC = "jdbc"
 FILES = ("filesystem", "parquet", "orc", "csv", "json", "text")
-TAKING_TEMPORARY = (*SINKS, JDBC)
+TAKING_TEMPORARY = (*SINKS, JDBC, KAFKA)
 TAKING = (*TAKING_TEMPORARY, *FILES)
 """The connectors whose tables take the batches of a stream, and those of which also a temporary one does."""
 
@@ -81,12 +82,21 @@ def sinks_of(definition: StreamDefinition) -> dict[TableName, SinkTarget]:
 
 def temporary_connectors(temporary: Iterable[str]) -> dict[str, str]:
     """Return the connector of each table that the statements *temporary* create, by its name in lower case."""
-    facts = (ReadStatement(text).fact for text in temporary)
     return {
-        fact.name[-1].lower(): fact.connector
-        for fact in facts
-        if isinstance(fact, CreateConnectorTable) and fact.connector is not None
+        name: table.connector for name, table in _temporary_tables(temporary).items() if table.connector is not None
     }
+
+
+def topics_written(definition: StreamDefinition) -> dict[TableName, KafkaTopic]:
+    """Return the topics of Kafka that a stream writes."""
+    tables = _temporary_tables(definition.temporary)
+    written = {table: tables.get(table[0].lower()) for table in definition.writes if len(table) == 1}
+    return {name: table.kafka for name, table in written.items() if table is not None and table.kafka is not None}
+
+
+def _temporary_tables(temporary: Iterable[str]) -> dict[str, CreateConnectorTable]:
+    facts = (ReadStatement(text).fact for text in temporary)
+    return {fact.name[-1].lower(): fact for fact in facts if isinstance(fact, CreateConnectorTable)}
 
 
 def _provider(session: SparkSession, table: TableName) -> str:

@@ -11,8 +11,9 @@ from mt_core.model.connector_table import Watermark
 from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.flink.changes import not_enforced, read_key
-from mt_core.sql.flink.connectors import STREAMING_CONNECTORS, Source, source_of
-from mt_core.sql.flink.rowless_table import rowless_table, with_event_time
+from mt_core.sql.flink.connectors import KAFKA, STREAMING_CONNECTORS, Source, source_of
+from mt_core.sql.flink.kafka import MetadataColumn
+from mt_core.sql.flink.rowless_table import rowless_table, topic_table, with_event_time
 from mt_core.sql.flink.types import read_type
 from mt_core.sql.flink.written_table import WrittenTable
 from mt_core.sql.statements import ColumnSpec
@@ -38,13 +39,16 @@ def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | N
     )
     _read_columns(cursor, table)
     _read_end(cursor, table)
+    is_topic = (table.options.get("connector") or "").lower() == KAFKA
+    for name in () if is_topic else (*table.metadata, *table.computed):
+        raise _computed(table, name)
     if table.query is not None and (table.specs or table.keys):
         _check_columns_of_query(table)
     elif table.untyped is not None:
         raise table.untyped
     _check_keys(table)
     if (table.options.get("connector") or "").lower() in STREAMING_CONNECTORS:
-        return rowless_table(table)
+        return topic_table(table) if is_topic else rowless_table(table)
     return _stored(table)
 
 
@@ -178,8 +182,9 @@ def _read_column(cursor: TokenCursor, table: WrittenTable) -> None:
     kind = read_type(cursor)
     nullable = cursor.accept("NULL") or not cursor.accept("NOT", "NULL")
     column = f"{quote(name)} {kind}{'' if nullable else ' NOT NULL'}"
-    if cursor.word() == "METADATA":
-        raise Unsupported(f"Table {table}, column {name}: metadata columns are not supported; leave it out.")
+    if cursor.accept("METADATA"):
+        key = cursor.string("the key of the metadata in quotes") if cursor.accept("FROM") else name
+        table.metadata[name] = MetadataColumn(key=key, virtual=cursor.accept("VIRTUAL"))
     if cursor.accept("PRIMARY", "KEY"):
         not_enforced(cursor, str(table))
         _set_keys(table, (name,))
@@ -191,13 +196,15 @@ def _read_column(cursor: TokenCursor, table: WrittenTable) -> None:
 
 
 def _accept_computed(cursor: TokenCursor, table: WrittenTable, name: str) -> bool:
-    """Move past AS PROCTIME(); raises Unsupported for any other column that has no type of its own."""
+    """Move past AS PROCTIME(), or AS another expression, and return whether it was there."""
     if cursor.accept("AS", "PROCTIME", "(", ")"):
         table.now_columns.add(name)
         table.specs.append(ColumnSpec(name=name, type="TIMESTAMP"))
         return True
-    if cursor.word() in {"AS", "METADATA"}:
-        raise _computed(table, name)
+    if cursor.accept("AS"):
+        table.computed[name] = cursor.text_of(lambda: _skip_item(cursor), "an expression")
+        table.specs.append(ColumnSpec(name=name))
+        return True
     return False
 
 

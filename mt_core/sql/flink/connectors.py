@@ -9,8 +9,9 @@ from mt_core.errors import DefinitionInvalid, Unsupported
 
 FORMATS = ("parquet", "orc", "csv", "json", "text")
 SINKS = ("print", "blackhole")
-STREAMING_CONNECTORS = ("datagen", "rate", *SINKS)
-"""Those of tables that store no rows: they generate them, or take those of a stream."""
+KAFKA = "kafka"
+STREAMING_CONNECTORS = ("datagen", "rate", *SINKS, KAFKA)
+"""Those of tables that store no rows: they generate them, take those of a stream, or find them in Kafka."""
 SUPPORTED = (*FORMATS, "filesystem", "iceberg", "jdbc", *STREAMING_CONNECTORS)
 _SINK_OPTIONS: Mapping[str, tuple[str, ...]] = {"print": ("print-identifier",), "blackhole": ()}
 _SQL_TIMESTAMP = "yyyy-MM-dd HH:mm:ss[.SSSSSS]"

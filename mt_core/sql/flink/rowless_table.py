@@ -9,8 +9,9 @@ from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import quote, sql_name, string_literal
 from mt_core.model.connector_table import GeneratedRows
 from mt_core.sql.catalog import CreateConnectorTable
-from mt_core.sql.flink.connectors import SINKS, check_sink
+from mt_core.sql.flink.connectors import KAFKA, SINKS, check_sink
 from mt_core.sql.flink.generated_rows import COUNTER, TIME, generated_rows
+from mt_core.sql.flink.kafka import KafkaColumns, kafka_topic
 from mt_core.sql.flink.written_table import WrittenTable
 from mt_core.sql.statements import ColumnSpec
 
@@ -51,6 +52,30 @@ def rowless_table(table: WrittenTable) -> CreateConnectorTable:
         comment=None if table.temporary else table.comment,
         all_keys=() if table.temporary else table.keys,
         rows="" if table.temporary else query,
+    )
+
+
+def topic_table(table: WrittenTable) -> CreateConnectorTable:
+    """Return a table over a topic of Kafka, which its session reads and writes."""
+    _check_words(table, KAFKA)
+    if not table.temporary:
+        raise Unsupported(
+            f"Table {table}: connector '{KAFKA}' makes tables of a session only; CREATE [OR REPLACE] TEMPORARY TABLE "
+            f"{quote(table.name[-1])} (…) WITH (…). A streaming job keeps the tables of its session."
+        )
+    computed = table.computed | dict.fromkeys(table.now_columns, "current_timestamp()")
+    if table.watermark is not None and table.watermark.column in computed:
+        # Its type is known to Spark alone, which has no event time without a zone.
+        computed[table.watermark.column] = f"CAST(({computed[table.watermark.column]}) AS TIMESTAMP)"
+    columns = KafkaColumns(specs=with_event_time(table), metadata=table.metadata, computed=computed)
+    return CreateConnectorTable(
+        name=table.name,
+        connector=KAFKA,
+        spark_sql="",
+        is_temporary=True,
+        or_replace="REPLACE" in table.words,
+        kafka=kafka_topic(str(table), table.options, columns),
+        watermark=table.watermark,
     )
 
 
@@ -97,7 +122,7 @@ def with_event_time(table: WrittenTable) -> list[ColumnSpec]:
             f"Table {table}: WATERMARK FOR {name}, which is no column of it; there are "
             f"{', '.join(spec.name for spec in table.specs)}."
         )
-    if column.type not in _EVENT_TIMES:
+    if column.name not in table.computed and column.type not in _EVENT_TIMES:
         raise DefinitionInvalid(
             f"Table {table}: WATERMARK FOR {name} needs a column of type TIMESTAMP or TIMESTAMP_LTZ."
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mt_core.errors import SqlSyntaxError
 from mt_core.model.connector_table import Watermark
+from mt_core.sql.flink.kafka import MetadataColumn
 from mt_core.sql.statements import ColumnSpec, Name
 
 
@@ -31,6 +32,9 @@ class WrittenTable:
     now_columns: set[str] = field(default_factory=set)
     watermark: Watermark | None = None
     has_other_watermark: bool = False
+    metadata: dict[str, MetadataColumn] = field(default_factory=dict)
+    # The expressions of the columns AS expression.
+    computed: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return ".".join(self.name)

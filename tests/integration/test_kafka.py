@@ -1,0 +1,198 @@
+"""Kafka in a real gateway: topics of a real broker as sources and sinks of batches and of streaming jobs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import count, islice
+from typing import Any
+
+import pytest
+
+from mt_core.client.http import GatewayClient
+from mt_core.spark.jars import add_connector
+from tests.integration.kafka_broker import KafkaBroker, kafka_broker
+from tests.support.gateway.own_process import GatewayUnderTest, Row, rows_of, wait_until
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+WAIT_S = 120.0
+_topics = count(1)
+
+
+class Port:
+    """A gateway and a broker, with a topic and a table of Iceberg of the test's own."""
+
+    def __init__(self, gateway: GatewayUnderTest, broker: KafkaBroker) -> None:
+        self.gateway, self.broker = gateway, broker
+        self.topic = f"ships_{next(_topics)}"
+        self.lake = self.topic.replace("ships", "landed")
+
+    def table(self, columns: str = "number INT", name: str = "ships", **options: str) -> str:
+        """Return the statement that creates a temporary table over the topic."""
+        written = {
+            "connector": "kafka",
+            "topic": self.topic,
+            "properties.bootstrap.servers": self.broker.address,
+            "format": "json",
+            "scan.startup.mode": "earliest-offset",
+            **{key.replace("__", ".").replace("_", "-"): value for key, value in options.items()},
+        }
+        pairs = ", ".join(f"'{key}' = '{value}'" for key, value in written.items())
+        return f"CREATE TEMPORARY TABLE {name} ({columns}) WITH ({pairs})"
+
+    def run(self, *statements: str) -> list[Row]:
+        """Run statements in a session of their own, and return the rows of the last."""
+        with self.gateway.client() as client:
+            return [rows_of(client, each) for each in statements][-1]
+
+    def sail(self, *numbers: int) -> None:
+        """Add records to the topic."""
+        self.run(self.table(), f"INSERT INTO ships VALUES {', '.join(f'({each})' for each in numbers)}")
+
+    def submit(self, statement: str, *before: str) -> str:
+        """Begin a streaming job in a session that is closed at once, and return its id."""
+        [answer] = self.run("SET 'execution.runtime-mode' = 'streaming'", *before, statement)
+        return str(answer["job id"])
+
+    def job(self, job_id: str) -> Row:
+        [job] = self.run(f"DESCRIBE JOB '{job_id}'")
+        return job
+
+    def wait_landed(self, numbers: Sequence[int]) -> None:
+        wait_until(lambda: len(self.landed()) >= len(numbers), f"rows are missing: {numbers}", WAIT_S)
+        assert self.landed() == list(numbers)
+
+    def landed(self) -> list[int]:
+        return sorted(row["number"] for row in self.run(f"SELECT number FROM {self.lake}"))
+
+    def wait_ended(self, job_id: str) -> Row:
+        wait_until(lambda: self.job(job_id)["status"] in ("FAILED", "FINISHED"), "the job goes on", WAIT_S)
+        return self.job(job_id)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    with kafka_broker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
+    add_connector("kafka", os.environ)
+    with GatewayUnderTest(tmp_path_factory.mktemp("gateway") / "home") as gateway:
+        gateway.start()
+        yield gateway
+
+
+@pytest.fixture
+def port(gateway: GatewayUnderTest, broker: KafkaBroker) -> Port:
+    return Port(gateway, broker)
+
+
+def test_a_batch_reads_the_records_that_a_topic_has_with_what_kafka_says_of_them(port: Port) -> None:
+    columns = (
+        "number INT, name STRING, at TIMESTAMP_LTZ(3), day AS CAST(at AS DATE), notes MAP<STRING, BYTES> METADATA FROM 'headers', "
+        "place BIGINT METADATA FROM 'offset' VIRTUAL, topic STRING METADATA VIRTUAL"
+    )
+    keyed = port.table(columns, key__format="raw", key__fields="name", value__fields_include="EXCEPT_KEY")
+
+    rows = port.run(
+        keyed,
+        "INSERT INTO ships VALUES (1, 'Vega', TIMESTAMP '2026-01-02 03:04:05.678', map('flag', X'4E4F'))",
+        "INSERT INTO ships (name, number) SELECT 'Lyra', 2",
+        "SELECT number, name, CAST(at AS STRING) AS at, CAST(day AS STRING) AS day, CAST(notes['flag'] AS STRING) AS flag, place, "
+        "topic FROM ships ORDER BY number",
+    )
+    texts = port.run(port.table("v STRING", format="raw", scan__bounded__mode="latest-offset"), "SELECT * FROM ships")
+
+    assert rows == [
+        {
+            "number": 1,
+            "name": "Vega",
+            "at": "2026-01-02 03:04:05.678",
+            "day": "2026-01-02",
+            "flag": "NO",
+            "place": 0,
+            "topic": port.topic,
+        },
+        {"number": 2, "name": "Lyra", "at": None, "day": None, "flag": None, "place": 1, "topic": port.topic},
+    ]
+    assert [row["v"] for row in texts] == [
+        '{"number":1,"at":"2026-01-02 03:04:05.678000Z"}',
+        '{"number":2,"at":null}',
+    ]
+
+
+def test_a_job_from_a_topic_to_a_table_survives_kills_and_savepoints_and_each_record_arrives_once(port: Port) -> None:
+    port.run(f"CREATE TABLE {port.lake} (number INT)")
+    port.sail(1, 2)
+    insert = f"INSERT INTO {port.lake} SELECT number FROM ships"
+    job_id = port.submit(insert, port.table())
+    port.wait_landed([1, 2])
+
+    port.sail(3)
+    port.gateway.kill()
+    port.gateway.start()
+    port.sail(4, 5)
+    port.wait_landed([1, 2, 3, 4, 5])
+    wait_until(lambda: f'"{port.topic}": {{"0": 5}}' in str(port.job(job_id)["offsets"]), "no offsets", WAIT_S)
+    [saved] = port.run(f"STOP JOB '{job_id}' WITH SAVEPOINT")
+    port.sail(6)
+    next_id = port.submit(insert, port.table(), f"SET 'execution.savepoint.path' = '{saved['savepoint path']}'")
+    port.wait_landed([1, 2, 3, 4, 5, 6])
+    port.run(f"STOP JOB '{next_id}'")
+
+
+def test_a_job_writes_the_rows_of_a_table_to_a_topic_and_a_select_goes_on_with_its_records(port: Port) -> None:
+    port.run(f"CREATE TABLE {port.lake} (number INT)")
+    port.run(f"INSERT INTO {port.lake} VALUES (1), (2)")
+
+    job_id = port.submit(f"INSERT INTO ships SELECT number FROM {port.lake}", port.table())
+    with port.gateway.client() as client:
+        for each in ("SET 'execution.runtime-mode' = 'streaming'", port.table()):
+            rows_of(client, each)
+        followed = _followed(client, "SELECT number FROM ships")
+        first = sorted(islice(followed, 2))
+        port.run(f"INSERT INTO {port.lake} VALUES (3)")
+        third = next(followed)
+        followed.close()
+    port.run(f"STOP JOB '{job_id}'")
+
+    assert (first, third) == ([1, 2], 3)
+
+
+def test_a_record_that_its_format_cannot_read_ends_the_job_or_is_passed_over(port: Port) -> None:
+    port.run(f"CREATE TABLE {port.lake} (number INT)")
+    port.run(port.table("v STRING", format="raw"), """INSERT INTO ships VALUES ('{"number": 1}'), ('no json')""")
+    insert = f"INSERT INTO {port.lake} SELECT number FROM ships"
+
+    failed = port.wait_ended(port.submit(insert, port.table()))
+    job_id = port.submit(insert, port.table(json__ignore_parse_errors="true"))
+    port.wait_landed([1])
+    port.run(f"STOP JOB '{job_id}'")
+
+    assert failed["status"] == "FAILED"
+    assert f"A record of ships (topic {port.topic}) cannot be read" in failed["error"]
+    assert "'json.ignore-parse-errors' = 'true'" in failed["error"]
+
+
+def test_records_that_are_gone_before_they_were_read_end_the_job_with_their_topic_and_offsets(port: Port) -> None:
+    port.run(f"CREATE TABLE {port.lake} (number INT)")
+    port.sail(1, 2, 3)
+    job_id = port.submit(f"INSERT INTO {port.lake} SELECT number FROM ships", port.table())
+    port.wait_landed([1, 2, 3])
+
+    port.broker.lose_everything()
+    port.sail(4)
+    failed = port.wait_ended(job_id)
+
+    assert failed["status"] == "FAILED"
+    assert f"Records of ships (topic {port.topic}) that the stream has not read are gone" in failed["error"]
+    assert f"{port.topic}-0" in failed["error"]
+    assert "'failOnDataLoss' = 'false'" in failed["error"]
+
+
+def _followed(client: GatewayClient, query: str) -> Iterator[Any]:
+    for page in client.pages(client.execute(query)):
+        for row in page.rows:
+            yield row[0]

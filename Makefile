@@ -63,6 +63,7 @@ test: setup airflow ## All tests but the slow ones, with a real Spark, a real Po
 	$(BIN)/mypy --python-executable $(AIRFLOW_VENV)/bin/python --allow-untyped-calls dags/freshtable_airflow
 
 test-slow: setup airflow ## The tests that take minutes: kill -9, many readers, many examples
+	$(BIN)/python -m tests.integration.kafka_broker
 	$(call timed,slow tests without Airflow,$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'slow and not airflow' --timeout 900 --durations 20)
 	$(call timed,slow tests with Airflow,$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'slow and airflow' --ignore $(AIRFLOW_CONTRACT) --timeout 900 --durations 20)
 	$(call timed,contract of schedulers with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' $(AIRFLOW_CONTRACT))

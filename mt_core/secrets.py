@@ -18,7 +18,9 @@ _ABOUT = (
     "max|min|bytes|ms|seconds|at|ttl|expir(?:y|ation|es)|interval|timeout|ur[il]|endpoint|scopes?"
 )
 _SECRET_WORDS = "passw(?:or)?d|passphrase|passcode|pwd|secret|token(?!iz)|credential|authorization|signature|jaas"
-_SECRET_KEYS_OF = "access|account|private|api|shared|signing|master|subscription|sas|sse|client|(?:en|de)cryption"
+_SECRET_KEYS_OF = (
+    "access|account|private|keystore|api|shared|signing|master|subscription|sas|sse|client|(?:en|de)cryption"
+)
 SECRET_KEYS = (
     rf"^(?!(?:{_OF_COLUMNS}))(?!.*(?:[._-]|tokens?|secrets?|passwords?|credentials?)(?:{_ABOUT})$)"
     rf".*(?:{_SECRET_WORDS}|(?:{_SECRET_KEYS_OF})[._-]?key(?![._-]?fields)|(?:^|[._-]|db|user)pass$|(?:^|[._-])sig$)"

@@ -120,9 +120,9 @@ def test_a_table_without_a_connector_is_sparks(sql: str) -> None:
     ("sql", "error", "message"),
     [
         (
-            "CREATE TABLE t (a INT) WITH ('connector' = 'kafka')",
+            "CREATE TABLE t (a INT) WITH ('connector' = 'pulsar')",
             Unsupported,
-            "Table t: connector 'kafka' is not supported; supported are parquet, orc, csv, json, text, filesystem, iceberg, jdbc",
+            "Table t: connector 'pulsar' is not supported; supported are parquet, orc, csv, json, text, filesystem, iceberg, jdbc",
         ),
         ("CREATE TABLE t (a INT) WITH ('connector' = 'filesystem')", DefinitionInvalid, "needs the option 'format'"),
         (

@@ -7,32 +7,26 @@ from collections.abc import Collection, Iterable
 
 from mt_core.sql.catalog import CreateConnectorTable
 
-_GONE = re.compile(
-    r"KAFKA_DATA_LOSS|failOnDataLoss|some data may have been missed|Some data may have been lost", re.IGNORECASE
-)
-_UNKNOWN = "UnknownTopicOrPartitionException"
-_UNREADABLE = "MALFORMED_RECORD_IN_PARSING"
-_SPARKS_ADVICE = re.compile(
-    r"\s*(?:If you don't want|If you want|Some data may have|To process malformed).*", re.DOTALL
-)
+# Spark's own words about records that Kafka no longer has; what follows them explains where they can come from.
+_GONE = re.compile(r"data may have been lost.*?Reason: (?P<reason>[^\n]+)", re.DOTALL)
+_UNREADABLE = re.compile(r"\[MALFORMED_RECORD_IN_PARSING")
 
 
 def loss_of(tables: Collection[CreateConnectorTable], messages: Iterable[str]) -> str | None:
     """Return what became of the records of *tables* if the *messages* of a failure say that, with the way out; else None."""
-    names = " or ".join(f"{each.name[0]} (topic {_topics(each)})" for each in tables)
     if not tables:
         return None
+    names = " or ".join(f"{each.name[0]} (topic {_topics(each)})" for each in tables)
     for message in messages:
-        said = _SPARKS_ADVICE.sub("", message).strip().rstrip(".")
-        if _GONE.search(message):
+        if found := _GONE.search(message):
             return (
-                f"Records of {names} that the stream has not read are gone: {said}. Run the INSERT again to begin with those that "
-                "are there; 'failOnDataLoss' = 'false' in WITH (…) of the table lets a job go on without them."
+                f"Records of {names} that the stream has not read are gone: {found['reason'].strip().rstrip('.')}. Run the INSERT again "
+                "to begin with those that are there; 'failOnDataLoss' = 'false' in WITH (…) of the table lets a job go on without them."
             )
-        if _UNREADABLE in message:
+        if _UNREADABLE.search(message):
             return (
-                f"A record of {names} cannot be read with the format of the table: {said}. Write 'json.ignore-parse-errors' = "
-                "'true' or 'csv.ignore-parse-errors' = 'true' in WITH (…) of the table to pass over what cannot be read."
+                f"A record of {names} cannot be read with the format of the table. 'json.ignore-parse-errors' = 'true' or "
+                "'csv.ignore-parse-errors' = 'true' in WITH (…) of the table passes over what cannot be read."
             )
     return None
 

@@ -19,9 +19,10 @@ def loss_of(tables: Collection[CreateConnectorTable], messages: Iterable[str]) -
     names = " or ".join(f"{each.name[0]} (topic {_topics(each)})" for each in tables)
     for message in messages:
         if found := _GONE.search(message):
+            reason = found["reason"].strip().rstrip(".")
             return (
-                f"Records of {names} that the stream has not read are gone: {found['reason'].strip().rstrip('.')}. Run the INSERT again "
-                "to begin with those that are there; 'failOnDataLoss' = 'false' in WITH (…) of the table lets a job go on without them."
+                f"Records of {names} that the stream has not read are gone: {reason}. Run the INSERT again to begin with those "
+                "that are there; 'failOnDataLoss' = 'false' in WITH (…) of the table lets a job go on without them."
             )
         if _UNREADABLE.search(message):
             return (

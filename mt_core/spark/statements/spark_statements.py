@@ -41,8 +41,8 @@ from mt_core.spark.results.types import result_columns
 from mt_core.spark.statements.affected_rows import affected_rows
 from mt_core.spark.statements.protection import NoTables, TableDirectory, check_protected, run_protected
 from mt_core.spark.statements.sessions import SparkSessions
-from mt_core.spark.storage.table_creations import explained, placed, reserve, settle
 from mt_core.spark.statements.topic_inserts import insert_records
+from mt_core.spark.storage.table_creations import explained, placed, reserve, settle
 from mt_core.spark.streams.query import read_query
 from mt_core.spark.streams.selects import follow, reads_stream
 from mt_core.sql.catalog import CreateConnectorTable

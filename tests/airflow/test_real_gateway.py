@@ -7,7 +7,7 @@ import pytest
 from tests.airflow.lake import SOON_S, Lake
 from tests.airflow.settings import SERVICE_USER
 from tests.airflow.stack import AirflowStack
-from tests.support.gateway.own_process import wait_until
+from tests.support.gateway.own_process import Row, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -114,3 +114,49 @@ def test_a_dag_deleted_by_hand_comes_back_as_the_table_is(airflow: AirflowStack,
     airflow.rest.wait(lambda: airflow.rest.dag(suspended) and airflow.rest.dag(active), PASS_S)
     assert [airflow.rest.dag(dag_id)["is_paused"] for dag_id in (suspended, active)] == [True, False]
     assert [lake.stored_status(name) for name in ("gone_suspended", "gone_active")] == ["SUSPENDED", "ACTIVATED"]
+
+
+@pytest.fixture(scope="module")
+def broken(airflow: AirflowStack, module_lake: Lake) -> str:
+    """The id of the DAG of a table `broken`, five schedule times of which Airflow asks for since a column of its query is gone."""
+    lake = module_lake
+    lake.sql("CREATE TABLE lake.default.broken_source (city STRING, z INT) USING iceberg")
+    dag_id = lake.create("broken", query="SELECT max(z) AS z FROM lake.default.broken_source")
+    lake.sql("ALTER TABLE lake.default.broken_source DROP COLUMN z")
+    airflow.rest.backfill(dag_id, "2026-09-01T12:00:00Z", "2026-09-06T12:00:00Z")
+    return dag_id
+
+
+def test_a_table_waits_for_the_run_of_the_same_schedule_time_of_the_one_that_it_reads(
+    airflow: AirflowStack, lake: Lake, broken: str
+) -> None:
+    lake.paced("upper", freshness="INTERVAL '1' MINUTE")
+    lake.create("lower", query="SELECT n FROM lake.default.upper", freshness="INTERVAL '1' MINUTE")
+    lake.pace("upper", 5)
+
+    def waiting() -> list[Row]:
+        return [run for run in lake.refreshes("lower") if "waits for" in str(run["reason"])]
+
+    waited = airflow.rest.wait(waiting, TICK_S)[0]
+    wait_until(lambda: lake.run("lower", waited["refresh"])["status"] == "SUCCEEDED", "it waits still", SOON_S)
+
+    awaited = next(run for run in lake.refreshes("upper") if run["status"] == "SUCCEEDED")
+    shown = lake.values("SELECT n FROM lake.default.lower")
+    for name in ("lower", "upper"):
+        lake.drop(name)
+    assert waited["reason"].startswith(f"waits for lake.default.upper at {waited['schedule time']}")
+    assert (awaited["schedule time"], shown) == (waited["schedule time"], [(2,)])
+
+
+def test_a_table_that_fails_at_five_schedule_times_in_a_row_is_suspended_and_its_dag_paused(
+    airflow: AirflowStack, lake: Lake, broken: str
+) -> None:
+    wait_until(lambda: lake.stored_status("broken") == "SUSPENDED", "it goes on", TICK_S)
+
+    failed = [run for run in lake.refreshes("broken") if run["status"] == "FAILED"]
+    status, paused = lake.facts("broken")["status"], airflow.rest.dag(broken)["is_paused"]
+    lake.drop("broken")
+    assert len({run["schedule time"] for run in failed}) >= 5
+    assert status.startswith("SUSPENDED, by 5 failed schedule times in a row at ")
+    assert status.endswith(str(failed[-1]["error"]))
+    assert paused is True

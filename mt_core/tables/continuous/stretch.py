@@ -19,6 +19,7 @@ from typing import Any
 from mt_core.errors import EngineUnavailable, MtError, StorageMissing
 from mt_core.maintenance.strategy import Way
 from mt_core.model.run import DONE, Batch, RunStatus
+from mt_core.model.storage import run_branches
 from mt_core.tables.engine import StorageMetadata
 from mt_core.tables.refresh.attempt import Attempt, Steps
 from mt_core.tables.refresh.outcome import GivenUp, RunEnded
@@ -54,7 +55,7 @@ class Stretch(Attempt):
         self._timeout = refresh_timeout_of(claimed.table.definition.options, services.settings)
         self._services, self._compacted_at, self._compacted_before = services, self._began_at, 1
         # A batch holds the turn; a compaction beside the batches takes it for its commits.
-        self._beside, self._turn, self._is_lost = beside, Lock(), False
+        self._beside, self._turn, self._is_lost, self._is_compacting = beside, Lock(), False, False
         self._batch = 1
         self._published: str | None = None
         self._begins: deque[datetime] = deque(maxlen=MOST_SNAPSHOTS)
@@ -118,13 +119,17 @@ class Stretch(Attempt):
             compact(self._services, self._table, holds=self._branch)
             self._is_lost = False
         else:
+            self._is_compacting = True
             self._beside(self._compact_beside)
 
     def _compact_beside(self) -> None:
-        # A table that is dropped meanwhile has no files.
-        with suppress(EngineUnavailable, StorageMissing):
-            done = compact(self._services, self._table, holds=self._branch, turn=self._turn)
-            self._is_lost = done is None and too_many(self._services, self._table, holds=self._branch) is not None
+        try:
+            # A table that is dropped meanwhile has no files.
+            with suppress(EngineUnavailable, StorageMissing):
+                done = compact(self._services, self._table, holds=self._branch, turn=self._turn)
+                self._is_lost = done is None and too_many(self._services, self._table, holds=self._branch) is not None
+        finally:
+            self._is_compacting = False
 
     def _open(self) -> Steps:
         """Go on with the branch if it ends where main does: no metadata has to be committed for that."""
@@ -136,7 +141,14 @@ class Stretch(Attempt):
 
     def _goes_on(self, metadata: StorageMetadata) -> bool:
         ends = {metadata.main, metadata.branches.get(self._branch)}
-        return self._published is not None and ends == {self._published} and metadata.epoch == self._run.claim
+        # Whose engine was lost has left its branch, with which no other compaction begins: the open drops it.
+        is_left = not self._is_compacting and len(run_branches(metadata.branches)) > 1
+        return (
+            self._published is not None
+            and ends == {self._published}
+            and metadata.epoch == self._run.claim
+            and not is_left
+        )
 
     def _note(self, changes: Mapping[str, Any]) -> None:
         """Keep *changes* until the end of the batch: one transaction records all of it."""

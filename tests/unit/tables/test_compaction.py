@@ -302,3 +302,20 @@ def test_a_continuous_table_that_is_always_refreshed_loses_its_orphans_once_a_da
 
     assert asked == [UUID(world.table("live").table_id).int % 24]
     assert world.engine.load(LIVE).main is not None
+
+
+def test_what_a_compaction_leaves_whose_engine_was_lost_keeps_no_later_one_away() -> None:
+    world = Beside()
+
+    def lose() -> None:
+        world.engine.away = True
+
+    world.compact(meanwhile=lose)
+    world.engine.away = False
+    for _ in range(60):
+        world.batch()
+    world.compact(meanwhile=lambda: None)
+
+    assert len(compactions(world, "live")) == 1
+    assert [run.status for run in world.stretches()] == [RunStatus.RUNNING]
+    assert world.shows_its_source()

@@ -1,16 +1,18 @@
-"""How long after a commit does the sink of a streaming INSERT show it, beside a hand-written streaming job on the same source?"""
+"""How soon does the sink of a streaming INSERT show a commit of its source, how many rows a second does it take, beside a
+hand-written streaming job, and what do idle jobs cost?"""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
+import psutil
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.report import Finding, Target
@@ -25,15 +27,17 @@ COMMITS, ROWS_EACH, ROWS_BEFORE = 15, 100, 100_000
 TURNS, WARM_UP = 2, 5
 INTERVAL_MS = 1000
 MOST = 1.2
+LARGE_ROWS, LARGE_COMMITS, LARGE_INTERVAL_MS, LEAST = 3_000_000, 4, 100, 0.85
+IDLE_JOBS, IDLE_WITH_STATE, IDLE_S, MOST_IDLE = 50, 10, 20.0, 0.2
 START_S, LONGEST_WAIT_S = 180.0, 60.0
-SOURCE = "lake.default.readings"
+SOURCE, STAGED, CLICKS = "lake.default.readings", "lake.default.staged", "lake.default.clicks"
 QUERY = f"SELECT id, device, value * 2 AS doubled FROM {SOURCE}"
 
 Keeping = Callable[[str], AbstractContextManager[None]]
 
 
 def measure() -> Iterator[Finding]:
-    """Yield the table of lags."""
+    """Yield the tables of lags, of throughput and of idle jobs."""
     with TemporaryDirectory(prefix="freshtable-bench-") as folder:
         driver = SparkDriver(
             DriverSettings(
@@ -48,6 +52,8 @@ def measure() -> Iterator[Finding]:
         driver.wait_ready(START_S)
         try:
             yield _measured(driver, folder)
+            yield _throughput(driver, folder)
+            yield _idle(driver, folder)
         finally:
             driver.stop()
 
@@ -92,26 +98,123 @@ def _measured(driver: SparkDriver, folder: str) -> Finding:
     )
 
 
-@contextmanager
-def _ours(driver: SparkDriver, spark: SparkSession, folder: str, target: str) -> Iterator[None]:
-    _create(spark, target)
-    engine, job_id = SparkStreams(driver), uuid4().hex
+def _throughput(driver: SparkDriver, folder: str) -> Finding:
+    spark = driver.new_session()
+    spark.sql(
+        f"CREATE TABLE {STAGED} USING iceberg AS SELECT id, pmod(id, 100) AS device, id AS value FROM range({LARGE_ROWS})"
+    )
+    keepers: dict[str, Keeping] = {
+        "streaming INSERT": partial(_ours, driver, spark, folder, interval_ms=LARGE_INTERVAL_MS),
+        "hand-written foreachBatch": partial(_by_hand, spark, folder, interval_ms=LARGE_INTERVAL_MS),
+    }
+    taken = {name: list[float]() for name in keepers}
+    for turn in range(-1, TURNS):
+        for number, (name, kept) in enumerate(keepers.items()):
+            lags = _large_lags(spark, f"lake.default.large_{number}_{turn + 1}", kept)
+            taken[name] += lags if turn >= 0 else []
+    ours, other = (LARGE_ROWS / Samples(lags).median for lags in taken.values())
+    return Finding(
+        title=f"Rows a second of a stream that has fallen behind: commits of {LARGE_ROWS:,} rows, trigger {LARGE_INTERVAL_MS} ms",
+        columns=["stream", "rows a second"],
+        rows=[[name, f"{rows:,.0f}"] for name, rows in zip(keepers, (ours, other), strict=True)],
+        targets=[
+            Target(
+                asked=f"at least {LEAST} of the hand-written job",
+                measured=f"{ours / other:.2f}",
+                met=ours >= LEAST * other,
+            )
+        ],
+        notes=[
+            f"From the commit of the source to the commit of the sink; the median of {TURNS * LARGE_COMMITS} commits, one at a "
+            f"time, after {LARGE_COMMITS} that warm up.",
+        ],
+    )
+
+
+def _large_lags(spark: SparkSession, target: str, kept: Keeping) -> list[float]:
+    """Return how long each of some large commits took to show."""
+    spark.sql(f"DROP TABLE {SOURCE} PURGE")
+    spark.sql(
+        f"CREATE TABLE {SOURCE} USING iceberg AS SELECT id, pmod(id, 100) AS device, id AS value FROM range(1000)"
+    )
+    with kept(target):
+        _wait(spark, target)
+        for _ in range(LARGE_COMMITS):
+            spark.sql(f"INSERT INTO {SOURCE} SELECT * FROM {STAGED}")
+            _wait(spark, target)
+    shown, commits = _shown(spark, target), _shown(spark, SOURCE)[-LARGE_COMMITS:]
+    return [next(at for at, rows in shown if rows >= count) - committed for committed, count in commits]
+
+
+def _idle(driver: SparkDriver, folder: str) -> Finding:
+    spark, engine = driver.new_session(), SparkStreams(driver)
+    spark.sql(f"CREATE TABLE {CLICKS} (id BIGINT, at TIMESTAMP) USING iceberg")
+    jobs = [_idle_job(spark, engine, folder, number) for number in range(IDLE_JOBS)]
+    deadline = time.monotonic() + START_S
+    while any(engine.progress(job_id).batch is None for job_id, _ in jobs):
+        assert time.monotonic() < deadline, [str(engine.progress(job_id).error) for job_id, _ in jobs]
+        # A first batch comes with the first new rows.
+        spark.sql(f"INSERT INTO {CLICKS} SELECT id, current_timestamp() FROM range(10)")
+        time.sleep(5)
+    time.sleep(IDLE_S)
+    processes = [psutil.Process(os.getpid()), *psutil.Process(os.getpid()).children(recursive=True)]
+    before, begun = _processor_s(processes), time.monotonic()
+    time.sleep(IDLE_S)
+    share = (_processor_s(processes) - before) / (time.monotonic() - begun)
+    assert all(engine.progress(job_id).running for job_id, _ in jobs)
+    for job_id, definition in jobs:
+        engine.stop(job_id, definition)
+    return Finding(
+        title=f"{IDLE_JOBS} streaming jobs, {IDLE_WITH_STATE} of them with state, whose source has nothing new",
+        columns=["", "value"],
+        rows=[["of a core", f"{share:.1%}"]],
+        targets=[Target(asked=f"under {MOST_IDLE:.0%} of a core", measured=f"{share:.1%}", met=share < MOST_IDLE)],
+        notes=[f"Processor time of Python and of its JVM in {IDLE_S:.0f} s; trigger {INTERVAL_MS} ms, the default."],
+    )
+
+
+def _idle_job(spark: SparkSession, engine: SparkStreams, folder: str, number: int) -> tuple[str, StreamDefinition]:
+    target, source = f"lake.default.idle_{number}", CLICKS
+    spark.sql(f"CREATE TABLE {target} (id BIGINT, at TIMESTAMP) USING iceberg")
+    if number < IDLE_WITH_STATE:
+        source = f"(SELECT DISTINCT id, at FROM {CLICKS} WATERMARK at DELAY OF INTERVAL 10 SECOND) AS clicks"
+    return _started(engine, folder, f"INSERT INTO {target} SELECT id, at FROM {source}", INTERVAL_MS)
+
+
+def _processor_s(processes: Sequence[psutil.Process]) -> float:
+    times = [process.cpu_times() for process in processes if process.is_running()]
+    return sum(each.user + each.system for each in times)
+
+
+def _started(engine: SparkStreams, folder: str, text: str, interval_ms: int) -> tuple[str, StreamDefinition]:
+    """Start a job, and return its id and what it runs from."""
+    job_id = uuid4().hex
     definition = StreamDefinition(
-        members=(StreamMember(text=f"INSERT INTO {target} {QUERY}"),),
+        members=(StreamMember(text=text),),
         catalog="lake",
         namespace=("default",),
         zone="UTC",
         checkpoint=f"{folder}/{job_id}",
-        interval_ms=INTERVAL_MS,
+        interval_ms=interval_ms,
     )
     definition = engine.prepare(definition, job_id)
     engine.start(job_id, definition, 1)
+    return job_id, definition
+
+
+@contextmanager
+def _ours(
+    driver: SparkDriver, spark: SparkSession, folder: str, target: str, *, interval_ms: int = INTERVAL_MS
+) -> Iterator[None]:
+    _create(spark, target)
+    engine = SparkStreams(driver)
+    job_id, definition = _started(engine, folder, f"INSERT INTO {target} {QUERY}", interval_ms)
     yield
     engine.stop(job_id, definition)
 
 
 @contextmanager
-def _by_hand(spark: SparkSession, folder: str, target: str) -> Iterator[None]:
+def _by_hand(spark: SparkSession, folder: str, target: str, *, interval_ms: int = INTERVAL_MS) -> Iterator[None]:
     _create(spark, target)
     spark.sql(f"INSERT INTO {target} {QUERY}")
     start = spark.sql(f"SELECT max(committed_at) FROM {SOURCE}.snapshots").head()
@@ -125,7 +228,7 @@ def _by_hand(spark: SparkSession, folder: str, target: str) -> Iterator[None]:
         .table(SOURCE)
         .selectExpr("id", "device", "value * 2 AS doubled")
         .writeStream.foreachBatch(write)
-        .trigger(processingTime=f"{INTERVAL_MS} milliseconds")
+        .trigger(processingTime=f"{interval_ms} milliseconds")
         .option("checkpointLocation", f"{folder}/{target}")
         .start()
     )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mt_core.client.http import GatewayClient
+from mt_core.errors import GatewayError
 from mt_core.spark.jars import add_connector
 from tests.integration.kafka_broker import KafkaBroker, kafka_broker
 from tests.support.gateway.own_process import GatewayUnderTest, Row, rows_of, wait_until
@@ -159,6 +160,24 @@ def test_a_job_writes_the_rows_of_a_table_to_a_topic_and_a_select_goes_on_with_i
     port.run(f"STOP JOB '{job_id}'")
 
     assert (first, third) == ([1, 2], 3)
+
+
+def test_a_materialized_table_reads_what_a_streaming_job_keeps_of_a_stream_and_not_the_stream(port: Port) -> None:
+    endless = f"lake.default.endless_{port.topic}"
+    port.run(f"CREATE TABLE {endless} (number INT) WITH ('connector' = 'datagen')")
+    port.run(f"CREATE TABLE {port.lake} (number INT)")
+    create = f"CREATE MATERIALIZED TABLE most_{port.lake} FRESHNESS = INTERVAL '1' MINUTE AS SELECT max(number) AS number FROM"
+    port.sail(1, 2)
+    job_id = port.submit(f"INSERT INTO {port.lake} SELECT number FROM ships", port.table())
+    port.wait_landed([1, 2])
+
+    with pytest.raises(GatewayError, match=f"cannot read {endless}, whose connector 'datagen' has rows without end"):
+        port.run(f"{create} {endless}")
+    with pytest.raises(GatewayError, match="let a streaming INSERT keep the rows in a table, and read that"):
+        port.run(port.table(), f"{create} ships")
+    port.run(f"{create} {port.lake}")
+    wait_until(lambda: port.run(f"SELECT number FROM most_{port.lake}") == [{"number": 2}], "no refresh", WAIT_S)
+    port.run(f"STOP JOB '{job_id}'")
 
 
 def test_a_record_that_its_format_cannot_read_ends_the_job_or_is_passed_over(port: Port) -> None:

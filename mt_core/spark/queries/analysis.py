@@ -16,7 +16,7 @@ from mt_core.tables.engine import AnalysedQuery
 
 OWN_SESSION = (
     "Refreshes run in a session of their own and do not see temporary views, functions or variables; "
-    "create permanent ones."
+    "create permanent ones. Of a temporary table that is a stream, let a streaming INSERT keep the rows in a table, and read that."
 )
 _GLOBAL_TEMPORARY = "global_temp"
 

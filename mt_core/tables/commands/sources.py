@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.table import TableDefinition, TableIdentifier
+from mt_core.tables.commands.streams import refuse_streams
 from mt_core.tables.commands.upserts import refuse_read, refuse_upserted_source
 from mt_core.tables.engine import AnalysedQuery, SourceVector
 from mt_core.tables.refresh.circles import refuse_circle
@@ -28,6 +29,7 @@ def refuse_impossible(
     services: TableServices, identifier: TableIdentifier, definition: TableDefinition, vector: SourceVector
 ) -> None:
     """Raise DefinitionInvalid for a table that cannot be refreshed from the sources of *vector* as its options ask for."""
+    refuse_streams(services, identifier, vector)
     refuse_circle(services.registry, services.engine, identifier, vector)
     refuse_unmaintainable(services.engine, identifier, definition)
     refuse_upserted_source(services, identifier, vector)

@@ -65,6 +65,8 @@ class StreamOwner:
         self._runs: dict[str, _Run] = {}
         # The jobs that a thread is at work on: to stop one may take as long as its batch. Each use is one operation of the set.
         self._busy: set[str] = set()
+        # The jobs of which the log says that they wait for the engine to be stopped.
+        self._awaiting_stop: set[str] = set()
         self._woken = threading.Event()
         self._closed = False
         self._pool = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="stream-owner")
@@ -267,7 +269,9 @@ class StreamOwner:
                 path = self._engine.savepoint(job.job_id, definition, request.savepoint, drain=request.drain)
                 status = JobStatus.FINISHED
         except EngineUnavailable as cause:
-            log.warning("job %s is not stopped yet: %s", job.job_id, cause, extra={"action": "stream_stop_waits"})
+            if job.job_id not in self._awaiting_stop:
+                self._awaiting_stop.add(job.job_id)
+                log.warning("job %s is not stopped yet: %s", job.job_id, cause, extra={"action": "stream_stop_waits"})
         except MtError as cause:
             # The stream goes on, with a start of its own.
             self._runs.pop(job.job_id, None)
@@ -286,6 +290,7 @@ class StreamOwner:
         savepoint: str | None = None,
     ) -> None:
         run, now = self._runs.pop(job.job_id, None), self._clock.now()
+        self._awaiting_stop.discard(job.job_id)
         before = run.before if run is not None else job
 
         def ended(job: Job) -> Job:

@@ -73,14 +73,17 @@ def begun(job: Job) -> Job:
 def recorded(job: Job, progress: StreamProgress, before: Job) -> Job:
     """Return *job* with what its stream reports; *before* is the job as it was when the stream started."""
     state = state_of(job)
-    if progress.batch is None:
+    if progress.batch is None and not (progress.rows_read or progress.rows_written):
         return job
     counted = replace(
         job,
         rows_read=_sum(before.rows_read, progress.rows_read),
         rows_written=_sum(before.rows_written, progress.rows_written),
-        stream=replace(state, batch=progress.batch, offsets=progress.offsets),
     )
+    if progress.batch is None:
+        # The first rows of its sources come before the first batch.
+        return counted
+    counted = replace(counted, stream=replace(state, batch=progress.batch, offsets=progress.offsets))
     if progress.batch == state_of(before).batch:
         return counted
     return replace(counted, stream=replace(state_of(counted), failures=0), error=None)

@@ -152,6 +152,14 @@ class StatementEngine(Protocol):
     def reads_stream(self, context: SessionContext, query: StreamMember) -> bool:
         """Return whether a SELECT or an INSERT reads a table as a stream; nothing runs. Raises QueryFailed, Unsupported."""
 
+    def explain_streams(
+        self, context: SessionContext, queries: Sequence[StreamMember], temporary: Sequence[str], mode: str
+    ) -> str:
+        """Return where the sources of streams begin, what these keep, how their rows arrive, and the plan of each; nothing runs.
+
+        *temporary* are the statements that create the temporary tables of the session. Raises what running them would.
+        """
+
     def follow(self, context: SessionContext, query: StreamMember, *, job_id: str) -> ResultRows:
         """Return the rows of a SELECT that reads streams, which go on until they are closed, or `cancel(job_id)`.
 

@@ -69,12 +69,21 @@ class StreamWorld:
 
     def create(self, text: str) -> None:
         """Perform a CREATE TABLE with a connector, as a gateway does."""
+        statements, request = self._gateway()
+        creations = ConnectorTableStatements(engine=statements, tables=self.connectors)
+        assert creations.answer(ReadStatement(text), request) is not None
+
+    def explain(self, *members: StreamMember) -> str:
+        statements, request = self._gateway()
+        return statements.explain_streams(request.context, members, (), "simple")
+
+    def _gateway(self) -> tuple[SparkStatements, CatalogRequest]:
+        """Return what performs the statements of a new session, and the session."""
         statements = SparkStatements(self.driver, connectors=self.connectors.all)
         session = Session(self.namespace, name=None, defaults={}, properties={}, opened_at=SystemClock().now())
         request = CatalogRequest(session=session, context=session.context(), job_id=uuid4().hex)
         statements.execute(request.context, f"USE lake.{self.namespace}", job_id=uuid4().hex)
-        creations = ConnectorTableStatements(engine=statements, tables=self.connectors)
-        assert creations.answer(ReadStatement(text), request) is not None
+        return statements, request
 
     def definition(self, checkpoint: str = "c", *texts: str, **changes: Any) -> StreamDefinition:
         """Return a definition that is not prepared; without *texts* it copies all rows."""

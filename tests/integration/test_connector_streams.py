@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mt_core.errors import Canceled
+from mt_core.errors import Canceled, EngineError
+from mt_core.model.stream import SourceHint, StreamMember
 from mt_core.spark.driver.spark_driver import SparkDriver
-from tests.integration.stream_world import StreamWorld
+from tests.integration.stream_world import StreamWorld, member
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -91,6 +92,51 @@ def test_a_batch_is_in_a_table_of_files_once_wherever_its_stream_ends(
     assert not lists.exists()
 
 
+def test_an_interval_join_gives_pairs_at_once_and_with_drain_what_waits_for_its_pair(world: StreamWorld) -> None:
+    for table in ("orders", "shipments"):
+        world.sql(f"CREATE TABLE {table} (id INT, ts TIMESTAMP)")
+        world.sql(f"INSERT INTO {table} VALUES (1, TIMESTAMP '2026-01-01 00:00:00')")
+    world.sql("INSERT INTO orders VALUES (2, TIMESTAMP '2026-01-01 00:00:30')")
+    world.sql("CREATE TABLE pairs (row STRING)")
+    text = (
+        "INSERT INTO pairs SELECT concat(o.id, '-', coalesce(s.id, 0)) FROM orders WATERMARK ts DELAY OF INTERVAL 1 MINUTE AS o "
+        "LEFT JOIN shipments WATERMARK ts DELAY OF INTERVAL 1 MINUTE AS s "
+        "ON o.id = s.id AND s.ts BETWEEN o.ts AND o.ts + INTERVAL 1 HOUR"
+    )
+
+    job_id, definition = world.start(text)
+    world.wait_rows(["1-1"], "pairs")
+    world.sql("INSERT INTO shipments VALUES (2, TIMESTAMP '2026-01-01 00:10:00')")
+    world.wait_rows(["1-1", "2-2"], "pairs")
+    world.sql("INSERT INTO orders VALUES (3, TIMESTAMP '2026-01-01 00:20:00')")
+
+    world.engine.savepoint(job_id, definition, world.folder("s"), drain=True)
+
+    assert world.rows("pairs") == ["1-1", "2-2", "3-0"]
+    progress = world.engine.progress(job_id)
+    assert (progress.running, progress.error, progress.rows_read, progress.rows_written) == (False, None, 5, 3)
+
+
+@pytest.mark.slow
+def test_a_drain_that_fails_closes_no_window(world: StreamWorld, interrupted: Interrupted) -> None:
+    world.sql("CREATE TABLE readings (ts TIMESTAMP, n INT)")
+    world.sql("CREATE TABLE sums (n BIGINT)")
+    text = "INSERT INTO sums SELECT sum(n) FROM readings WATERMARK ts DELAY OF INTERVAL 1 SECOND GROUP BY window(ts, '10 seconds')"
+    world.sql("INSERT INTO readings VALUES (TIMESTAMP '2026-01-01 00:00:01', 1)")
+    job_id, definition = world.start(text)
+    world.wait(lambda: world.engine.progress(job_id).batch == 0)
+
+    interrupted.at = "publish"
+    with pytest.raises(EngineError, match="ended before publish"):
+        world.engine.savepoint(job_id, definition, world.folder("s"), drain=True)
+    world.engine.start(job_id, definition, 2)
+    world.sql("INSERT INTO readings VALUES (TIMESTAMP '2026-01-01 00:00:02', 2)")
+    world.wait(lambda: world.engine.progress(job_id).batch == 1)
+    world.engine.savepoint(job_id, definition, world.folder("s"), drain=True)
+
+    assert world.rows("sums") == [3]
+
+
 @pytest.mark.slow
 def test_partitions_that_a_stream_adds_to_a_table_of_files_are_read(world: StreamWorld, tmp_path: Path) -> None:
     world.create(
@@ -124,3 +170,38 @@ def test_generated_rows_of_a_catalog_are_printed_under_the_names_of_its_tables(
     world.wait(lambda: any(record.getMessage().startswith(f"{name}: +I[") for record in caplog.records))
     world.wait(lambda: "a" in world.rows())
     assert definition.reads == (("lake", world.namespace, "pace"),)
+
+
+def test_explain_shows_sources_state_and_how_the_rows_arrive(world: StreamWorld, tmp_path: Path) -> None:
+    world.create(f"CREATE TABLE copies (row STRING) WITH ('connector' = 'parquet', 'path' = '{tmp_path}/copies')")
+    world.create("CREATE TABLE pace (n BIGINT) WITH ('connector' = 'datagen')")
+    world.append("a", "b")
+    [snapshot] = world.sql("SELECT snapshot_id FROM flights.snapshots")
+    text = "INSERT INTO copies SELECT f.row FROM flights f JOIN arrivals a ON f.row = a.row"
+    start = text.index("arrivals")
+    hint = SourceHint(start=start, stop=start + len("arrivals"), options={"streaming": "false"})
+    counting = (
+        "SELECT count(*) FROM pace WATERMARK timestamp_seconds(n) AS at DELAY OF INTERVAL 1 SECOND "
+        "GROUP BY window(at, '1 minute')"
+    )
+
+    explained = world.explain(StreamMember(text=text, hints=(hint,)))
+    several = world.explain(
+        member("INSERT INTO arrivals SELECT 'x' FROM pace"), member("INSERT INTO arrivals SELECT * FROM copies")
+    )
+
+    place = f"lake.{world.namespace}"
+    assert explained.splitlines()[:6] == [
+        "== Stream ==",
+        f"Source {place}.flights: the 2 rows of snapshot {snapshot[0]} first, then what is appended after it",
+        f"Table {place}.arrivals: as it stands at each batch",
+        "State: none",
+        f"Sink {place}.copies: each batch once; its files appear one after the other",
+        "",
+    ]
+    assert "== Physical Plan ==" in explained
+    assert (
+        f"== Statement 2 ==\n== Stream ==\nSource {place}.copies: each file of its folder once\nState: none" in several
+    )
+    assert f"Source {place}.pace: generated rows, without end" in several
+    assert "State: kept from batch to batch, in the checkpoint" in world.explain(member(counting))

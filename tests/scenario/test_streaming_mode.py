@@ -82,6 +82,16 @@ def test_a_select_that_would_update_rows_is_refused_with_the_way_out(gateway: Ga
     assert root_cause(refused) == "Unsupported: Keep the result as a materialized table."
 
 
+def test_explain_shows_the_stream_that_a_statement_would_be(gateway: Gateway, rows: FakeRows) -> None:
+    gateway.engine.streams = {" " * len("EXPLAIN ") + SELECT: rows}
+
+    streaming = gateway.rows(gateway.open(**STREAMING), f"EXPLAIN {SELECT}")
+    batch = gateway.rows(gateway.open(), f"EXPLAIN {SELECT}")
+
+    assert streaming == [[f"simple stream of {' ' * len('EXPLAIN ')}{SELECT} with 0 temporary"]]
+    assert batch == [[f"simple plan of {' ' * len('EXPLAIN ')}{SELECT}"]]
+
+
 def test_the_engine_gets_the_hints_and_a_text_without_them(gateway: Gateway) -> None:
     gateway.run(gateway.open(**STREAMING), "SELECT a FROM t /*+ OPTIONS('streaming' = 'false') */ AS x")
 

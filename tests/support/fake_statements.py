@@ -168,6 +168,11 @@ class FakeStatementEngine:
         self.analysed.append(query)
         return query.text in self.streams
 
+    def explain_streams(
+        self, context: SessionContext, queries: Sequence[StreamMember], temporary: Sequence[str], mode: str
+    ) -> str:
+        return "\n\n".join(f"{mode} stream of {query.text} with {len(temporary)} temporary" for query in queries)
+
     def follow(self, context: SessionContext, query: StreamMember, *, job_id: str) -> ResultRows:
         self.executed.append((context, query.text))
         answer = self.streams[query.text]

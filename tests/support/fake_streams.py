@@ -39,6 +39,7 @@ class FakeStreams:
     # Called after a table was removed and before `discard` returns.
     after_discard: Callable[[], object] = lambda: None
     _streams: dict[str, _Stream] = field(default_factory=dict)
+    _stopped: dict[str, StreamProgress] = field(default_factory=dict)
 
     def prepare(self, definition: StreamDefinition, job_id: str) -> StreamDefinition:
         self._check_available()
@@ -63,21 +64,22 @@ class FakeStreams:
         last = batches - 1 if batches else None
         progress = StreamProgress(batch=last, rows_read=0, rows_written=0, running=True)
         self._streams[job_id] = _Stream(definition, attempt, progress)
+        self._stopped.pop(job_id, None)
         self.attempts.setdefault(job_id, []).append(attempt)
 
     def progress(self, job_id: str) -> StreamProgress:
         stream = self._streams.get(job_id)
-        return stream.progress if stream is not None else StreamProgress()
+        return stream.progress if stream is not None else self._stopped.get(job_id, StreamProgress())
 
     def stop(self, job_id: str, definition: StreamDefinition) -> None:
         self._check_available()
-        self._streams.pop(job_id, None)
+        self._let_go(job_id)
 
     def savepoint(self, job_id: str, definition: StreamDefinition, folder: str, *, drain: bool = False) -> str:
         self._check_available()
         if drain:
             self._run_batch(job_id)
-        self._streams.pop(job_id, None)
+        self._let_go(job_id)
         self.savepoints.setdefault(folder, self.checkpoints.get(definition.checkpoint, (0, 0)))
         self.after_copy()
         return folder
@@ -121,6 +123,11 @@ class FakeStreams:
     def running(self) -> set[str]:
         """Return the ids of the jobs whose stream runs."""
         return {job_id for job_id, stream in self._streams.items() if stream.progress.running}
+
+    def _let_go(self, job_id: str) -> None:
+        stream = self._streams.pop(job_id, None)
+        if stream is not None:
+            self._stopped[job_id] = replace(stream.progress, running=False)
 
     def _run_batch(self, job_id: str) -> None:
         stream = self._streams.get(job_id)

@@ -97,6 +97,18 @@ class StreamEngineContract:
         assert not world.engine.progress(JOB).running
         assert sorted(world.rows()) == ["a"]
 
+    def test_a_stream_that_was_stopped_says_how_far_it_came(self, world: StreamWorld) -> None:
+        world.append("a", "b")
+        definition = started(world, JOB)
+        wait_rows(world, ["a", "b"])
+        world.append("c")
+
+        world.engine.savepoint(JOB, definition, world.folder("s"), drain=True)
+
+        progress = world.engine.progress(JOB)
+        assert (progress.running, progress.error) == (False, None)
+        assert (progress.rows_read, progress.rows_written) == (3, 3)
+
     def test_to_stop_a_stream_that_does_not_run_is_harmless(self, world: StreamWorld) -> None:
         definition = world.engine.prepare(world.definition("c"), JOB)
 

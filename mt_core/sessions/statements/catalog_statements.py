@@ -15,7 +15,9 @@ from mt_core.sessions.statements.connector_table_statements import ConnectorTabl
 from mt_core.sessions.statements.connector_table_text import show_create
 from mt_core.sessions.statements.listings import CatalogRequest, Listings, job_rows, names_only
 from mt_core.sessions.statements.statement_sets import members_of
+from mt_core.sessions.statements.streaming_mode import TABLE_OF_QUERY, may_stream, stream_members
 from mt_core.sessions.statements.translation import in_spark
+from mt_core.sessions.temporary_objects import texts
 from mt_core.sql import catalog as sql
 from mt_core.sql.flink.types import type_text
 from mt_core.sql.parser import ReadStatement
@@ -98,10 +100,17 @@ class CatalogStatements:
         """Return the plan of a statement, or those of a set's members one below the other."""
         engine, context, explained = self._engine, request.context, ReadStatement(text)
         members = members_of(explained)
-        plans = [
-            engine.explain(context, in_spark(each, engine, context)[0], mode.value)
-            for each in ([explained] if members is None else members)
-        ]
+        statements = [explained] if members is None else members
+        properties = {**request.session.properties, **context.properties}
+        is_table = statements and statements[0].type in TABLE_OF_QUERY
+        if (
+            may_stream(properties, statements)
+            and not is_table
+            and (streams := stream_members(engine, context, statements))
+        ):
+            temporary = texts(request.session.temporary, engine.session_state(context))
+            return engine.explain_streams(context, streams, temporary, mode.value)
+        plans = [engine.explain(context, in_spark(each, engine, context)[0], mode.value) for each in statements]
         if members is None:
             return plans[0]
         return "\n\n".join(f"== Statement {number} ==\n{plan}" for number, plan in enumerate(plans, 1))

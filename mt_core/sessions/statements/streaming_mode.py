@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mt_core.errors import Unsupported
 from mt_core.model.stream import StreamMember
 from mt_core.sessions.operations.operation import OperationKind, Work
-from mt_core.sessions.ports import StatementEngine
+from mt_core.sessions.ports import SessionContext, StatementEngine
 from mt_core.sessions.properties.property_values import RUNTIME_MODE_KEY
 from mt_core.sessions.statements.spark_work import SparkWork, Task
 from mt_core.sessions.statements.streaming import StreamingStatements
@@ -35,16 +35,15 @@ class StreamingMode:
         They are in streaming mode if one of them reads a table as a stream; else they run as batch. Raises what that raises,
         and Unsupported with the way out.
         """
-        if not _may_stream(task, statements):
+        properties, operation = task.properties_in_force(), task.operation
+        if not may_stream(properties, statements):
             return False
-        operation = task.operation
         operation.begin(Work(kind=OperationKind.SPARK, message="waiting for Spark"))
         self.spark.await_engine(operation)
         if statements[0].type in TABLE_OF_QUERY:
             return self._create(task, statements[0])
-        context = task.context()
-        members = [StreamMember(text=each.text, hints=each.hints) for each in statements]
-        if not any(self.engine.reads_stream(context, member) for member in members):
+        members = stream_members(self.engine, task.context(), statements)
+        if not members:
             return False
         if statements[0].type == SELECT:
             self.spark.follow(task, statements[0], members[0])
@@ -70,8 +69,17 @@ class StreamingMode:
         return self.detached
 
 
-def _may_stream(task: Task, statements: Sequence[ReadStatement]) -> bool:
-    mode = task.properties_in_force().get(RUNTIME_MODE_KEY, "")
+def stream_members(
+    engine: StatementEngine, context: SessionContext, statements: Sequence[ReadStatement]
+) -> Sequence[StreamMember]:
+    """Return queries or INSERT statements as streams; none if none of them reads one."""
+    members = [StreamMember(text=each.text, hints=each.hints) for each in statements]
+    return members if any(engine.reads_stream(context, member) for member in members) else ()
+
+
+def may_stream(properties: Mapping[str, str], statements: Sequence[ReadStatement]) -> bool:
+    """Whether *statements* of a session with *properties* are streams if one of them reads one."""
     types = {each.type for each in statements}
     alone = len(statements) == 1 and types <= TABLE_OF_QUERY
-    return mode.strip().lower() == STREAMING and (types in ({SELECT}, {INSERT}) or alone)
+    is_streaming = properties.get(RUNTIME_MODE_KEY, "").strip().lower() == STREAMING
+    return is_streaming and (types in ({SELECT}, {INSERT}) or alone)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.identifiers import sql_name
+from mt_core.identifiers import namespace_of, sql_name
 from mt_core.model.connector_table import SPARK_CATALOG, STORED_IN, ConnectorTable
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm_objects import active_session, state_of, static_member
@@ -47,3 +48,12 @@ def _create(session: SparkSession, table: ConnectorTable) -> None:
         command = state.executePlan(state.sqlParser().parsePlan(table.statement), skip()).analyzed()
         # Not the command itself: it refuses a folder that has files, and would know no partition of one.
         state.catalog().createTable(command.table(), True, False)
+
+
+def stored_table(session: SparkSession, stored_name: str) -> Any:
+    """Return what Spark's own catalog has of a table with that quoted name; *session* is the active one."""
+    *_, database, table = namespace_of(stored_name)
+    of = static_member(session, "org.apache.spark.sql.catalyst.TableIdentifier")
+    return (
+        state_of(session).catalog().getTableMetadata(of(table, static_member(session, "scala.Option.apply")(database)))
+    )

@@ -43,6 +43,7 @@ from mt_core.spark.statements.protection import NoTables, TableDirectory, check_
 from mt_core.spark.statements.sessions import SparkSessions
 from mt_core.spark.statements.topic_inserts import insert_records
 from mt_core.spark.storage.table_creations import explained, placed, reserve, settle
+from mt_core.spark.streams.explained import explained_streams
 from mt_core.spark.streams.query import read_query
 from mt_core.spark.streams.selects import follow, reads_stream
 from mt_core.sql.catalog import CreateConnectorTable
@@ -169,6 +170,12 @@ class SparkStatements(StatementEngine):
     def reads_stream(self, context: SessionContext, query: StreamMember) -> bool:
         with self._session(context) as session:
             return reads_stream(read_query(session, query, self._connectors))
+
+    def explain_streams(
+        self, context: SessionContext, queries: Sequence[StreamMember], temporary: Sequence[str], mode: str
+    ) -> str:
+        with self._session(context) as session:
+            return explained_streams(session, queries, temporary, mode, self._connectors)
 
     def follow(self, context: SessionContext, query: StreamMember, *, job_id: str) -> ResultRows:
         job = QueryJob(job_id=job_id, pool=INTERACTIVE_POOL, description=query.text[:DESCRIPTION_LENGTH])

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mt_core.errors import (
     Canceled,
     DefinitionInvalid,
+    EngineError,
     EngineUnavailable,
     MtError,
     QueryFailed,
@@ -27,7 +28,7 @@ from mt_core.errors import (
 from mt_core.identifiers import display_name
 from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
 from mt_core.spark.driver.conf import REFRESH_POOL
-from mt_core.spark.driver.failures import SPARK_ERRORS, translate
+from mt_core.spark.driver.failures import LOST, SPARK_ERRORS, translate
 from mt_core.spark.driver.jobs import tagged
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -36,12 +37,13 @@ from mt_core.spark.streams.publication import PUBLISHED, Check
 from mt_core.spark.streams.query import (
     MemberQuery,
     StreamSessions,
+    check_streamable,
     each_batch,
     packed,
     sources_of,
     unpacked,
 )
-from mt_core.spark.streams.starts import NEW_JOB, Start, StreamBroken, breakage, check_start, loss
+from mt_core.spark.streams.starts import NEW_JOB, Start, StreamBroken, breakage, check_start, loss, rows_at
 
 BATCH = "batch"
 FIRST_ROWS = -1
@@ -130,6 +132,18 @@ class StreamAttempt:
                     time.sleep(_POLL_S)
         self.stop()
 
+    def wait_batch(self, batch: int) -> None:
+        """Wait until a batch is committed; raises the error of a stream that ends before, EngineUnavailable if Spark does."""
+        while self._committed < batch:
+            progress = self.progress()
+            if not progress.running and self._committed < batch:
+                raise EngineUnavailable(LOST) if progress.error is None else EngineError(progress.error)
+            time.sleep(_POLL_S)
+
+    def follow(self, other: StreamAttempt) -> None:
+        """Count on from where an attempt ended that this one continues."""
+        self._read, self._written = other._read, other._written
+
     def progress(self) -> StreamProgress:
         """Return how far the stream is; never raises."""
         if self._is_lost:
@@ -149,6 +163,17 @@ class StreamAttempt:
                 final=isinstance(error, _LASTING),
             )
         return StreamProgress(batch=self._batch)
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether its query holds rows, or sums of them, for later batches."""
+        return any(check_streamable(member) for member in self._members)
+
+    @property
+    def _committed(self) -> int:
+        """The last batch after which Spark has reported; it does so after the commit."""
+        self._count()
+        return self._counted
 
     @property
     def has_begun(self) -> bool:
@@ -216,6 +241,9 @@ class StreamAttempt:
         for table, publication in self._publications.items():
             if publication.batch is None:
                 self._written += publication.publish(self._rows_for(table, frames), FIRST_ROWS, self._check)
+        for source in sources_of(self._members):
+            if source.name in snapshots:
+                self._read += rows_at(source.table, snapshots[source.name])
 
     def _rows_for(self, table: TableName, frames: Sequence[DataFrame]) -> DataFrame:
         """Return the rows of all members that write *table*, of which *frames* has one each."""

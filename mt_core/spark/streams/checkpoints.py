@@ -12,7 +12,9 @@ from mt_core.errors import DefinitionInvalid
 from mt_core.spark.driver.folders import Folders
 
 SAVEPOINT_VERSION = 1
-_COPY, _FACTS = "checkpoint", "savepoint.json"
+END_OF_TIME_MS = 253402300799000
+"""The last second of the year 9999, which Spark's arithmetic on times can hold."""
+_COPY, _FACTS, _PROBE = "checkpoint", "savepoint.json", "probe"
 _CREATED = "created"
 # Spark's file with the id of the query: a savepoint begins another one.
 _QUERY = "metadata"
@@ -42,6 +44,32 @@ class Checkpoints:
     def has_created(self, folder: str) -> bool:
         """Return whether the stream has created its table, and has gone on."""
         return self._folders.exists(f"{folder}/{_CREATED}")
+
+    def add_last_batch(self, folder: str) -> int | None:
+        """Add a batch without rows, before which all times are over, to the checkpoint of a stream that does not run.
+
+        Spark runs it at the next start: what windows and joins still hold is given then. Returns its number, None if there is
+        no batch yet, or the last one has not been committed.
+        """
+        began, committed = self.batches(folder)
+        if committed is None or began != committed:
+            return None
+        version, facts, *offsets = self._folders.read(f"{folder}/offsets/{committed}").splitlines()
+        last = json.dumps({**json.loads(facts), "batchWatermarkMs": END_OF_TIME_MS}, separators=(",", ":"))
+        self._folders.write(f"{folder}/offsets/{committed + 1}", "\n".join([version, last, *offsets]))
+        return committed + 1
+
+    def take_back(self, folder: str, batch: int) -> None:
+        """Remove a batch that was added, unless it has been committed."""
+        _, committed = self.batches(folder)
+        if committed is None or committed < batch:
+            self._folders.delete(f"{folder}/offsets/{batch}")
+
+    def check_writable(self, savepoint: str) -> None:
+        """Raise Spark's error unless a savepoint can be written to that folder."""
+        self._folders.make(savepoint)
+        self._folders.write(f"{savepoint}/{_PROBE}", "")
+        self._folders.delete(f"{savepoint}/{_PROBE}")
 
     def save(self, checkpoint: str, savepoint: str, facts: Mapping[str, Any]) -> None:
         """Copy a checkpoint, which no stream uses now, to a savepoint with *facts*; the facts, written last, make it whole."""

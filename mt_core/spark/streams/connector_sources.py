@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from mt_core.identifiers import quote, string_literal
 from mt_core.model.connector_table import ConnectorTable
-from mt_core.spark.driver.jvm_objects import state_of
+from mt_core.spark.catalogs.connector_tables import stored_table
 from mt_core.spark.queries.temporary import rows_without_end
 
 FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
@@ -35,7 +35,5 @@ def _generated(session: SparkSession, table: ConnectorTable) -> str:
 
 
 def _provider(session: SparkSession, table: ConnectorTable) -> str:
-    state = state_of(session)
-    identifier = state.sqlParser().parseTableIdentifier(table.stored_name)
-    provider = state.catalog().getTableMetadata(identifier).provider()
+    provider = stored_table(session, table.stored_name).provider()
     return str(provider.get()).lower() if provider.isDefined() else ""

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.errors import CatalogUnsupported, DefinitionInvalid, EngineError, Unsupported
+from mt_core.errors import CatalogUnsupported, DefinitionInvalid, EngineError, MtError, Unsupported
 from mt_core.identifiers import display_name
 from mt_core.jobs.streams import StreamEngine
 from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
@@ -61,6 +61,8 @@ class SparkStreams(EngineRole, StreamEngine):
         self._sessions = StreamSessions(driver=driver, contexts=self._contexts, connectors=connectors)
         self._watch = watch
         self._attempts: dict[str, StreamAttempt] = {}
+        # How far the streams came that were stopped.
+        self._stopped: dict[str, StreamProgress] = {}
         # By job: to stop one stream may take a while.
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
@@ -111,10 +113,11 @@ class SparkStreams(EngineRole, StreamEngine):
             except StreamBroken as error:
                 started.fail(error)
             self._attempts[job_id] = started
+            self._stopped.pop(job_id, None)
 
     def progress(self, job_id: str) -> StreamProgress:
         attempt = self._attempts.get(job_id)
-        return StreamProgress() if attempt is None else attempt.progress()
+        return self._stopped.get(job_id, StreamProgress()) if attempt is None else attempt.progress()
 
     def stop(self, job_id: str, definition: StreamDefinition) -> None:
         with self._turns[job_id]:
@@ -122,18 +125,23 @@ class SparkStreams(EngineRole, StreamEngine):
             if attempt is not None:
                 attempt.stop()
             self._close(job_id, definition)
-            self._attempts.pop(job_id, None)
+            self._let_go(job_id)
 
     def savepoint(self, job_id: str, definition: StreamDefinition, folder: str, *, drain: bool = False) -> str:
         with self._turns[job_id]:
             attempt = self._attempts.get(job_id)
+            if attempt is not None and drain:
+                with self._working() as session:
+                    Checkpoints(session).check_writable(folder)
             if attempt is not None:
                 attempt.pause(drain=drain)
+                if drain and attempt.keeps_state:
+                    attempt = self._end_time(job_id, definition, attempt)
             with self._working() as session:
                 publications = self._publications(job_id, definition)
                 tables = [each.last_batch() for each in publications.values() if not isinstance(each, Sink)]
                 began, committed = Checkpoints(session).batches(definition.checkpoint)
-                self._attempts.pop(job_id, None)
+                self._let_go(job_id)
                 # The tables of other connectors do not say what they have; the attempt does, if it was of this process.
                 unknown = None in tables or len(tables) < len(publications)
                 begun = (
@@ -168,12 +176,42 @@ class SparkStreams(EngineRole, StreamEngine):
             for publication in self._publications(job_id, definition).values():
                 publication.forget()
             Checkpoints(session).delete(definition.checkpoint)
+        self._stopped.pop(job_id, None)
 
     # ------------------------------------------------------------------------------------------------------- internal
 
     def _created(self, job_id: str, definition: StreamDefinition, attempt: int = 0) -> CreatedTable | None:
         reservation = definition.creates
         return None if reservation is None else CreatedTable(self._catalogs, definition, reservation, job_id, attempt)
+
+    def _end_time(self, job_id: str, definition: StreamDefinition, paused: StreamAttempt) -> StreamAttempt:
+        """Let a stream that was paused give what its windows and joins still hold; return the attempt that did."""
+        with self._working() as session:
+            last = Checkpoints(session).add_last_batch(definition.checkpoint)
+            if last is None:
+                return paused
+            publications = self._publications(job_id, definition, paused.number)
+            for publication in publications.values():
+                publication.open()
+        attempt = StreamAttempt(self._driver, self._sessions, definition, publications, paused.number, self._watch)
+        attempt.follow(paused)
+        self._attempts[job_id] = attempt
+        attempt.start()
+        try:
+            attempt.wait_batch(last)
+        except MtError:
+            attempt.stop()
+            with self._working() as session:
+                Checkpoints(session).take_back(definition.checkpoint, last)
+            raise
+        attempt.pause(drain=False)
+        return attempt
+
+    def _let_go(self, job_id: str) -> None:
+        attempt = self._attempts.get(job_id)
+        if attempt is not None:
+            self._stopped[job_id] = attempt.progress()
+            self._attempts.pop(job_id)
 
     def _close(self, job_id: str, definition: StreamDefinition) -> None:
         with self._working():

@@ -13,9 +13,10 @@ from pyspark.sql.functions import col
 
 from mt_core.errors import CommitConflict
 from mt_core.identifiers import display_name, quote
+from mt_core.spark.catalogs.connector_tables import stored_table
 from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.driver.folders import Folders
-from mt_core.spark.driver.jvm_objects import active_session, scala_items, state_of
+from mt_core.spark.driver.jvm_objects import active_session, scala_items
 from mt_core.spark.streams.publication import PUBLISHED, Check, shaped
 from mt_core.spark.streams.targets import SinkTarget
 
@@ -146,10 +147,7 @@ class FileSink:
     def _files(self) -> _Files:
         session: SparkSession = self._catalogs.session
         with active_session(session):
-            state = state_of(session)
-            table: Any = state.catalog().getTableMetadata(
-                state.sqlParser().parseTableIdentifier(self._target.stored_name)
-            )
+            table: Any = stored_table(session, self._target.stored_name)
         properties = table.storage().properties()
         keys = map(str, scala_items(properties.keys().toSeq()))
         return _Files(

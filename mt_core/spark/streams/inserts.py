@@ -66,6 +66,12 @@ def read_insert(session: SparkSession, text: str) -> Insert:
     )
 
 
+def is_insert(session: SparkSession, text: str) -> bool:
+    """Whether *text* is an INSERT; *session* is the active one."""
+    plan = state_of(session).sqlParser().parsePlan(text)
+    return _kind(plan.child() if _kind(plan) == _WITH else plan) == _INSERT
+
+
 def query_of(session: SparkSession, text: str) -> Any:
     """Return the parsed plan of the query of an INSERT, or of the query that *text* is; *session* is the active one."""
     plan = state_of(session).sqlParser().parsePlan(text)

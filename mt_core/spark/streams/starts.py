@@ -92,6 +92,11 @@ def uuid_of(table: Any) -> str:
     return str(table.uuid().toString())
 
 
+def rows_at(table: Any, snapshot_id: str) -> int:
+    """Return how many rows a table of Iceberg had at a snapshot; deleted ones count until their files are rewritten."""
+    return int(table.snapshot(int(snapshot_id)).summary().get("total-records") or 0)
+
+
 def check_start(source: StreamSource, start: Start, read: Iterable[int] = ()) -> None:
     """Raise StreamBroken unless *source*, if none of its snapshots is among those *read*, can still be read from its start."""
     table = source.table

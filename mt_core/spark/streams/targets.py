@@ -24,6 +24,14 @@ FILES = ("filesystem", "parquet", "orc", "csv", "json", "text")
 TAKING_TEMPORARY = (*SINKS, JDBC, KAFKA)
 TAKING = (*TAKING_TEMPORARY, *FILES)
 """The connectors whose tables take the batches of a stream, and those of which also a temporary one does."""
+GUARANTEES: Mapping[str, str] = {
+    "": "each batch once, as one commit",
+    **dict.fromkeys(FILES, "each batch once; its files appear one after the other"),
+    JDBC: "at least once: a batch that fails in the middle is written again",
+    "print": "at least once: a batch that fails in the middle is printed again",
+    "blackhole": "nowhere: rows are counted, and dropped",
+}
+"""How the rows of a stream arrive, by connector; those of Iceberg's tables have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

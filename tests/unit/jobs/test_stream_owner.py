@@ -245,6 +245,34 @@ def test_a_lost_engine_lets_its_jobs_restart_and_a_lost_engine_that_stays_away_c
     assert world.engine.attempts == {"a": [1, 2], "b": [1, 2]}
 
 
+def test_a_stop_that_waits_for_spark_is_logged_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.submit("a", "b")
+    world.passes()
+    world.engine.lose()
+    world.stop("a")
+    world.stop("b")
+
+    world.passes(20)
+    waiting = [record.getMessage() for record in caplog.records if "is not stopped yet" in record.getMessage()]
+    world.engine.available = True
+    world.passes()
+
+    assert sorted(waiting) == [f"job {each} is not stopped yet: Spark is starting; try again." for each in "ab"]
+    assert [world.job(each).status for each in "ab"] == [JobStatus.CANCELED, JobStatus.CANCELED]
+
+
+def test_what_the_last_batch_of_a_stop_read_is_counted(world: World) -> None:
+    world.submit("a")
+    world.passes()
+    world.engine.source += ["x", "y"]
+    world.stop(request=StopRequest(savepoint="savepoints/s", drain=True))
+
+    world.passes()
+
+    job = world.job()
+    assert (job.status, job.rows_read, job.rows_written) == (JobStatus.FINISHED, 2, 2)
+
+
 def test_the_end_of_spark_with_its_gateway_is_no_failure(world: World) -> None:
     world.submit("a", "b")
     world.passes()

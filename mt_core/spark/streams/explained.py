@@ -1,0 +1,98 @@
+"""EXPLAIN of streams: where their sources begin, what they keep from batch to batch, how their rows arrive, and their plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pyspark.sql import SparkSession
+
+from mt_core.identifiers import display_name
+from mt_core.model.stream import StreamMember
+from mt_core.spark.catalogs.connector_tables import ConnectorSource
+from mt_core.spark.driver.jvm_objects import active_session, static_member
+from mt_core.spark.queries.connector_names import ConnectorNames
+from mt_core.spark.queries.relations import base_relations
+from mt_core.spark.streams.inserts import is_insert, read_insert
+from mt_core.spark.streams.query import StreamedQuery, check_first_rows, check_streamable, read_query
+from mt_core.spark.streams.starts import Start, rows_at, start_of
+from mt_core.spark.streams.targets import GUARANTEES, targets_with_connector
+
+_JSON = "json"
+
+
+def explained_streams(
+    session: SparkSession,
+    members: Sequence[StreamMember],
+    temporary: Sequence[str],
+    mode: str,
+    connectors: ConnectorSource,
+) -> str:
+    """Return the explanation of a SELECT or of INSERT statements that read streams, in a *mode* of EXPLAIN or as json.
+
+    Raises what running them would.
+    """
+    with active_session(session):
+        parts = []
+        for member in members:
+            query = read_query(session, member, connectors)
+            lines = _stream(session, query, connectors)
+            sink = _sink(session, member, temporary, connectors)
+            parts.append("\n".join(["== Stream ==", *lines, *sink, "", _plan(session, query, mode)]))
+        if len(parts) == 1:
+            return parts[0]
+        return "\n\n".join(f"== Statement {number} ==\n{part}" for number, part in enumerate(parts, 1))
+
+
+def _stream(session: SparkSession, query: StreamedQuery, connectors: ConnectorSource) -> Iterator[str]:
+    keeps_state = check_streamable(query)
+    starts = {
+        source.name: start_of(source, keeps_state=keeps_state)
+        for source in query.text.sources
+        if source.table is not None
+    }
+    check_first_rows(query, {name: start.to_json() for name, start in starts.items()})
+    names = ConnectorNames(session, connectors)
+    for source in query.text.sources:
+        if source.name in starts:
+            yield f"Source {source.name}: {_start(starts[source.name], source.table)}"
+        else:
+            table = names.named(source.parts)
+            endless = table is not None and table.unbounded is not None
+            yield f"Source {source.name}: {'generated rows, without end' if endless else 'each file of its folder once'}"
+    streamed = {source.parts for source in query.text.sources}
+    for parts in _as_they_stand(query, names):
+        if parts not in streamed:
+            yield f"Table {display_name(parts)}: as it stands at each batch"
+    yield f"State: {'kept from batch to batch, in the checkpoint' if keeps_state else 'none'}"
+
+
+def _start(start: Start, table: object) -> str:
+    if start.snapshot is None:
+        return "from its first snapshot on"
+    return (
+        f"the {rows_at(table, start.snapshot)} rows of snapshot {start.snapshot} first, then what is appended after it"
+    )
+
+
+def _as_they_stand(query: StreamedQuery, names: ConnectorNames) -> Iterable[tuple[str, ...]]:
+    plan = query.streaming({})._jdf.queryExecution().analyzed()
+    found = (names.public_name(base.parts) for base in base_relations(plan) if base.parts is not None)
+    return dict.fromkeys(found)
+
+
+def _sink(
+    session: SparkSession, member: StreamMember, temporary: Iterable[str], connectors: ConnectorSource
+) -> Iterator[str]:
+    if not is_insert(session, member.text):
+        return
+    table = read_insert(session, member.text).table
+    target = targets_with_connector(session, connectors, temporary, [table]).get(table)
+    yield f"Sink {display_name(table)}: {GUARANTEES['' if target is None else target.connector]}"
+
+
+def _plan(session: SparkSession, query: StreamedQuery, mode: str) -> str:
+    execution = query.streaming({})._jdf.queryExecution()
+    if mode == _JSON:
+        return str(execution.analyzed().prettyJson())
+    explain_mode = static_member(session, "org.apache.spark.sql.execution.ExplainMode.fromString")
+    return str(execution.explainString(explain_mode(mode)))

@@ -36,6 +36,7 @@ from mt_core.registry.store import SqlRegistry
 from mt_core.sessions.sessions import SessionManager
 from mt_core.spark.catalogs.connector_tables import create_tables
 from mt_core.spark.driver.conf import DriverSettings, catalog_names
+from mt_core.spark.driver.jar_copies import JarCopies
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.spark.java import check_java
@@ -83,7 +84,7 @@ class Gateway:
         self._home, self._clock = home, SystemClock()
         self._loops: list[BackgroundLoop] = []
         self._registry = SqlRegistry.open(config.registry_url.reveal())
-        self._connector_tables = ConnectorTables(self._registry)
+        self._connector_tables, self._jars = ConnectorTables(self._registry), JarCopies(home.jars)
         self._driver = self._spark(driver_settings(config, home.logs, environ))
         self._catalogs = CreatedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
         self._engine = SparkEngine(self._driver, self._catalogs.settings)
@@ -93,6 +94,7 @@ class Gateway:
             catalogs=self._catalogs.settings,
             tables=RegisteredTables(self._registry),
             connectors=self._connector_tables.all,
+            jars=self._jars,
         )
         scheduler = load_scheduler(config.text("workflow-scheduler.type"))
         self._scheduler, self._scheduler_options = scheduler(), scheduler_options(config, scheduler)
@@ -129,6 +131,7 @@ class Gateway:
         self._jobs.attempt()
         # Clients look there for the address whose token they may send; the driver adds its JVM.
         self._home.note(url=self.url, jvm_pid=None)
+        self._jars.begin()
         self._driver.start()
         self._server.start()
         token = self._tokens[-1].secret.reveal() if self._tokens else ""
@@ -202,7 +205,9 @@ class Gateway:
             job_hooks=job_hooks(config),
             job_history=config.duration("sql-gateway.job.history"),
             streams=StreamParts(
-                engine=SparkStreams(self._driver, self._catalogs.settings, connectors=self._connector_tables.all),
+                engine=SparkStreams(
+                    self._driver, self._catalogs.settings, connectors=self._connector_tables.all, jars=self._jars
+                ),
                 defaults=stream_defaults(config),
                 most_running=config.integer("sql-gateway.job.max-concurrent"),
             ),

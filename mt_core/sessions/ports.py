@@ -172,6 +172,9 @@ class StatementEngine(Protocol):
     def add_jar(self, context: SessionContext, path: str) -> str:
         """Load the classes of a jar and return its full path; raises DefinitionInvalid if there is no such file."""
 
+    def jar_copies(self, context: SessionContext, paths: Sequence[str]) -> Sequence[str]:
+        """Return the copies of jars that the session has added, which stay as they are when the files are replaced."""
+
     def open_catalog(self, name: str, settings: Mapping[str, str]) -> None:
         """Open a catalog with *settings* as a test, which no session sees; raises QueryFailed or EngineError if that fails."""
 

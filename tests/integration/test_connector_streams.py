@@ -176,7 +176,7 @@ def test_explain_shows_sources_state_and_how_the_rows_arrive(world: StreamWorld,
     world.create(f"CREATE TABLE copies (row STRING) WITH ('connector' = 'parquet', 'path' = '{tmp_path}/copies')")
     world.create("CREATE TABLE pace (n BIGINT) WITH ('connector' = 'datagen')")
     world.append("a", "b")
-    [snapshot] = world.sql("SELECT snapshot_id FROM flights.snapshots")
+    [snapshot] = world.sql(f"SELECT snapshot_id FROM lake.{world.namespace}.flights.snapshots")
     text = "INSERT INTO copies SELECT f.row FROM flights f JOIN arrivals a ON f.row = a.row"
     start = text.index("arrivals")
     hint = SourceHint(start=start, stop=start + len("arrivals"), options={"streaming": "false"})

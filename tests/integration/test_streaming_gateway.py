@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from mt_core.errors import GatewayError
+from tests.support.added_jar import words_jar
 from tests.support.gateway.own_process import GatewayUnderTest, Row, rows_of, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -28,12 +29,15 @@ class Airport:
         self.gateway.sql(f"INSERT INTO flights VALUES ({self.numbers}), ({self.numbers + 1})")
         self.numbers += 2
 
-    def submit(self, *properties: str) -> str:
-        """Begin the streaming job in a session that is closed at once, and return its id."""
+    def submit(self, jar: Path, *properties: str) -> str:
+        """Begin the streaming job, which calls a class of *jar*, in a session that is closed at once, and return its id."""
         with self.gateway.client() as client:
+            rows_of(client, f"ADD JAR '{jar}'")
             for each in ("'execution.runtime-mode' = 'streaming'", *properties):
                 rows_of(client, f"SET {each}")
-            [answer] = rows_of(client, "INSERT INTO arrivals SELECT * FROM flights")
+            [answer] = rows_of(
+                client, "INSERT INTO arrivals SELECT * FROM flights WHERE reflect('shop.Words', 'shout', 'a') = 'a!'"
+            )
         return str(answer["job id"])
 
     def arrived(self) -> Sequence[int]:
@@ -54,10 +58,11 @@ def test_a_streaming_job_survives_the_death_of_its_gateway_and_of_spark_and_goes
 ) -> None:
     with GatewayUnderTest(tmp_path / "home") as gateway:
         gateway.start()
-        airport = Airport(gateway)
+        airport, jar = Airport(gateway), words_jar(tmp_path, "Words")
         airport.depart()
-        job_id = airport.submit()
+        job_id = airport.submit(jar)
         airport.wait_arrived()
+        jar.unlink()
 
         airport.depart()
         gateway.kill()
@@ -76,7 +81,9 @@ def test_a_streaming_job_survives_the_death_of_its_gateway_and_of_spark_and_goes
         [saved] = gateway.sql(f"STOP JOB '{job_id}' WITH SAVEPOINT")
         stopped = airport.job(job_id)
         airport.depart()
-        next_id = airport.submit(f"'execution.savepoint.path' = '{saved['savepoint path']}'")
+        next_id = airport.submit(
+            words_jar(tmp_path, "Words"), f"'execution.savepoint.path' = '{saved['savepoint path']}'"
+        )
         airport.wait_arrived()
         gateway.sql(f"STOP JOB '{next_id}'")
 

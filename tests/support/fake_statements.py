@@ -191,6 +191,9 @@ class FakeStatementEngine:
             raise DefinitionInvalid(f"There is no jar {path}.")
         return f"/jars/{path}"
 
+    def jar_copies(self, context: SessionContext, paths: Sequence[str]) -> Sequence[str]:
+        return [f"/copies/{path}" for path in paths]
+
     def open_catalog(self, name: str, settings: Mapping[str, str]) -> None:
         if f"spark.sql.catalog.{name}" not in settings or name in self.broken_catalogs:
             raise QueryFailed(f"Cannot find catalog plugin class for catalog '{name}' of {dict(settings)}.")

@@ -113,7 +113,7 @@ def test_a_statement_becomes_a_job_with_all_that_it_needs_of_its_session() -> No
         checkpoint=f"s3://b/c/{JOB}",
         settings=world.session.overrides,
         temporary=(view,),
-        jars=("udf.jar",),
+        jars=("/copies/udf.jar",),
         restored_from="s3://b/new",
         interval_ms=500,
         on_source_rewrite=OnSourceRewrite.IGNORE,

@@ -154,7 +154,7 @@ class StreamingStatements:
             checkpoint=properties.checkpoint(job_id),
             settings=context.properties,
             temporary=texts(task.session.temporary, state),
-            jars=task.session.jars,
+            jars=tuple(self.engine.jar_copies(context, task.session.jars)),
             restored_from=properties.restored_from,
             interval_ms=properties.interval_ms,
             on_source_rewrite=properties.on_source_rewrite,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -26,6 +27,7 @@ from mt_core.spark.catalogs.columns import check_assignable, columns_of
 from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.catalogs.lookup import ICEBERG_INTERNAL
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, SESSION_CATALOG
+from mt_core.spark.driver.jar_copies import JarCopies
 from mt_core.spark.driver.jvm_objects import active_session, java_items, scala_items, state_of, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.connector_names import ConnectorNames
@@ -71,9 +73,11 @@ class SparkStatements(StatementEngine):
         catalogs: CatalogSource = no_catalogs,
         tables: TableDirectory | None = None,
         connectors: ConnectorSource = no_connectors,
+        jars: JarCopies | None = None,
     ) -> None:
         self._driver, self._spools, self._tables = driver, spools or Spools(), tables or NoTables()
-        self._connectors = connectors
+        self._connectors, self._jars = connectors, jars or JarCopies()
+        self._jars_of: defaultdict[str, dict[str, str]] = defaultdict(dict)
         self._sync = CatalogSync(catalogs)
         self._sessions = SparkSessions(driver, self._sync)
         self._lock = threading.Lock()
@@ -166,6 +170,7 @@ class SparkStatements(StatementEngine):
 
     def close_session(self, session_id: str) -> None:
         self._sessions.close(session_id)
+        self._jars_of.pop(session_id, None)
 
     def reads_stream(self, context: SessionContext, query: StreamMember) -> bool:
         with self._session(context) as session:
@@ -196,8 +201,14 @@ class SparkStatements(StatementEngine):
                         f"ADD JAR: there is no file {file} on the gateway's machine; give the path of a jar there."
                     )
                 path = str(file)
-            self._driver.added_jars.add(session, path)
+            copy = self._jars.add(path)
+            self._driver.added_jars.add(session, copy)
+            self._jars_of[context.session_id][path] = copy
             return path
+
+    def jar_copies(self, context: SessionContext, paths: Sequence[str]) -> Sequence[str]:
+        copies = self._jars_of.get(context.session_id, {})
+        return [copies.get(path, path) for path in paths]
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
         generation, catalogs = self._driver_catalogs

@@ -142,6 +142,7 @@ class StreamAttempt:
 
     def follow(self, other: StreamAttempt) -> None:
         """Count on from where an attempt ended that this one continues."""
+        other._count()
         self._read, self._written = other._read, other._written
 
     def progress(self) -> StreamProgress:

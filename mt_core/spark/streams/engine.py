@@ -19,6 +19,7 @@ from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
 from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.driver.conf import SESSION_CATALOG
+from mt_core.spark.driver.jar_copies import JarCopies
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine_role import EngineRole
@@ -54,10 +55,11 @@ class SparkStreams(EngineRole, StreamEngine):
         catalogs: CatalogSource = no_catalogs,
         *,
         connectors: ConnectorSource = no_connectors,
+        jars: JarCopies | None = None,
         watch: Check = lambda _step: None,
     ) -> None:
         super().__init__(driver, catalogs)
-        self._connectors = connectors
+        self._connectors, self._jars = connectors, jars or JarCopies()
         self._sessions = StreamSessions(driver=driver, contexts=self._contexts, connectors=connectors)
         self._watch = watch
         self._attempts: dict[str, StreamAttempt] = {}
@@ -94,6 +96,7 @@ class SparkStreams(EngineRole, StreamEngine):
             }
             if definition.restored_from is not None:
                 pinned |= _restored(session, definition.restored_from, pinned["starts"])
+            self._jars.keep(definition.jars, job_id)
             return replace(definition, pinned=pinned, reads=reads, writes=writes, replaces=replaces)
 
     def start(self, job_id: str, definition: StreamDefinition, attempt: int) -> None:
@@ -176,6 +179,7 @@ class SparkStreams(EngineRole, StreamEngine):
             for publication in self._publications(job_id, definition).values():
                 publication.forget()
             Checkpoints(session).delete(definition.checkpoint)
+        self._jars.forget(definition.jars, job_id)
         self._stopped.pop(job_id, None)
 
     # ------------------------------------------------------------------------------------------------------- internal

@@ -1,0 +1,77 @@
+"""Copies of jars by the hash of their content, so that a job keeps the classes that it was created with."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+_JOBS = ".jobs"
+
+
+class JarCopies:
+    """Keeps `<hash>.jar` in *folder*, and beside it the ids of the jobs that need it; without a folder it copies nothing.
+
+    A jar that this process has loaded stays until the next one begins: its sessions may need it again. Any thread; raises
+    OSError.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder, self._lock = folder, threading.Lock()
+        self._loaded: set[str] = set()
+
+    def add(self, path: str) -> str:
+        """Return the path of a copy of a local jar; any other jar is its own copy."""
+        url = urlsplit(path)
+        if self._folder is None or url.scheme not in {"", "file"}:
+            return path
+        source = Path(unquote(url.path) if url.scheme else path)
+        with self._lock:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            part = self._folder / f"{uuid4().hex}.part"
+            # The hash of the copy: the file may change meanwhile.
+            shutil.copyfile(source, part)
+            with part.open("rb") as copied:
+                name = hashlib.file_digest(copied, "sha256").hexdigest()
+            copy = self._folder / f"{name}.jar"
+            part.replace(copy)
+            self._loaded.add(copy.name)
+        return str(copy)
+
+    def keep(self, jars: Iterable[str], job_id: str) -> None:
+        """Keep the copies among *jars* until the job is forgotten."""
+        with self._lock:
+            for jar in filter(self._is_copy, map(Path, jars)):
+                marks = jar.with_suffix(_JOBS)
+                marks.mkdir(exist_ok=True)
+                (marks / job_id).touch()
+
+    def forget(self, jars: Iterable[str], job_id: str) -> None:
+        """Let a job need its jars no more; remove those that nobody needs."""
+        with self._lock:
+            for jar in filter(self._is_copy, map(Path, jars)):
+                (jar.with_suffix(_JOBS) / job_id).unlink(missing_ok=True)
+                self._remove_unless_needed(jar)
+
+    def begin(self) -> None:
+        """Remove what earlier processes left and no job needs; to be called before any session begins."""
+        with self._lock:
+            for jar in self._folder.glob("*.jar") if self._folder is not None else ():
+                self._remove_unless_needed(jar)
+            for part in self._folder.glob("*.part") if self._folder is not None else ():
+                part.unlink(missing_ok=True)
+
+    def _remove_unless_needed(self, jar: Path) -> None:
+        marks = jar.with_suffix(_JOBS)
+        if jar.name in self._loaded or (marks.is_dir() and any(marks.iterdir())):
+            return
+        if marks.is_dir():
+            marks.rmdir()
+        jar.unlink(missing_ok=True)
+
+    def _is_copy(self, jar: Path) -> bool:
+        return self._folder is not None and jar.parent == self._folder

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mt_core.spark.driver.jar_copies import JarCopies
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "jars"
+
+
+@pytest.fixture
+def jar(tmp_path: Path) -> Path:
+    jar = tmp_path / "a b.jar"
+    jar.write_bytes(b"first")
+    return jar
+
+
+def copies(folder: Path) -> list[bytes]:
+    return sorted(each.read_bytes() for each in folder.iterdir() if each.is_file())
+
+
+def test_a_copy_stays_as_it_is_when_its_jar_is_replaced(folder: Path, jar: Path) -> None:
+    jars = JarCopies(folder)
+
+    first = jars.add(str(jar))
+    jar.write_bytes(b"second")
+    second = jars.add(jar.as_uri())
+    again = jars.add(str(jar))
+
+    assert (Path(first).read_bytes(), Path(second).read_bytes(), again) == (b"first", b"second", second)
+    assert copies(folder) == [b"first", b"second"]
+
+
+def test_a_copy_is_removed_when_no_job_needs_it_and_no_session_of_the_process_has_it(folder: Path, jar: Path) -> None:
+    before = JarCopies(folder)
+    copy = before.add(str(jar))
+    before.keep([copy], "one")
+    before.keep([copy], "other")
+
+    jars = JarCopies(folder)
+    jars.begin()
+    jars.forget([copy], "one")
+    kept = copies(folder)
+    jars.forget([copy], "other")
+
+    assert (kept, list(folder.iterdir())) == ([b"first"], [])
+
+
+def test_a_copy_that_a_session_has_stays_until_the_next_process_begins(folder: Path, jar: Path) -> None:
+    jars = JarCopies(folder)
+    copy = jars.add(str(jar))
+    jars.keep([copy], "one")
+    jars.forget([copy], "one")
+    kept = copies(folder)
+
+    JarCopies(folder).begin()
+
+    assert (kept, list(folder.iterdir())) == ([b"first"], [])
+
+
+def test_what_is_not_local_is_its_own_copy(folder: Path, jar: Path) -> None:
+    jars = JarCopies(folder)
+    jars.keep(["hdfs://host/a.jar", str(jar)], "one")
+    jars.forget(["hdfs://host/a.jar", str(jar)], "one")
+    jars.begin()
+
+    assert jars.add("hdfs://host/a.jar") == "hdfs://host/a.jar"
+    assert JarCopies().add(str(jar)) == str(jar)
+    assert (jar.read_bytes(), folder.exists()) == (b"first", False)

@@ -88,14 +88,7 @@ class Gateway:
         self._driver = self._spark(driver_settings(config, home.logs, environ))
         self._catalogs = CreatedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
         self._engine = SparkEngine(self._driver, self._catalogs.settings)
-        self._statements = SparkStatements(
-            self._driver,
-            spools(config, home.results),
-            catalogs=self._catalogs.settings,
-            tables=RegisteredTables(self._registry),
-            connectors=self._connector_tables.all,
-            jars=self._jars,
-        )
+        self._statements = self._spark_statements(config)
         scheduler = load_scheduler(config.text("workflow-scheduler.type"))
         self._scheduler, self._scheduler_options = scheduler(), scheduler_options(config, scheduler)
         self._tokens = gateway_tokens(config.tokens, home.token)
@@ -182,6 +175,16 @@ class Gateway:
             settings,
             on_launch=lambda pid: self._home.note(url=self.url, jvm_pid=pid),
             on_session=lambda session: create_tables(session, self._connector_tables.all().values()),
+        )
+
+    def _spark_statements(self, config: Config) -> SparkStatements:
+        return SparkStatements(
+            self._driver,
+            spools(config, self._home.results),
+            catalogs=self._catalogs.settings,
+            tables=RegisteredTables(self._registry),
+            connectors=self._connector_tables.all,
+            jars=self._jars,
         )
 
     def _parts(self, config: Config) -> Parts:

@@ -66,6 +66,35 @@ def test_an_executor_that_dies_in_the_middle_of_a_refresh_costs_no_attempt(
     assert gateway.sql("SELECT v FROM kept") == [{"v": 2}]
 
 
+def test_a_streaming_job_with_state_writes_each_row_once_when_an_executor_dies(
+    gateway: GatewayUnderTest, cluster: StandaloneCluster
+) -> None:
+    gateway.sql("CREATE TABLE flights (n INT)")
+    gateway.sql("CREATE TABLE arrivals (n INT)")
+    with gateway.client() as client:
+        rows_of(client, "SET 'execution.runtime-mode' = 'streaming'")
+        [job] = rows_of(client, "INSERT INTO arrivals SELECT DISTINCT n FROM flights")
+
+    def fly(*numbers: int) -> None:
+        gateway.sql(f"INSERT INTO flights VALUES {', '.join(f'({number})' for number in numbers)}")
+
+    def wait_arrived(*numbers: int) -> None:
+        def arrived() -> list[int]:
+            return sorted(row["n"] for row in gateway.sql("SELECT n FROM arrivals"))
+
+        wait_until(lambda: len(arrived()) >= len(numbers), "rows are missing", BACK_S)
+        assert arrived() == sorted(numbers)
+
+    fly(1, 2)
+    wait_arrived(1, 2)
+    cluster.kill_executor()
+    fly(2, 3)
+    wait_arrived(1, 2, 3)
+    [stopped] = gateway.sql(f"STOP JOB '{job['job id']}' WITH SAVEPOINT WITH DRAIN")
+
+    assert Path(str(stopped["savepoint path"])).is_dir()
+
+
 def test_executors_call_the_class_of_an_added_jar_also_when_they_are_new_and_after_a_lost_jvm(
     gateway: GatewayUnderTest, cluster: StandaloneCluster, tmp_path: Path
 ) -> None:

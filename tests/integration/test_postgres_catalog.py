@@ -9,16 +9,24 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.spark
-@pytest.mark.postgres
-@pytest.mark.timeout(400)
-def test_the_engine_contract_holds_with_the_catalog_on_postgresql(postgres_database: str) -> None:
-    # In a process of its own: a Spark driver has one catalog, and a process has one driver.
-    tests = ["tests/contract/test_engine_spark.py", "-k", "TestSparkEngine", "-q", f"--catalog-url={postgres_database}"]
+pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.timeout(400)]
 
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", *tests], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+
+def test_the_engine_contract_holds_with_the_catalog_on_postgresql(postgres_database: str) -> None:
+    run_tests(postgres_database, "tests/contract/test_engine_spark.py", "TestSparkEngine")
+
+
+@pytest.mark.slow
+def test_streams_write_each_row_once_with_the_catalog_on_postgresql(postgres_database: str) -> None:
+    chosen = "added_once or later_attempt or reads_what_came_after"
+    run_tests(postgres_database, "tests/contract/test_stream_engine.py", f"TestSparkStreams and ({chosen})")
+
+
+def run_tests(catalog: str, module: str, chosen: str) -> None:
+    """Run tests whose Spark has its catalog there; in a process of its own: a process has one driver, and that one catalog."""
+    command = [sys.executable, "-m", "pytest", module, "-k", chosen, "-q", f"--catalog-url={catalog}"]
+
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert run.returncode == 0, run.stdout[-4000:]
     assert " passed" in run.stdout.splitlines()[-1]

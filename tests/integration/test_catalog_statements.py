@@ -310,8 +310,8 @@ def test_a_temporary_table_of_flinks_is_read_and_written(client: Client, tmp_pat
 
     assert client.run("SELECT * FROM orders_csv") == [[1, "2024-01-02T03:04:05"]]
     assert client.run("SELECT id FROM spark_catalog.default.kept") == client.run("SELECT * FROM copied") == [[1]]
-    with pytest.raises(DefinitionInvalid, match="catalog lake holds Iceberg tables only"):
-        client.run("CREATE TABLE t (a INT) WITH ('connector' = 'parquet', 'path' = '/x')")
+    with pytest.raises(DefinitionInvalid, match="of a query in Iceberg tables only"):
+        client.run("CREATE TABLE t WITH ('connector' = 'parquet', 'path' = '/x') AS SELECT 1 AS a")
 
 
 def test_a_jar_must_be_there_to_be_added(client: Client, tmp_path: Path) -> None:

@@ -36,7 +36,10 @@ class CatalogStatements:
         self, engine: StatementEngine, jobs: Jobs, shared: CreatedCatalogs, connector_tables: ConnectorTableStatements
     ) -> None:
         self._engine, self._jobs, self._connector_tables = engine, jobs, connector_tables
-        self._listings, self._commands = Listings(engine, jobs), CatalogCommands(engine, shared)
+        self._listings = Listings(
+            engine, jobs, is_table=lambda name, context: connector_tables.find(name, context) is not None
+        )
+        self._commands = CatalogCommands(engine, shared)
 
     def execute(self, statement: sql.CatalogStatement, request: CatalogRequest) -> OperationResult:
         """Perform *statement*; raises QueryFailed, DefinitionInvalid, OperationNotFound or IllegalStatus."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +18,7 @@ from mt_core.sessions.ports import ResultRows, SessionContext, StatementEngine
 from mt_core.sessions.properties.property_values import session_zone
 from mt_core.sessions.session import Session
 from mt_core.sql.catalog import Shown, ShowObjects, ShowPartitions
-from mt_core.sql.statements import qualify
+from mt_core.sql.statements import Name, qualify
 from mt_core.tables.settings import ZONE_KEY
 
 MOST = 1_000_000
@@ -75,10 +75,11 @@ class CatalogRequest:
 
 @dataclass(frozen=True, slots=True)
 class Listings:
-    """Performs SHOW."""
+    """Performs SHOW; *is_table* says of a view whether it stands for a table, which SHOW VIEWS does not list."""
 
     engine: StatementEngine
     jobs: Jobs
+    is_table: Callable[[Name, SessionContext], bool]
 
     def show(self, statement: ShowObjects, request: CatalogRequest) -> RowSet:
         """Return the names that match the pattern, in order."""
@@ -137,7 +138,8 @@ class Listings:
                     return self.engine.relations(request.context, statement.name or ())
                 return ()
             case Shown.VIEWS:
-                return self._views(within, request)
+                views, place = self._views(within, request), statement.name or ()
+                return [name for name in views if not self.is_table((*place, name), request.context)]
             case _:
                 return texts_of(self._run(f"SHOW {statement.kind}{within}", request), last=True)
 

@@ -92,6 +92,7 @@ def test_a_batch_is_in_a_table_of_files_once_wherever_its_stream_ends(
     assert not lists.exists()
 
 
+@pytest.mark.slow
 def test_an_interval_join_gives_pairs_at_once_and_with_drain_what_waits_for_its_pair(world: StreamWorld) -> None:
     for table in ("orders", "shipments"):
         world.sql(f"CREATE TABLE {table} (id INT, ts TIMESTAMP)")

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from mt_core.identifiers import display_name
 from mt_core.model.stream import StreamMember
 from mt_core.spark.catalogs.connector_tables import ConnectorSource
-from mt_core.spark.driver.jvm_objects import active_session, static_member
+from mt_core.spark.driver.jvm_objects import active_session, java_dataset, static_member
 from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.streams.inserts import is_insert, read_insert
@@ -91,8 +91,10 @@ def _sink(
 
 
 def _plan(session: SparkSession, query: StreamedQuery, mode: str) -> str:
-    execution = query.streaming({})._jdf.queryExecution()
+    analysed = query.streaming({})._jdf.queryExecution().analyzed()
     if mode == _JSON:
-        return str(execution.analyzed().prettyJson())
+        return str(analysed.prettyJson())
+    # Spark plans a stream for a plan that is known to be one, and refuses any other.
+    execution = java_dataset(session, analysed).queryExecution()
     explain_mode = static_member(session, "org.apache.spark.sql.execution.ExplainMode.fromString")
     return str(execution.explainString(explain_mode(mode)))

@@ -14,6 +14,7 @@ from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.streams.inserts import is_insert, read_insert
 from mt_core.spark.streams.query import StreamedQuery, check_first_rows, check_streamable, read_query
+from mt_core.spark.streams.sources import StreamSource
 from mt_core.spark.streams.starts import Start, rows_at, start_of
 from mt_core.spark.streams.targets import GUARANTEES, targets_with_connector
 
@@ -56,14 +57,23 @@ def _stream(session: SparkSession, query: StreamedQuery, connectors: ConnectorSo
         if source.name in starts:
             yield f"Source {source.name}: {_start(starts[source.name], source.table)}"
         else:
-            table = names.named(source.parts)
-            endless = table is not None and table.unbounded is not None
-            yield f"Source {source.name}: {'generated rows, without end' if endless else 'each file of its folder once'}"
+            yield f"Source {source.name}: {_connector(source, names)}"
     streamed = {source.parts for source in query.text.sources}
     for parts in _as_they_stand(query, names):
         if parts not in streamed:
             yield f"Table {display_name(parts)}: as it stands at each batch"
     yield f"State: {'kept from batch to batch, in the checkpoint' if keeps_state else 'none'}"
+
+
+def _connector(source: StreamSource, names: ConnectorNames) -> str:
+    if source.topic is not None:
+        return "the records of its topic, from where its options begin"
+    table = names.named(source.parts)
+    return (
+        "generated rows, without end"
+        if table is not None and table.unbounded is not None
+        else "each file of its folder once"
+    )
 
 
 def _start(start: Start, table: object) -> str:

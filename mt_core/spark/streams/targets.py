@@ -28,6 +28,7 @@ GUARANTEES: Mapping[str, str] = {
     "": "each batch once, as one commit",
     **dict.fromkeys(FILES, "each batch once; its files appear one after the other"),
     JDBC: "at least once: a batch that fails in the middle is written again",
+    KAFKA: "at least once: a batch that fails in the middle is sent again",
     "print": "at least once: a batch that fails in the middle is printed again",
     "blackhole": "nowhere: rows are counted, and dropped",
 }

@@ -240,10 +240,12 @@ class StreamOwner:
             self._engine.stop(job.job_id, definition)
             if definition.creates is not None and not self._replaced(job, definition):
                 self._engine.discard(job.job_id, definition)
-        except EngineUnavailable as cause:
-            # A lost engine runs nothing, but what a table left has to be removed before the end is told.
-            if definition.creates is not None:
+        except MtError as cause:
+            # A lost engine runs nothing; but what a table left has to be removed before the end is told.
+            if definition.creates is not None or not isinstance(cause, EngineUnavailable):
                 log.warning("job %s has not failed yet: %s", job.job_id, cause, extra={"action": "stream_end_waits"})
+                # The next pass finds it again.
+                self._runs[job.job_id] = replace(self._runs[job.job_id], refusal=progress)
                 return
         error = progress.error or steps.LOST
         if not progress.final:

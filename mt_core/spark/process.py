@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
+import signal
 import subprocess
+import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +25,7 @@ END_TIMEOUT_S = 20
 # The prefix of the gateway's settings in the environment.
 OURS = "FRESHTABLE_"
 _LOG_TAIL = 40_000
+_PR_SET_PDEATHSIG = 1
 # The line that follows the one with the reason.
 _NO_JVM = "Error: Could not create the Java Virtual Machine."
 
@@ -42,12 +48,22 @@ def launch_process(conf: SparkConf, log_file: Path) -> Any:
 
 class _ProcessArguments(dict[str, Any]):
     """The arguments with which PySpark starts the JVM. PySpark passes the gateway's whole environment, whose settings can hold
-    tokens and passwords. SQL can read the environment of the JVM, which therefore gets no settings of the gateway."""
+    tokens and passwords. SQL can read the environment of the JVM, which therefore gets no settings of the gateway.
+
+    The JVM ends with the thread that starts it."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name == "env":
             value = {key: text for key, text in value.items() if not key.startswith(OURS)}
+        if name == "preexec_fn" and sys.platform == "linux":
+            value = partial(_with_parent_death, value, ctypes.CDLL(None).prctl)
         super().__setitem__(name, value)
+
+
+def _with_parent_death(prepare: Callable[[], object], prctl: Callable[[int, int], int]) -> None:
+    """Let the kernel kill this process when its parent dies: it would see the end of its input only when it runs."""
+    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    prepare()
 
 
 def end_process(gateway: Any) -> None:

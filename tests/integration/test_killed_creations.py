@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,16 +15,45 @@ import pytest
 
 from mt_core.errors import GatewayError
 from tests.depth import DEPTH
-from tests.support.gateway.own_process import GatewayUnderTest, wait_until
+from tests.integration.hook_receiver import HookReceiver, OutsideReader
+from tests.support.gateway.own_process import GatewayUnderTest, alive, rows_of, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600 * DEPTH)]
 WAITS = "SELECT id, IF(id = 1, java_method('java.lang.Thread', 'sleep', 600000L + id), 'x') AS x FROM range(0, 2, 1, 2)"
 ROWS = 100_000
 
 
+# The event of a job at whose receiver the gateway or its Spark is killed, before or after the receiver has answered.
+BOUNDARIES = [
+    ("CREATED", False, "gateway"),
+    ("FINISHED", False, "gateway"),
+    *(
+        [
+            (event, answered, victim)
+            for event in ("CREATED", "FINISHED", "FAILED", "CANCELED")
+            for answered in (False, True)
+            for victim in ("gateway", "jvm")
+        ]
+        if DEPTH > 1
+        else []
+    ),
+]
+
+
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
-    with GatewayUnderTest(tmp_path_factory.mktemp("creations") / "home", ["spark.master=local[4]"]) as gateway:
+def receiver() -> Iterator[HookReceiver]:
+    with contextlib.closing(HookReceiver()) as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory, receiver: HookReceiver) -> Iterator[GatewayUnderTest]:
+    settings = [
+        "spark.master=local[4]",
+        f"job.hooks.webhook.allowed-urls={receiver.url}",
+        "job.hooks.webhook.secret=s3cret",
+    ]
+    with GatewayUnderTest(tmp_path_factory.mktemp("creations") / "home", settings) as gateway:
         gateway.start()
         gateway.sql("CREATE TABLE old AS SELECT 1 AS a")
         yield gateway
@@ -67,6 +99,47 @@ def test_a_gateway_killed_while_tables_are_written_leaves_what_was_there_before(
     assert gateway.sql("SELECT * FROM waiting") == [{"a": 1}]
 
 
+def test_a_spark_that_hangs_ends_with_its_gateway_and_publishes_nothing_later(gateway: GatewayUnderTest) -> None:
+    jvm = gateway.jvm_pid
+    os.kill(jvm, signal.SIGSTOP)
+
+    gateway.kill()
+
+    wait_until(lambda: not alive(jvm), "Spark is still there")
+    gateway.start()
+    assert gateway.sql("SELECT 1 AS a") == [{"a": 1}]
+
+
+@pytest.mark.parametrize(("event", "answered", "victim"), BOUNDARIES)
+def test_a_kill_at_a_hook_leaves_the_whole_table_or_nothing_and_no_hook_unfinished(
+    gateway: GatewayUnderTest, receiver: HookReceiver, event: str, answered: bool, victim: str
+) -> None:
+    table = f"{event}_{victim}_{answered}".lower()
+    killed = threading.Event()
+
+    def kill() -> None:
+        if victim == "gateway":
+            gateway.kill()
+        else:
+            os.kill(gateway.jvm_pid, signal.SIGKILL)
+        killed.set()
+
+    receiver.at(event, kill, after_answer=answered)
+    with OutsideReader(gateway.home, table) as reader:
+        job_id = _run_with_hook(gateway, receiver, _QUERIES[event].format(rows=ROWS), table, stops=event == "CANCELED")
+        assert killed.wait(120), receiver.events
+        if victim == "gateway":
+            gateway.start()
+        wait_until(lambda: _answers(gateway), "Spark never came back", 120)
+        wait_until(lambda: _hooks_done(gateway, job_id), "a hook is unfinished", 120)
+        wait_until(lambda: reader.rows() is not None or not _files(gateway, table), "files are left", 120)
+
+    status = str(gateway.sql(f"DESCRIBE JOB '{job_id}'")[0]["status"])
+    assert receiver.of(job_id) == ["CREATED", status]
+    assert reader.seen <= {ROWS}
+    assert (reader.rows() is not None) == (status == "FINISHED")
+
+
 @pytest.mark.parametrize("round_", range(DEPTH))
 def test_a_gateway_killed_around_the_commit_leaves_the_whole_table_or_nothing(
     gateway: GatewayUnderTest, round_: int
@@ -81,3 +154,78 @@ def test_a_gateway_killed_around_the_commit_leaves_the_whole_table_or_nothing(
         assert gateway.sql(f"SELECT count(*) AS n FROM {table}") == [{"n": ROWS}]
     else:
         wait_until(lambda: not _files(gateway, table), "files are left", 120)
+
+
+def test_a_table_of_a_stream_is_whole_or_nothing_over_kills_before_in_and_after_its_first_batch(
+    gateway: GatewayUnderTest,
+) -> None:
+    gateway.sql("CREATE TABLE flights (number BIGINT)")
+    with gateway.client() as client:
+        rows_of(client, "SET 'execution.runtime-mode' = 'streaming'")
+        [answer] = rows_of(client, "CREATE TABLE copies AS SELECT * FROM flights")
+    job_id = answer["job id"]
+
+    with OutsideReader(gateway.home, "copies") as reader:
+        gateway.kill()
+        gateway.start()
+        before = reader.rows()
+        gateway.sql(f"INSERT INTO flights SELECT id FROM range(0, {ROWS}, 1, 2)")
+        wait_until(lambda: any(each.endswith(".parquet") for each in _files(gateway, "copies")), "nothing is written")
+        gateway.kill()
+        gateway.start()
+        wait_until(lambda: reader.rows() is not None, "the table never came", 120)
+        os.kill(gateway.jvm_pid, signal.SIGKILL)
+        wait_until(lambda: _answers(gateway), "Spark never came back", 120)
+        gateway.sql("INSERT INTO flights VALUES (-1)")
+        wait_until(lambda: reader.rows() == ROWS + 1, "a row is missing", 120)
+        seen = set(reader.seen)
+    [counted] = gateway.sql("SELECT count(DISTINCT number) AS n FROM copies")
+    with pytest.raises(GatewayError, match=rf"has created table lake.default.copies, which has {ROWS + 1} rows"):
+        gateway.sql(f"STOP JOB '{job_id}'")
+    gateway.sql(f"STOP JOB '{job_id}' WITH DROP")
+
+    assert (before, seen, counted["n"]) == (None, {ROWS, ROWS + 1}, ROWS + 1)
+    assert gateway.sql(f"DESCRIBE JOB '{job_id}'")[0]["status"] == "CANCELED"
+    assert (reader.rows(), _files(gateway, "copies")) == (None, set())
+    assert [path for path in gateway.home.rglob("*") if path.name == job_id] == []
+
+
+# What the job does until its event: at CREATED it must still be at work.
+_QUERIES = {
+    "CREATED": "SELECT id, java_method('java.lang.Thread', 'sleep', 3000L + id) AS x FROM range(0, 2, 1, 2)",
+    "FINISHED": "SELECT id FROM range(0, {rows}, 1, 2)",
+    "FAILED": "SELECT id, IF(id = 99000, raise_error('broken'), 'x') AS x FROM range(0, {rows}, 1, 2)",
+    "CANCELED": WAITS,
+}
+
+
+def _run_with_hook(gateway: GatewayUnderTest, receiver: HookReceiver, query: str, table: str, *, stops: bool) -> str:
+    """Begin to create a table in a session with the webhook, and return the id of its job once the receiver knows it."""
+    known = len(receiver.events)
+
+    def work() -> None:
+        with contextlib.suppress(GatewayError, OSError), gateway.client() as client:
+            rows_of(client, "SET 'job.hooks' = 'webhook'")
+            rows_of(client, f"SET 'job.hooks.webhook.url' = '{receiver.url}'")
+            rows_of(client, f"CREATE TABLE {table} AS {query}")
+
+    threading.Thread(target=work, daemon=True).start()
+    wait_until(lambda: len(receiver.events) > known, "no event came", 120)
+    job_id = receiver.events[known][1]
+    if stops:
+        wait_until(lambda: any(each.endswith(".parquet") for each in _files(gateway, table)), "nothing is written")
+        with contextlib.suppress(GatewayError, OSError):
+            gateway.sql(f"STOP JOB '{job_id}'")
+    return job_id
+
+
+def _hooks_done(gateway: GatewayUnderTest, job_id: str) -> bool:
+    [job] = gateway.sql(f"DESCRIBE JOB '{job_id}'")
+    return job["status"] in ("FINISHED", "FAILED", "CANCELED") and "not done" not in job["hooks"]
+
+
+def _answers(gateway: GatewayUnderTest) -> bool:
+    try:
+        return gateway.sql("SELECT 1 AS a") == [{"a": 1}]
+    except (GatewayError, OSError):
+        return False

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mt_core.errors import GatewayError
+from mt_core.errors import EngineError, EngineUnavailable, GatewayError, MtError
 from mt_core.model.stream import StopRequest
 from tests.support.fake_rows import FakeRows
 from tests.support.gateway.whole import Row, WholeGateway
@@ -172,6 +172,27 @@ def test_a_failure_is_told_when_its_table_is_gone(whole: WholeGateway) -> None:
 
     assert between != "FAILED"
     assert (job(whole, job_id)["status"], nothing_left(whole)) == ("FAILED", True)
+
+
+@pytest.mark.parametrize("cause", [EngineError("the store does not answer"), EngineUnavailable("Spark is starting.")])
+def test_a_failure_waits_for_the_store_and_keeps_its_reason(whole: WholeGateway, cause: MtError) -> None:
+    job_id = begin(whole)
+    run_batch(whole, "x")
+
+    def refuse() -> None:
+        raise cause
+
+    whole.streams.after_discard = refuse
+    whole.streams.fail(job_id, "Snapshot 7 of flights replaced rows.", final=True)
+    whole.watch_streams(3)
+    between = job(whole, job_id)["status"]
+    whole.streams.after_discard = lambda: None
+    whole.watch_streams(2)
+
+    failed = job(whole, job_id)
+    assert between == "RUNNING"
+    assert (failed["status"], failed["error"]) == ("FAILED", "Snapshot 7 of flights replaced rows.")
+    assert nothing_left(whole)
 
 
 def test_a_gateway_that_ends_between_the_removal_and_the_row_leaves_it_to_the_next(whole: WholeGateway) -> None:

@@ -31,12 +31,13 @@ Piece = str | Reading
 class Images:
     """Relations, by their names in SQL, with the rows that one version has and a later one has not, and the other way round.
 
-    `both` has every row of the two at least once.
+    `both` has every row of the two at least once. `few`: each is in one part, which need not be exchanged to be grouped.
     """
 
     removed: str
     added: str
     both: str
+    few: bool = False
 
 
 def readings(pieces: Iterable[Piece]) -> list[Reading]:
@@ -105,9 +106,12 @@ class DeltaTexts:
             if function == "Sum":
                 doubts.append(f"{removed} IS NOT NULL AND {added} IS NULL")
         keys = ", ".join(f"d.{name}" for name, function in zip(names, merge, strict=True) if function is None)
+        both = f"SELECT *, 1 FROM ({self.added()}) UNION ALL SELECT *, -1 FROM ({self.removed()})"
+        if all(images.few for images in self.images.values()):
+            both = f"SELECT /*+ COALESCE(1) */ * FROM ({both})"
         return (
             f"SELECT {', '.join(items)}, {' OR '.join(doubts) or 'false'} AS {doubt} "
-            f"FROM (SELECT *, 1 FROM ({self.added()}) UNION ALL SELECT *, -1 FROM ({self.removed()})) "
+            f"FROM ({both}) "
             f"AS d({', '.join(names)}, {doubt}_sign) GROUP BY {keys} "
             f"HAVING NOT ({' AND '.join([removed_rows, added_rows, *equal])})"
         )

@@ -35,12 +35,13 @@ def picked(part: int, half: int) -> Sequence[MaintainedQuery]:
     return queries if DEPTH > 1 else queries[half::2]
 
 
-def take_tables_for_large(monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
-    """Change tables of a few rows in place, as large ones are."""
+def take_tables_for_large(monkeypatch: pytest.MonkeyPatch, large: bool, *, files: bool = True) -> None:
+    """Change tables of a few rows in place, as large ones are; *files*: as if their files were large as well."""
     if large:
         monkeypatch.setattr(cost, "LARGE_TABLE", 0)
         monkeypatch.setattr(cost, "MOST_IN_PLACE", 100)
-        monkeypatch.setattr(row_images, "SMALL", 0)
+        if files:
+            monkeypatch.setattr(row_images, "SMALL", 0)
 
 
 def check_ways(ways: Mapping[str, str], expected: Mapping[str, str]) -> None:
@@ -120,7 +121,7 @@ def test_changed_rows_are_applied_in_the_way_that_the_query_allows(
 def test_every_query_is_kept_in_its_way_while_rows_change(
     world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
-    take_tables_for_large(monkeypatch, part % 2 == 1)
+    take_tables_for_large(monkeypatch, part % 2 == 1, files=part == 1)
     pick = random.Random(part)
     maintained = Maintained(world, pick, FORMATS[part % len(FORMATS)])
     maintained.create(picked(part, 1))
@@ -166,11 +167,14 @@ def test_a_change_that_only_scalar_subqueries_read_is_applied_while_they_give_th
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("partitioned", "storage", "written"),
+    ("partitioned", "storage", "written", "files"),
     [
-        pytest.param("PARTITIONED BY (s)", "", (2, 3), id="delete files"),
-        pytest.param("", ", 'write.merge.mode' = 'copy-on-write'", None, id="copy-on-write", marks=pytest.mark.slow),
-        pytest.param("", ", 'format-version' = '3'", None, id="deletion vectors", marks=pytest.mark.slow),
+        pytest.param("PARTITIONED BY (s)", "", (2, 3), True, id="delete files"),
+        pytest.param("PARTITIONED BY (s)", "", (2, 3), False, id="delete files of small files"),
+        pytest.param(
+            "", ", 'write.merge.mode' = 'copy-on-write'", None, True, id="copy-on-write", marks=pytest.mark.slow
+        ),
+        pytest.param("", ", 'format-version' = '3'", None, True, id="deletion vectors", marks=pytest.mark.slow),
     ],
 )
 def test_as_many_copies_of_a_row_go_from_a_large_table_as_its_sources_lost(
@@ -179,8 +183,9 @@ def test_as_many_copies_of_a_row_go_from_a_large_table_as_its_sources_lost(
     partitioned: str,
     storage: str,
     written: tuple[int, int] | None,
+    files: bool,
 ) -> None:
-    take_tables_for_large(monkeypatch, True)
+    take_tables_for_large(monkeypatch, True, files=files)
     world.spark(
         "CREATE TABLE o (k INT, s STRING) USING iceberg",
         "INSERT INTO o VALUES (1, 'a'), (1, 'a'), (1, 'a'), (2, NULL), (2, NULL), (3, 'c')",

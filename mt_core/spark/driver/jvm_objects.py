@@ -131,13 +131,18 @@ def java_map(session: SparkSession, values: Mapping[str, str]) -> Any:
 
 def texts(session: SparkSession, collection: Any) -> list[str]:
     """Return the texts of a Java collection, which all come with one answer."""
-    found: list[str] = json.loads(_mapper(session).writeValueAsString(collection))
+    found: list[str] = json.loads(json_of(session, collection))
     return found
+
+
+def json_of(session: SparkSession, value: Any) -> str:
+    """Return a Java object of texts and numbers as JSON, which comes with one answer."""
+    return str(_mapper(session).writeValueAsString(value))
 
 
 def text_map(session: SparkSession, java: Any) -> dict[str, str]:
     """Return a Java map of texts, which all come with one answer."""
-    found: dict[str, str] = json.loads(_mapper(session).writeValueAsString(java))
+    found: dict[str, str] = json.loads(json_of(session, java))
     return found
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
-from mt_core.spark.driver.jvm_objects import java_items, static_member
+from mt_core.spark.driver.jvm_objects import java_function, java_items, json_of
+from mt_core.spark.maintenance.staged_files import planned
 
 MOST_FILES = 1000
-"""Files of a snapshot up to which two of them are compared: each takes a few calls of the JVM."""
-_NEW_LIST = "org.apache.iceberg.relocated.com.google.common.collect.Lists.newArrayList"
+"""Files of a snapshot up to which two of them are compared."""
 _EQUALITY_DELETES = "EQUALITY_DELETES"
 _Deletes = frozenset[tuple[str, int | None]]
 
@@ -21,8 +23,13 @@ _Deletes = frozenset[tuple[str, int | None]]
 class ScannedFile:
     """A data file of a snapshot with the delete files that apply to it, and Iceberg's task that reads both."""
 
-    task: Any
+    tasks: Any
+    index: int
     deletes: _Deletes
+
+    @property
+    def task(self) -> Any:
+        return self.tasks.get(self.index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +45,32 @@ class FileDifference:
     rows: int | None
 
 
+# The last difference of each table with its snapshots: one run asks for it when it decides, and again when it writes.
+_last: WeakKeyDictionary[Any, tuple[tuple[str, str], FileDifference]] = WeakKeyDictionary()
+
+
 def files_between(session: SparkSession, table: Any, old: str, new: str) -> FileDifference | str:
     """Return the difference of two live snapshots of *table*, or why there is none."""
+    snapshots, found = _last.get(table, (None, None))
+    if found is not None and snapshots == (old, new):
+        return found
+    difference = _between(session, table, old, new)
+    if not isinstance(difference, str):
+        _last[table] = (old, new), difference
+    return difference
+
+
+def _between(session: SparkSession, table: Any, old: str, new: str) -> FileDifference | str:
     before, after = (_files_of(session, table, snapshot) for snapshot in (old, new))
     if before is None or after is None:
         return f"it has more than {MOST_FILES} files"
     gone = {name: each for name, each in before.items() if name not in after or after[name].deletes != each.deletes}
     come = {name: each for name, each in after.items() if name not in before or before[name].deletes != each.deletes}
-    tasks = [each.task for each in (*gone.values(), *come.values())]
+    earlier, later = (tuple(each.task for each in files.values()) for files in (gone, come))
     return FileDifference(
-        old=tuple(each.task for each in gone.values()),
-        new=tuple(each.task for each in come.values()),
-        size=sum(task.sizeBytes() for task in tasks),
+        old=earlier,
+        new=later,
+        size=sum(task.sizeBytes() for task in (*earlier, *later)),
         rows=_rows(gone, come),
     )
 
@@ -59,24 +80,31 @@ def _files_of(session: SparkSession, table: Any, snapshot: str) -> dict[str, Sca
     summary = table.snapshot(int(snapshot)).summary()
     if int(summary.get("total-data-files") or 0) > MOST_FILES:
         return None
-    tasks = planned_tasks(session, table.newScan().useSnapshot(int(snapshot)))
-    if len(tasks) > MOST_FILES:
+    tasks = planned(session, table.newScan().useSnapshot(int(snapshot)))
+    locations = _of_each(
+        session, tasks, "org.apache.iceberg.ContentScanTask.file", "org.apache.iceberg.ContentFile.location"
+    )
+    if len(locations) > MOST_FILES:
         return None
-    return {task.file().location(): ScannedFile(task=task, deletes=_deletes(task)) for task in tasks}
+    files = _of_each(session, tasks, "org.apache.iceberg.ScanTask.filesCount")
+    return {
+        location: ScannedFile(
+            tasks=tasks, index=index, deletes=frozenset() if files[index] == 1 else _deletes(tasks.get(index))
+        )
+        for index, location in enumerate(locations)
+    }
 
 
-def planned_tasks(session: SparkSession, scan: Any) -> list[Any]:
-    """Return the tasks of an Iceberg scan, each of which reads a file."""
-    planned = scan.planFiles()
-    try:
-        return java_items(static_member(session, _NEW_LIST)(planned))
-    finally:
-        planned.close()
+def _of_each(session: SparkSession, tasks: Any, *methods: str) -> list[Any]:
+    """Return what *methods*, the next of what the one before gives, give for each task; all come with one answer."""
+    stream = tasks.stream()
+    for method in methods:
+        stream = stream.map(java_function(session, method))
+    found: list[Any] = json.loads(json_of(session, stream.toList()))
+    return found
 
 
 def _deletes(task: Any) -> _Deletes:
-    if task.filesCount() == 1:
-        return frozenset()
     return frozenset((each.location(), each.contentOffset()) for each in java_items(task.deletes()))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from pyarrow import compute
@@ -18,30 +18,40 @@ from mt_core.maintenance.delta import DeltaTexts, counted_again, ordered, touche
 from mt_core.maintenance.first_rows import FirstRows
 from mt_core.maintenance.strategy import Strategy, Ties, ValueChanged, Way, check_keys
 from mt_core.spark.maintenance.appended_partitions import appended_values
+from mt_core.spark.maintenance.bounds import EVERYWHERE, bounds_of, condition_of
 from mt_core.spark.maintenance.query_shapes import values_of
-from mt_core.spark.maintenance.replacement import EVERYWHERE, Copies, Replacement, bounds_of
+from mt_core.spark.maintenance.replacement import Replacement
+from mt_core.spark.maintenance.row_delta import InPlace, RowDelta
 from mt_core.spark.maintenance.row_images import (
-    SMALL,
     Computed,
+    at_hand,
     computed,
     difference,
     images_of,
+    is_small,
     kept,
+    repeated,
     source_images,
     temporary_view,
 )
 from mt_core.spark.maintenance.source_changes import pieces_of, pins
+from mt_core.spark.maintenance.touched_rows import Wanted, touched_rows
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.source_versions import agrees
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import Maintenance, SourceVector, Write
 
+Change = DataFrame | Replacement | RowDelta
+
 
 @contextmanager
 def maintained_rows(
-    session: SparkSession, lineage: Lineage, write: Write, maintenance: Maintenance
-) -> Iterator[DataFrame | Replacement]:
-    """Give what to write, in the table's columns: rows to add for APPEND and NOTHING, for the others all rows or a replacement."""
+    session: SparkSession, lineage: Lineage, write: Write, maintenance: Maintenance, in_place: InPlace | None
+) -> Iterator[Change]:
+    """Give what to write, in the table's columns: rows to add for APPEND and NOTHING, for the others all rows or what stands in.
+
+    *in_place*: files of the table stay; None if it is written anew.
+    """
     _check_unchanged(lineage, write.vector)
     changes, strategy = maintenance.changes, maintenance.strategy
     stored_order(write.table, changes.columns, write.columns, write.query_types)
@@ -58,10 +68,12 @@ def maintained_rows(
                 rows = computed(session.sql(texts.candidates(table, names, strategy.first)))
                 found = _first(session, stack.enter_context(temporary_view(rows)), names, strategy.first)
                 yield _stored(session, found, names, write)
-            case Way.MERGE if not texts.images and not (maintenance.in_place and None in strategy.merge):
+            case Way.MERGE if not texts.images and (in_place is None or None not in strategy.merge):
                 yield _stored(session, texts.merged(table, names, strategy.merge), names, write)
             case Way.MERGE | Way.KEYS | Way.SIGNED:
-                yield _replacement(session, texts, write, maintenance, stack)
+                yield _Replaced(
+                    session=session, texts=texts, write=write, maintenance=maintenance, in_place=in_place, stack=stack
+                ).change()
             case _:
                 raise EngineError(f"A refresh of {write.table} cannot be applied by {strategy.way}.")
 
@@ -118,71 +130,110 @@ def _check_unchanged(lineage: Lineage, vector: SourceVector) -> None:
         raise SourcesChanged("A view or table of the query changed while the refresh was starting; run it again.")
 
 
-def _replacement(
-    session: SparkSession, texts: DeltaTexts, write: Write, maintenance: Maintenance, stack: ExitStack
-) -> Replacement:
-    """Return what a change takes out of the table and puts in; its views stay until *stack* closes."""
-    match maintenance.strategy.way:
-        case Way.KEYS:
-            return _of_keys(session, texts, write, maintenance, stack)
-        case Way.MERGE:
-            return _of_groups(session, texts, write, maintenance, stack)
-        case _:
-            return _of_rows(session, texts, write, maintenance, stack)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Replaced:
+    """What a change that does not only add rows takes out of the table and puts in; its views stay until `stack` closes."""
+
+    session: SparkSession
+    texts: DeltaTexts
+    write: Write
+    maintenance: Maintenance
+    in_place: InPlace | None
+    stack: ExitStack
+
+    def change(self) -> Change:
+        match self.maintenance.strategy.way:
+            case Way.KEYS:
+                return self.keys()
+            case Way.MERGE:
+                return self.groups()
+            case _:
+                return self.rows()
+
+    def keys(self) -> Change:
+        """Replace the rows of all keys that changed rows have by what the query gives for them."""
+        strategy, names = self.maintenance.strategy, self._names
+        found = kept(self.session.sql(self.texts.keys(names, strategy.key_columns, strategy.keys)))
+        check_keys(strategy, found.count())
+        keys, gone = tuple(found.frame.columns), self._view(found.frame)
+        rows = self._stored(self.texts.renewed(names, strategy.keys, gone))
+        if self.in_place is not None and self.in_place.command is not None:
+            touched = touched_rows(self.session, self.in_place.at, keys, Wanted(rows=found, keys=keys))
+            return RowDelta(command=self.in_place.command, gone=touched, rows=rows, few=False)
+        return Replacement(keys=keys, gone=gone, bounds=self._bounds(found, keys), rows=rows)
+
+    def groups(self) -> Change:
+        """Add the aggregates of changed rows to those of their groups."""
+        strategy, names = self.maintenance.strategy, self._names
+        keys = tuple(position for position, function in enumerate(strategy.merge) if function is None)
+        grouping = tuple(names[position] for position in keys)
+        delta, following, doubtful = _changed_groups(self.session, self.texts, names, strategy)
+        certain = self._view(following)
+        if self.in_place is None and doubtful is None:
+            return self._stored(self.texts.merged(self._table, names, strategy.merge, certain))
+        command = None if self.in_place is None else self.in_place.command
+        bounds, old, gone = self._bounds(delta, grouping), self._table, delta
+        if self.in_place is not None and command is not None:
+            gone = touched_rows(self.session, self.in_place.at, names, Wanted(rows=delta, keys=grouping))
+            bounds, old = EVERYWHERE, self._view(gone.frame)
+        if command is None or doubtful is not None:
+            old = f"({touched(old, names, grouping, certain, bounds)})"
+        text = self.texts.merged(old, names, strategy.merge, certain)
+        if doubtful is not None:
+            doubted = self._view(doubtful.select(*map(quote, grouping)))
+            text = f"{text}\nUNION ALL\n{self.texts.renewed(names, keys, doubted)}"
+        rows = self._stored(text)
+        if command is not None:
+            few = doubtful is None and gone.rows is not None
+            return RowDelta(command=command, gone=gone, rows=rows, few=few)
+        return Replacement(keys=grouping, gone=self._view(delta.frame), bounds=bounds, rows=rows)
+
+    def rows(self) -> Change:
+        """Take the rows out that removed rows of the sources had given, and put those in that added ones give."""
+        # In the table's own types: a value that they do not hold exactly is found again only as it was stored.
+        plus, minus = (self._stored(text) for text in (self.texts.added(), self.texts.removed()))
+        copies = f"_copies_{uuid4().hex}"
+        changes = self.maintenance.changes
+        # A query that reads nothing else gives as few rows as changed.
+        size = changes.changed_bytes if len(changes.readings) == 1 else None
+        net = difference(minus, plus, copies, small=is_small(size))
+        stored = tuple(column.name for column in self.write.columns)
+        gone = _gone(net, copies)
+        if self.in_place is not None and self.in_place.command is not None:
+            wanted = Wanted(rows=gone, keys=stored, copies=copies)
+            touched = touched_rows(self.session, self.in_place.at, stored, wanted)
+            few = net.rows is not None and touched.rows is not None
+            return RowDelta(command=self.in_place.command, gone=touched, rows=repeated(net, copies, 1), few=few)
+        images, bounds = self.stack.enter_context(images_of(net, copies)), self._bounds(net, stored)
+        rows = self.session.sql(counted_again(self._table, stored, images, bounds))
+        return Replacement(keys=stored, gone=self._view(gone.frame), bounds=bounds, rows=rows)
+
+    @property
+    def _names(self) -> list[str]:
+        return [column.name for column in self.maintenance.changes.columns]
+
+    @property
+    def _table(self) -> str:
+        return f"{self.write.table.sql} VERSION AS OF {self.maintenance.base}"
+
+    def _stored(self, text: str) -> DataFrame:
+        return _stored(self.session, text, self._names, self.write)
+
+    def _bounds(self, values: Computed, columns: Sequence[str]) -> str:
+        return EVERYWHERE if self.in_place is None else condition_of(bounds_of(values, columns))
+
+    def _view(self, frame: DataFrame) -> str:
+        return self.stack.enter_context(temporary_view(frame))
 
 
-def _of_keys(
-    session: SparkSession, texts: DeltaTexts, write: Write, maintenance: Maintenance, stack: ExitStack
-) -> Replacement:
-    strategy, names = maintenance.strategy, [column.name for column in maintenance.changes.columns]
-    found = kept(session.sql(texts.keys(names, strategy.key_columns, strategy.keys)))
-    check_keys(strategy, found.count())
-    keys, gone = tuple(found.frame.columns), stack.enter_context(temporary_view(found.frame))
-    bounds = bounds_of(found, keys) if maintenance.in_place else EVERYWHERE
-    rows = _stored(session, texts.renewed(names, strategy.keys, gone), names, write)
-    return Replacement(keys=keys, gone=gone, bounds=bounds, rows=rows)
-
-
-def _of_groups(
-    session: SparkSession, texts: DeltaTexts, write: Write, maintenance: Maintenance, stack: ExitStack
-) -> Replacement:
-    strategy, names = maintenance.strategy, [column.name for column in maintenance.changes.columns]
-    keys = tuple(position for position, function in enumerate(strategy.merge) if function is None)
-    grouping = tuple(names[position] for position in keys)
-    delta, following, doubtful = _changed_groups(session, texts, names, strategy)
-    gone, certain = (stack.enter_context(temporary_view(each)) for each in (delta.frame, following))
-    bounds = bounds_of(delta, grouping) if maintenance.in_place else EVERYWHERE
-    table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
-    old = touched(table, names, grouping, certain, bounds)
-    text = texts.merged(f"({old})", names, strategy.merge, certain)
-    if doubtful is not None:
-        doubted = stack.enter_context(temporary_view(doubtful.select(*map(quote, grouping))))
-        text = f"{text}\nUNION ALL\n{texts.renewed(names, keys, doubted)}"
-    return Replacement(keys=grouping, gone=gone, bounds=bounds, rows=_stored(session, text, names, write))
-
-
-def _of_rows(
-    session: SparkSession, texts: DeltaTexts, write: Write, maintenance: Maintenance, stack: ExitStack
-) -> Replacement:
-    names = [column.name for column in maintenance.changes.columns]
-    # In the table's own types: a value that they do not hold exactly is found again only as it was stored.
-    plus, minus = (_stored(session, text, names, write) for text in (texts.added(), texts.removed()))
-    copies = f"_copies_{uuid4().hex}"
-    # A query that reads nothing else gives as few rows as changed.
-    size = maintenance.changes.changed_bytes if len(maintenance.changes.readings) == 1 else None
-    net = difference(minus, plus, copies, small=size is not None and size <= SMALL)
-    images = stack.enter_context(images_of(net.frame, copies))
-    gone = stack.enter_context(temporary_view(net.frame.where(f"{copies} < 0").withColumn(copies, -col(copies))))
-    stored = tuple(column.name for column in write.columns)
-    bounds = bounds_of(net, stored) if maintenance.in_place else EVERYWHERE
-    table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
-    return Replacement(
-        keys=stored,
-        gone=gone,
-        bounds=bounds,
-        rows=session.sql(counted_again(table, stored, images, bounds)),
-        copies=Copies(column=copies, rows=session.table(images.added)),
-    )
+def _gone(net: Computed, copies: str) -> Computed:
+    """Return the rows of a difference that go, with how many copies."""
+    if net.rows is None:
+        gone = net.frame.where(f"{quote(copies)} < 0")
+        return Computed(frame=gone.withColumn(copies, -col(copies)), rows=None)
+    rows = net.rows.filter(compute.less(net.rows[copies], 0))
+    place = rows.column_names.index(copies)
+    return at_hand(net.frame, rows.set_column(place, rows.schema.field(copies), compute.negate(rows[copies])))
 
 
 def _changed_groups(

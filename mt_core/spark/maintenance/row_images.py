@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any
 from uuid import uuid4
 
-from pyarrow import ChunkedArray, Table, compute, concat_tables
+from pyarrow import ChunkedArray, Table, array, compute, concat_tables, int64
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import array_repeat, col, explode, lit
 from pyspark.sql.functions import sum as total
@@ -18,8 +18,8 @@ from pyspark.sql.types import ArrayType, StructType
 from mt_core.errors import SourcesChanged
 from mt_core.identifiers import display_name, quote, sql_name
 from mt_core.maintenance.delta import Images
-from mt_core.spark.driver.jvm_objects import static_member, static_value
 from mt_core.spark.maintenance.file_difference import files_between
+from mt_core.spark.maintenance.staged_files import staged
 from mt_core.spark.queries.lineage import Lineage, Source, shape_of
 
 MOST_LOCAL = 200_000
@@ -28,8 +28,6 @@ SMALL = 16 * 1024 * 1024
 """Bytes of files that differ up to which one task reads them."""
 MOST_COMPARED = 1_000_000
 """Rows of such files up to which the driver compares them."""
-_TABLES = "org.apache.iceberg.spark.SparkTableCache.get"
-_TASKS = "org.apache.iceberg.spark.ScanTaskSetManager.get"
 
 
 @contextmanager
@@ -42,13 +40,27 @@ def source_images(session: SparkSession, lineage: Lineage, source: Source, old: 
             files = files_between(session, source.table, old, new)
             if isinstance(files, str):
                 raise SourcesChanged(f"{display_name(source.parts)} cannot be compared: {files}; run it again.")
-            before, after = (stack.enter_context(_staged(session, source, tasks)) for tasks in (files.old, files.new))
+            before, after = (stack.enter_context(_rows_of(session, source, tasks)) for tasks in (files.old, files.new))
         copies = f"_copies_{uuid4().hex}"
         # Spark cannot plan a view over staged files: the views are of what is computed.
-        net = difference(before, after, copies, small=files.size <= SMALL).frame
+        net = difference(before, after, copies, small=is_small(files.size))
         stack.close()
         with images_of(net, copies) as images:
             yield images
+
+
+@contextmanager
+def _rows_of(session: SparkSession, source: Source, tasks: Sequence[Any]) -> Iterator[DataFrame]:
+    if not tasks:
+        yield session.table(sql_name(source.parts)).limit(0)
+        return
+    with staged(session, source.table, tasks) as frame:
+        yield frame
+
+
+def is_small(size: int | None) -> bool:
+    """Return whether files of so many bytes, None if that is not known, are read by one task."""
+    return size is not None and size <= SMALL
 
 
 def difference(before: DataFrame, after: DataFrame, copies: str, *, small: bool = False) -> Computed:
@@ -96,22 +108,6 @@ def _has_nested(frame: DataFrame) -> bool:
     return any(isinstance(field.dataType, StructType | ArrayType) for field in frame.schema.fields)
 
 
-@contextmanager
-def images_of(net: DataFrame, copies: str) -> Iterator[Images]:
-    """Give the rows of a `difference` as temporary views, as many of each as its column *copies* says."""
-    columns = [quote(name) for name in net.columns if name != copies]
-    with ExitStack() as stack:
-        removed, added = (
-            net.withColumn(copies, explode(array_repeat(lit(0), (sign * col(copies)).cast("int")))).select(*columns)
-            for sign in (-1, 1)
-        )
-        yield Images(
-            removed=stack.enter_context(temporary_view(removed)),
-            added=stack.enter_context(temporary_view(added)),
-            both=stack.enter_context(temporary_view(net.select(*columns))),
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computed:
     """A frame of which the rows are computed; `rows` has them as well, None if they are many."""
@@ -124,6 +120,36 @@ class Computed:
         return self.frame.count() if self.rows is None else self.rows.num_rows
 
 
+@contextmanager
+def images_of(net: Computed, copies: str) -> Iterator[Images]:
+    """Give the rows of a `difference` as temporary views, as many of each as its column *copies* says."""
+    removed, added = (repeated(net, copies, sign) for sign in (-1, 1))
+    with ExitStack() as stack:
+        yield Images(
+            removed=stack.enter_context(temporary_view(removed)),
+            added=stack.enter_context(temporary_view(added)),
+            both=stack.enter_context(temporary_view(removed.unionAll(added))),
+            few=net.rows is not None,
+        )
+
+
+def repeated(net: Computed, copies: str, sign: int) -> DataFrame:
+    """Return the rows of a `difference` of which one side, by *sign*, has more, as many of each as its column *copies* says."""
+    columns = [name for name in net.frame.columns if name != copies]
+    if net.rows is None:
+        many = explode(array_repeat(lit(0), (sign * col(copies)).cast("int")))
+        return net.frame.withColumn(copies, many).select(*map(quote, columns))
+    counts = compute.multiply(net.rows[copies], sign).to_pylist()
+    places = [place for place, count in enumerate(counts) for _ in range(count)]
+    # In one part, which need not be exchanged to be grouped.
+    return local(net.frame, net.rows.select(columns).take(array(places, int64()))).coalesce(1)
+
+
+def local(like: DataFrame, rows: Table) -> DataFrame:
+    """Return *rows*, which have columns of *like*, as a relation whose rows Spark has at hand."""
+    return like.sparkSession.createDataFrame(rows, schema=like.select(*map(quote, rows.column_names)).schema)
+
+
 def computed(frame: DataFrame) -> DataFrame:
     """Return *frame* with its rows computed; if they are few, as a relation whose size Spark knows, and so joins cheaply."""
     return kept(frame).frame
@@ -132,9 +158,12 @@ def computed(frame: DataFrame) -> DataFrame:
 def kept(frame: DataFrame) -> Computed:
     """Return `computed(frame)` with its rows."""
     few = frame.limit(MOST_LOCAL + 1).toArrow()
-    if few.num_rows > MOST_LOCAL:
-        return Computed(frame=frame.localCheckpoint(), rows=None)
-    return Computed(frame=frame.sparkSession.createDataFrame(few, schema=frame.schema), rows=few)
+    return Computed(frame=frame.localCheckpoint(), rows=None) if few.num_rows > MOST_LOCAL else at_hand(frame, few)
+
+
+def at_hand(like: DataFrame, rows: Table) -> Computed:
+    """Return *rows*, which have the columns of *like*, with their relation."""
+    return Computed(frame=local(like, rows), rows=rows)
 
 
 @contextmanager
@@ -146,23 +175,3 @@ def temporary_view(frame: DataFrame) -> Iterator[str]:
         yield quote(name)
     finally:
         frame.sparkSession.catalog.dropTempView(name)
-
-
-@contextmanager
-def _staged(session: SparkSession, source: Source, tasks: Sequence[Any]) -> Iterator[DataFrame]:
-    """Give the rows that the tasks of a scan of *source* read."""
-    if not tasks:
-        yield session.table(sql_name(source.parts)).limit(0)
-        return
-    table, name = source.table, uuid4().hex
-    tables, task_sets = static_value(session, _TABLES), static_value(session, _TASKS)
-    listed = static_member(session, "java.util.ArrayList")()
-    for task in tasks:
-        listed.add(task)
-    tables.add(name, table)
-    task_sets.stageTasks(table, name, listed)
-    try:
-        yield session.read.format("iceberg").load(name)
-    finally:
-        task_sets.removeTasks(table, name)
-        tables.remove(name)

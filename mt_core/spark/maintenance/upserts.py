@@ -49,10 +49,9 @@ def upserted(table: Any, branch: str, replacement: Replacement, summary: Mapping
     False, and nothing is committed, if the table is not to be changed that way, or its columns or the number of rows forbid it.
     """
     session = replacement.rows.sparkSession
-    properties = text_map(session, table.properties())
-    if properties.get(UPSERT) != EQUALITY_DELETE or table.operations().current().formatVersion() < 2:
+    if not is_upserted(session, table):
         return False
-    target = _Target.of(session, table, properties)
+    target = _Target.of(session, table, text_map(session, table.properties()))
     keys = target.keys_of(replacement)
     if keys is None:
         return False
@@ -71,6 +70,12 @@ def upserted(table: Any, branch: str, replacement: Replacement, summary: Mapping
         commit.set(key, value)
     commit.commit()
     return True
+
+
+def is_upserted(session: SparkSession, table: Any) -> bool:
+    """Return whether rows of Iceberg's *table* are to be replaced by equality deletes."""
+    asked = text_map(session, table.properties()).get(UPSERT) == EQUALITY_DELETE
+    return asked and table.operations().current().formatVersion() >= 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

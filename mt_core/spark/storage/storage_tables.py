@@ -30,6 +30,8 @@ _DEFAULTS = {
     # For writers that are not ours; refreshes never retry, they decide again.
     "commit.retry.num-retries": "20",
     "commit.retry.min-wait-ms": "50",
+    # A change reads the parts of files that can hold its rows: by Iceberg's default of 128 MiB, that is most of a file.
+    "write.parquet.row-group-size-bytes": str(8 * 1024 * 1024),
 }
 _FORMAT = "format-version"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")

@@ -23,9 +23,11 @@ from mt_core.spark.catalogs.columns import sql_type
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.engine_role import EngineRole
-from mt_core.spark.maintenance.maintained_rows import maintained_rows, touched_values
+from mt_core.spark.maintenance.maintained_rows import Change, maintained_rows, touched_values
 from mt_core.spark.maintenance.replacement import Replacement
-from mt_core.spark.maintenance.upserts import upserted
+from mt_core.spark.maintenance.row_delta import InPlace, RowDelta, delta_command
+from mt_core.spark.maintenance.touched_rows import TableAt
+from mt_core.spark.maintenance.upserts import is_upserted, upserted
 from mt_core.spark.queries.positions import positional_part
 from mt_core.spark.storage.metadata import read_metadata, snapshot_of
 from mt_core.tables.definition.options import execution_settings, write_options
@@ -94,8 +96,10 @@ class StagedWrites(EngineRole):
             touched = touched_values(session, self._versions.lineage(write.query), write.vector, write.maintenance)
             self._overwrite(session, write, _touched(touched, write, write.maintenance))
         else:
-            with maintained_rows(session, self._versions.lineage(write.query), write, write.maintenance) as change:
-                _apply(change, write, write.maintenance, table)
+            maintenance = write.maintenance
+            in_place = _in_place(session, table, write, maintenance)
+            with maintained_rows(session, self._versions.lineage(write.query), write, maintenance, in_place) as change:
+                _apply(change, write, maintenance, in_place)
         metadata = read_metadata(self._catalogs, write.table)
         snapshot_id = metadata.branches.get(write.branch)
         snapshot = None if snapshot_id is None else snapshot_of(session, metadata, snapshot_id)
@@ -122,12 +126,23 @@ def _touched(values: Collection[tuple[str | None, ...]], write: Write, maintenan
         raise QueryFailed(str(cause)) from cause
 
 
-def _apply(change: DataFrame | Replacement, write: Write, maintenance: Maintenance, table: Any) -> None:
-    """Write to the run's branch of Iceberg's *table* what applies a change."""
+def _in_place(session: SparkSession, table: Any, write: Write, maintenance: Maintenance) -> InPlace | None:
+    """Return how Iceberg's *table* is changed in place; None if it is written anew."""
+    # A statement takes no options of the write.
+    if not maintenance.in_place or write_options(write.options):
+        return None
+    # Rows that are replaced by their keys need no places.
+    command = None if is_upserted(session, table) else delta_command(session, _branch(write))
+    return InPlace(at=TableAt(table=table, snapshot=maintenance.base), command=command)
+
+
+def _apply(change: Change, write: Write, maintenance: Maintenance, in_place: InPlace | None) -> None:
+    """Write to the run's branch what applies a change."""
     match change:
-        # A statement takes no options of the write.
-        case Replacement() if maintenance.in_place and not write_options(write.options):
-            if not upserted(table, write.branch, change, write.summary):
+        case RowDelta():
+            change.write_into(_branch(write), write.summary)
+        case Replacement() if in_place is not None:
+            if not upserted(in_place.at.table, write.branch, change, write.summary):
                 change.write_into(_branch(write), write.summary)
         case Replacement():
             whole = change.whole(f"{write.table.sql} VERSION AS OF {maintenance.base}")

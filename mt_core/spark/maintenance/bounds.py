@@ -1,0 +1,81 @@
+"""Bounds: the least and the greatest of values, by which Iceberg leaves files out that can hold none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from pyarrow import compute
+from pyspark.sql.functions import max as greatest
+from pyspark.sql.functions import min as least
+
+from mt_core.identifiers import quote, string_literal
+from mt_core.spark.maintenance.row_images import Computed
+
+EVERYWHERE = "true"
+"""The condition that every row meets."""
+# Types, by the start of their texts, that a text holds exactly, whatever the time zone is.
+_TYPES = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "string")
+# Their names in Iceberg, where they are others.
+_NAMES = {"tinyint": "int", "smallint": "int", "bigint": "long"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """Values of a column, of a type in SQL, are NULL or between `low` and `high`."""
+
+    column: str
+    type: str
+    low: Any
+    high: Any
+
+    def condition(self) -> str:
+        """Return the condition in SQL that rows `q` meet."""
+        name, (low, high) = f"q.{quote(self.column)}", (string_literal(str(end)) for end in (self.low, self.high))
+        return f"({name} IS NULL OR {name} BETWEEN CAST({low} AS {self.type}) AND CAST({high} AS {self.type}))"
+
+    def fits(self, schema: Any) -> bool:
+        """Return whether the column has the type in a schema of Iceberg as well."""
+        type_ = str(schema.caseInsensitiveFindField(self.column).type())
+        return type_.replace(" ", "") == _NAMES.get(self.type, self.type)
+
+    def expression(self, expressions: Any) -> Any:
+        """Return the same for a scan of Iceberg, made by its class Expressions."""
+        low, high = (str(end) if isinstance(end, date) else end for end in (self.low, self.high))
+        between = getattr(expressions, "and")(
+            expressions.greaterThanOrEqual(self.column, low), expressions.lessThanOrEqual(self.column, high)
+        )
+        return getattr(expressions, "or")(expressions.isNull(self.column), between)
+
+
+def bounds_of(values: Computed, columns: Sequence[str]) -> list[Bound]:
+    """Return the bounds that rows meet with values of *values* in *columns*."""
+    types = {name: type_ for name, type_ in values.frame.dtypes if name in columns and type_.startswith(_TYPES)}
+    return [
+        Bound(column=name, type=types[name], low=low, high=high)
+        for name, (low, high) in _ends_of(values, types).items()
+        if low is not None and high is not None
+    ]
+
+
+def condition_of(bounds: Sequence[Bound]) -> str:
+    """Return the condition in SQL that rows `q` meet."""
+    return " AND ".join(bound.condition() for bound in bounds) or EVERYWHERE
+
+
+def _ends_of(values: Computed, names: Mapping[str, str]) -> Mapping[str, tuple[Any, Any]]:
+    """Return the lowest and the highest value of columns, None without any."""
+    if values.rows is not None:
+        ends = {name: compute.min_max(values.rows[name]).as_py() for name in names}
+        return {name: (each["min"], each["max"]) for name, each in ends.items()}
+    if not names:
+        return {}
+    row = values.frame.agg(*(end(quote(name)) for name in names for end in (least, greatest))).collect()[0]
+    return dict(_pairs(names, row))
+
+
+def _pairs(names: Mapping[str, str], row: Sequence[Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    for number, name in enumerate(names):
+        yield name, (row[2 * number], row[2 * number + 1])

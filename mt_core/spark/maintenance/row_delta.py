@@ -1,0 +1,82 @@
+"""Row deltas: rows of a table that go, by the places where its files hold them, and rows that come, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mt_core.identifiers import quote
+from mt_core.model.table import Column
+from mt_core.spark.catalogs.columns import columns_of
+from mt_core.spark.driver.jvm_objects import state_of, static_member
+from mt_core.spark.maintenance.replacement import run_command
+from mt_core.spark.maintenance.row_images import Computed, temporary_view
+from mt_core.spark.maintenance.touched_rows import PLACE, TableAt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InPlace:
+    """Where a change is applied in place: a table as it is, and Spark's `command` that changes rows of the branch.
+
+    `command` None: there is none that takes the places of rows.
+    """
+
+    at: TableAt
+    command: Any | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowDelta:
+    """The rows `gone` go, which have their PLACE, `rows`, in the table's columns, come; `command` is Spark's for that.
+
+    `few`: what comes is at hand, and one task writes all of it.
+    """
+
+    command: Any
+    gone: Computed
+    rows: DataFrame
+    few: bool
+
+    def write_into(self, branch: str, summary: Mapping[str, str]) -> None:
+        """Carry the change out on *branch*, of which `command` is, by one commit, whose snapshot has *summary*."""
+        session = self.rows.sparkSession
+        columns = columns_of(self.command.query().schema())
+        operation = columns[0].name
+        places = {name: name for name in PLACE if name in self.gone.frame.columns}
+        values = {name: quote(name) for name in self.rows.columns}
+        hint = "/*+ COALESCE(1) */ " if self.few else ""
+        with temporary_view(self.gone.frame) as gone, temporary_view(self.rows) as rows:
+            frame = session.sql(
+                f"SELECT {hint}* FROM ("
+                f"SELECT {_items(columns, {operation: _code(session, 'DELETE'), **places})} FROM {gone} "
+                f"UNION ALL SELECT {_items(columns, {operation: _code(session, 'INSERT'), **values})} FROM {rows})"
+            )
+            run_command(session, self.command.withNewQuery(frame._jdf.queryExecution().analyzed()), summary)
+
+
+def delta_command(session: SparkSession, branch: str) -> Any | None:
+    """Return Spark's command that deletes rows of *branch* by file and position and inserts others, for any rows.
+
+    None if the table writes files with changed rows again, or has deletion vectors, to which the scan of a statement adds.
+    """
+    text = f"MERGE INTO {branch} q USING {branch} k ON false WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *"
+    state = state_of(session)
+    command = state.analyzer().execute(state.sqlParser().parsePlan(text))
+    if command.nodeName() != "WriteDelta" or "_row_id" in command.query().schema().fieldNames():
+        return None
+    return command
+
+
+def _code(session: SparkSession, operation: str) -> str:
+    """Return the number of an operation on a row of such a command."""
+    return str(static_member(session, f"org.apache.spark.sql.catalyst.util.RowDeltaUtils.{operation}_OPERATION")())
+
+
+def _items(columns: Sequence[Column], values: Mapping[str, str]) -> str:
+    """Return the items of a SELECT that gives *columns*: the values by their names, NULL for the others."""
+    return ", ".join(
+        f"{values.get(column.name, f'CAST(NULL AS {column.type})')} AS {quote(column.name)}" for column in columns
+    )

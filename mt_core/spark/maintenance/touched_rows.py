@@ -1,0 +1,128 @@
+"""Touched rows: those of a table that have one of some values, with the places where its files hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyarrow import Table, array, compute, int64
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, expr, row_number
+from pyspark.sql.window import Window
+
+from mt_core.identifiers import quote
+from mt_core.maintenance.delta import same
+from mt_core.spark.driver.jvm_objects import static_member
+from mt_core.spark.maintenance.bounds import Bound, bounds_of, condition_of
+from mt_core.spark.maintenance.row_images import MOST_COMPARED, MOST_LOCAL, Computed, at_hand, is_small, kept
+from mt_core.spark.maintenance.staged_files import planned_tasks, staged
+
+PLACE = ("_file", "_pos", "_spec_id", "_partition")
+# Types, by the start of their texts, of which values that Arrow finds equal are those that Spark does.
+_EXACT = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "string", "boolean", "timestamp", "binary")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The values *rows* in columns *keys*, each once; `copies` is the column with how many rows with them are wanted, None: all."""
+
+    rows: Computed
+    keys: tuple[str, ...]
+    copies: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableAt:
+    """An Iceberg table at a snapshot."""
+
+    table: Any
+    snapshot: str
+
+
+def touched_rows(session: SparkSession, at: TableAt, columns: Sequence[str], wanted: Wanted) -> Computed:
+    """Return the rows of a table with values that are *wanted*: their *columns* and, but for partitions it has not, their PLACE.
+
+    Only files are read whose bounds allow for such values. Rows within the bounds are looked up here if they are few, which spares
+    Spark the exchanges of a join and of a window.
+    """
+    nothing = wanted.rows.rows is not None and not wanted.rows.rows.num_rows
+    schema = at.table.schema()
+    bounds = [] if nothing else [bound for bound in bounds_of(wanted.rows, wanted.keys) if bound.fits(schema)]
+    tasks = [] if nothing else _tasks(session, at, bounds)
+    files = tasks or planned_tasks(session, at.table.newScan().useSnapshot(int(at.snapshot)))[:1]
+    if not files:
+        return kept(wanted.rows.frame.limit(0))
+    with staged(session, at.table, files) as frame:
+        place = PLACE if frame.select("_partition").schema[0].dataType.fields else PLACE[:-1]  # type: ignore[attr-defined]
+        rows = frame.select(*(col(quote(name)).alias(name) for name in columns), *place)
+        if not tasks:
+            return at_hand(rows, rows.limit(0).toArrow())
+        rows = rows.alias("q").where(condition_of(bounds))
+        if wanted.rows.rows is not None and _comparable(rows, wanted) and (_are_few(tasks) or _are_chosen(at, tasks)):
+            near = (rows.coalesce(1) if _are_few(tasks) else rows).limit(MOST_LOCAL + 1).toArrow()
+            if near.num_rows <= MOST_LOCAL:
+                return at_hand(rows, found_in(near, wanted.rows.rows, wanted.keys, wanted.copies))
+        return kept(_joined(rows, wanted))
+
+
+def _tasks(session: SparkSession, at: TableAt, bounds: Sequence[Bound]) -> list[Any]:
+    scan = at.table.newScan().useSnapshot(int(at.snapshot)).caseSensitive(False)
+    expressions = static_member(session, "org.apache.iceberg.expressions.Expressions")
+    for bound in bounds:
+        scan = scan.filter(bound.expression(expressions))
+    return planned_tasks(session, scan)
+
+
+def _are_few(tasks: Sequence[Any]) -> bool:
+    return is_small(sum(task.sizeBytes() for task in tasks)) and (
+        sum(task.file().recordCount() for task in tasks) <= MOST_COMPARED
+    )
+
+
+def _are_chosen(at: TableAt, tasks: Sequence[Any]) -> bool:
+    """Return whether bounds leave so much of the table out that few rows can be expected within them."""
+    total = int(at.table.snapshot(int(at.snapshot)).summary().get("total-records") or 0)
+    return sum(int(task.file().recordCount()) for task in tasks) * 2 <= total
+
+
+def _comparable(rows: DataFrame, wanted: Wanted) -> bool:
+    types, values = dict(rows.dtypes), dict(wanted.rows.frame.dtypes)
+    return all(types[key] == values[key] and types[key].startswith(_EXACT) for key in wanted.keys)
+
+
+def found_in(rows: Table, values: Table, keys: Sequence[str], copies: str | None) -> Table:
+    """Return the rows whose *keys* are those of a row of *values*; only as many of each as that has in column *copies*."""
+    for key in keys:
+        rows = rows.filter(compute.is_in(rows[key], value_set=values[key].combine_chunks()))
+    if len(keys) == 1 and copies is None:
+        return rows
+    many = values[copies].to_pylist() if copies is not None else [rows.num_rows] * values.num_rows
+    left = dict(zip(_tuples(values, keys), many, strict=True))
+    places = []
+    for place, value in enumerate(_tuples(rows, keys)):
+        if left.get(value, 0) > 0:
+            left[value] -= 1
+            places.append(place)
+    return rows.take(array(places, int64()))
+
+
+def _tuples(rows: Table, keys: Sequence[str]) -> Iterator[tuple[object, ...]]:
+    return zip(*(rows[key].to_pylist() for key in keys), strict=True)
+
+
+def _joined(rows: DataFrame, wanted: Wanted) -> DataFrame:
+    """Return what `found_in` does, by Spark."""
+    columns = [f"q.{quote(name)}" for name in rows.columns]
+    matches = expr(same("q", wanted.keys))
+    values = wanted.rows.frame.alias("k")
+    if wanted.copies is None:
+        return rows.alias("q").join(values, matches, "left_semi").select(*columns)
+    number = f"_number_{wanted.copies}"
+    order = Window.partitionBy(*(f"q.{quote(key)}" for key in wanted.keys)).orderBy("q._file", "q._pos")
+    numbered = (
+        rows.alias("q")
+        .join(values, matches)
+        .select(*columns, f"k.{quote(wanted.copies)}", row_number().over(order).alias(number))
+    )
+    return numbered.where(col(number) <= col(wanted.copies)).drop(number, wanted.copies)

@@ -248,6 +248,7 @@ def test_tables_without_rows_of_their_own_stay_in_any_catalog(world: World) -> N
 def test_a_table_is_there_for_sessions_refreshes_and_jobs_after_a_restart_and_after_the_loss_of_spark(
     tmp_path: Path,
 ) -> None:
+    (tmp_path / "events").mkdir()
     with GatewayUnderTest(tmp_path / "home") as gateway:
         gateway.start()
         gateway.sql(

@@ -36,7 +36,7 @@ def run(spark_driver: SparkDriver) -> Run:
 
     def run(sql: str) -> list[list[object]]:
         if sql.startswith("CREATE TEMPORARY"):
-            create_temporary(statements._sessions.session(context), sql)
+            create_temporary(spark_driver, statements._sessions.session(context), sql)
             return []
         rows = statements.execute(context, sql, job_id=f"generated-{next(_numbers)}").rows
         assert rows is not None

@@ -27,7 +27,7 @@ class World:
 
     def __init__(self, driver: SparkDriver) -> None:
         number = next(_numbers)
-        self.statements = SparkStatements(driver)
+        self.driver, self.statements = driver, SparkStatements(driver)
         self.context = SessionContext(session_id=f"unbounded-{number}", properties={})
         self.table = f"lake.default.unbounded_{number}"
         self.results: list[ResultRows] = []
@@ -38,7 +38,7 @@ class World:
         self.statements.execute(self.context, sql, job_id=f"unbounded-{next(_numbers)}")
 
     def create(self, sql: str) -> None:
-        create_temporary(self.statements._sessions.session(self.context), sql)
+        create_temporary(self.driver, self.statements._sessions.session(self.context), sql)
 
     def member(self, sql: str) -> StreamMember:
         read = ReadStatement(sql)

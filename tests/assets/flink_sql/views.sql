@@ -47,7 +47,7 @@ SHOW FUNCTIONS LIKE 'abs';
 TRUNCATE TABLE numbers;
 DROP TABLE numbers;
 -- refused: supported are
-CREATE TEMPORARY TABLE events (id BIGINT) WITH ('connector' = 'kafka');
+CREATE TEMPORARY TABLE events (id BIGINT) WITH ('connector' = 'pulsar');
 -- refused: Spark has no modules
 LOAD MODULE core;
 DROP DATABASE IF EXISTS views_of_scripts CASCADE;

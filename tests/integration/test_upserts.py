@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
-from mt_core.model.run import RefreshRun
+from mt_core.model.run import RefreshRun, RunStatus
+from mt_core.model.storage import run_branches
 from mt_core.tables.upkeep.compaction import compact
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
@@ -117,3 +119,31 @@ def test_a_compaction_takes_the_deletes_away(orders: RefreshWorld) -> None:
     orders.spark("INSERT INTO o SELECT * FROM o WHERE id = 1")
     assert orders.tick("mt").strategy == "merge"
     assert (orders.rows("mt"), deletes(orders, "mt")) == (orders.plain(query), {2: 1})
+
+
+class Lost(Exception):
+    """Ends a worker as the loss of its process does."""
+
+
+@pytest.mark.slow
+def test_a_run_that_is_lost_at_any_step_replaces_its_groups_once(orders: RefreshWorld) -> None:
+    query = "SELECT s, sum(v) AS total FROM o GROUP BY s"
+    create(orders, "mt", query)
+    work = orders.work
+
+    def lose() -> None:
+        raise Lost
+
+    for number, step in enumerate(("staged", "publish: commit", "published", "end"), 1):
+        orders.spark(f"INSERT INTO o SELECT * FROM o WHERE id = {number}")
+        orders.work = lambda step=step: work(before=step, do=lose)  # type: ignore[method-assign, misc]
+        with pytest.raises(Lost):
+            orders.tick("mt")
+        orders.clock.advance(timedelta(hours=1))
+        assert orders.ledger.recover() == 1
+        work()
+
+        run = orders.runs("mt")[-1]
+        assert (run.status, run.attempt, orders.rows("mt")) == (RunStatus.SUCCEEDED, 2, orders.plain(query)), step
+        assert deletes(orders, "mt") == {2: number}
+    assert run_branches(orders.engine.load(orders.table("mt").identifier).branches) == ()

@@ -20,11 +20,12 @@ FORMATS = (COPY_ON_WRITE, f"'format-version' = '2', {MERGE_ON_READ}", f"'format-
 
 @dataclass(slots=True)
 class Maintained:
-    """A world with the sources and one materialized table for each query."""
+    """A world with the sources and one materialized table for each query; `options` are further ones of the tables."""
 
     world: RefreshWorld
     random: random.Random
     properties: str = COPY_ON_WRITE
+    options: str = ""
     tables: dict[str, MaintainedQuery] = field(default_factory=dict)
 
     def create(self, queries: Sequence[MaintainedQuery]) -> None:
@@ -37,7 +38,7 @@ class Maintained:
         for number, query in enumerate(queries):
             is_maintained = {*query.appends.values(), *query.rows.values()} != {"recompute"}
             clauses = "" if query.partition is None else f"PARTITIONED BY ({query.partition}) "
-            clauses += INCREMENTAL if is_maintained else AUTO
+            clauses += (INCREMENTAL if is_maintained else AUTO).replace(")", f"{self.options})")
             run = self.world.create(f"mt_{number}", query.sql, clauses=clauses)
             assert run.status is RunStatus.SUCCEEDED, (query.name, run.error)
             self.tables[f"mt_{number}"] = query

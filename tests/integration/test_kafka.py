@@ -162,6 +162,22 @@ def test_a_job_writes_the_rows_of_a_table_to_a_topic_and_a_select_goes_on_with_i
     assert (first, third) == ([1, 2], 3)
 
 
+def test_a_window_over_the_watermark_of_a_topic_is_written_once_it_is_over(port: Port) -> None:
+    timed = port.table("number INT, at TIMESTAMP_LTZ(3), WATERMARK FOR at AS at - INTERVAL '1' SECOND")
+    add = "INSERT INTO ships VALUES (1, TIMESTAMP '2026-01-01 00:0{}')"
+    port.run(f"CREATE TABLE {port.lake} (number INT)")
+    port.run(timed, add.format("0:01"), add.format("0:02"), add.format("1:00"))
+    job_id = port.submit(
+        f"INSERT INTO {port.lake} SELECT CAST(count(*) AS INT) FROM ships GROUP BY window(at, '10 seconds')", timed
+    )
+    wait_until(lambda: f'"{port.topic}": {{"0": 3}}' in str(port.job(job_id)["offsets"]), "not read", WAIT_S)
+
+    port.run(timed, add.format("2:00"))
+
+    port.wait_landed([2])
+    port.run(f"STOP JOB '{job_id}'")
+
+
 def test_a_materialized_table_reads_what_a_streaming_job_keeps_of_a_stream_and_not_the_stream(port: Port) -> None:
     endless = f"lake.default.endless_{port.topic}"
     port.run(f"CREATE TABLE {endless} (number INT) WITH ('connector' = 'datagen')")

@@ -66,12 +66,22 @@ class JobStore:
             raise IllegalStatus(f"Job {job_id} does not run, and takes no hook {hook.name}.")
         tx.jobs.replace(replace(job, hooks=(*job.hooks, hook)))
 
-    def end(self, job_id: str, status: JobStatus, *, rows_written: int | None, error: str | None) -> None:
+    def end(
+        self,
+        job_id: str,
+        status: JobStatus,
+        *,
+        rows_written: int | None,
+        error: str | None,
+        rows_read: int | None = None,
+    ) -> None:
         """Store how a job ended, now or, when the registry fails, with the next `settle`."""
         finished_at = self._clock.now()
 
         def ended(job: Job) -> Job:
-            return job.advance(status, rows_written=rows_written, error=error, finished_at=finished_at)
+            return job.advance(
+                status, rows_written=rows_written, rows_read=rows_read, error=error, finished_at=finished_at
+            )
 
         try:
             self.update(job_id, ended)

@@ -64,12 +64,14 @@ class ResultRows(Protocol):
 class StatementResult:
     """The result of a statement; `is_query` for SELECT and the like, `rows` None for a statement that only has an effect.
 
-    `affected_rows` are those that a change inserted, updated and deleted, None where that is not known.
+    `affected_rows` are those that a change inserted, updated and deleted, `rows_read` those that its scans gave, None where that
+    is not known.
     """
 
     is_query: bool
     rows: ResultRows | None
     affected_rows: int | None = None
+    rows_read: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -180,3 +180,22 @@ def test_what_changes_no_rows_has_no_count(spark_driver: SparkDriver) -> None:
     ]
 
     assert counts == [None, None, None, None]
+
+
+def test_a_change_counts_the_rows_that_its_scans_gave(spark_driver: SparkDriver) -> None:
+    changes = Changes(spark_driver)
+    statements = {
+        "INSERT INTO {t} SELECT id + 1000, p, v FROM {t} WHERE v >= 0": 1000,
+        "CREATE TABLE {t}_copy AS SELECT p, count(*) AS n FROM {t} GROUP BY p": 2000,
+        "INSERT INTO {t} VALUES (1, 1, 1)": 0,
+        "CREATE TABLE {t}_empty (a INT)": None,
+    }
+
+    read = [
+        changes.engine.execute(
+            changes.context, sql.format(t=changes.table), job_id=f"affected-job-{next(_numbers)}"
+        ).rows_read
+        for sql in statements
+    ]
+
+    assert read == list(statements.values())

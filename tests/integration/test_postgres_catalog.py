@@ -22,9 +22,16 @@ def test_streams_write_each_row_once_with_the_catalog_on_postgresql(postgres_dat
     run_tests(postgres_database, "tests/contract/test_stream_engine.py", f"TestSparkStreams and ({chosen})")
 
 
-def run_tests(catalog: str, module: str, chosen: str) -> None:
+@pytest.mark.slow
+def test_tables_of_queries_and_of_streams_are_whole_or_not_there_on_postgresql(postgres_database: str) -> None:
+    modules = "tests/integration/test_tables_of_queries.py tests/integration/test_created_streams.py"
+    chosen = "created_streams or namespace or replacement or old_table or history or renamed or killed"
+    run_tests(postgres_database, modules, chosen)
+
+
+def run_tests(catalog: str, modules: str, chosen: str) -> None:
     """Run tests whose Spark has its catalog there; in a process of its own: a process has one driver, and that one catalog."""
-    command = [sys.executable, "-m", "pytest", module, "-k", chosen, "-q", f"--catalog-url={catalog}"]
+    command = [sys.executable, "-m", "pytest", *modules.split(), "-k", chosen, "-q", f"--catalog-url={catalog}"]
 
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 

@@ -54,7 +54,12 @@ class World:
             "spark.sql.catalog.stored.warehouse": f"{self.warehouse}.stored",
             "spark.sql.catalog.stored.io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
         }
-        catalogs = {"folders": settings, "stored": stored}
+        accounts = {
+            "spark.sql.catalog.accounts": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+            "spark.sql.catalog.accounts.url": f"jdbc:sqlite:{self.warehouse}.accounts.db",
+            "spark.sql.catalog.accounts.driver": "org.sqlite.JDBC",
+        }
+        catalogs = {"folders": settings, "stored": stored, "accounts": accounts}
         self.engine = SparkStatements(driver, catalogs=lambda: catalogs)
         clock = SystemClock()
         self.store = JobStore(MemoryRegistry(clock), owner="test", clock=clock)
@@ -219,11 +224,18 @@ def test_a_commit_that_the_catalog_refuses_leaves_nothing_once_it_answers_again(
 def test_explain_says_what_readers_see(world: World) -> None:
     plans = [
         world.engine.explain(CONTEXT, f"CREATE TABLE {table} AS SELECT 1 AS a", "simple")
-        for table in ("lake.made.t", "spark_catalog.default.t USING parquet")
+        for table in (
+            "lake.made.t",
+            "spark_catalog.default.t USING json",
+            "accounts.made.t",
+            f"spark_catalog.default.t USING jdbc OPTIONS (url 'jdbc:sqlite:{world.warehouse}.accounts.db', dbtable 't')",
+        )
     ]
 
-    assert "atomic: readers see the whole table" in plans[0]
-    assert "cleaned up: the table appears when it is whole" in plans[1]
+    assert "level 3, atomic: readers see the whole table" in plans[0]
+    assert "level 2, cleaned up: the table appears when it is whole" in plans[1]
+    assert "level 2, cleaned up: the table is there at once and grows" in plans[2]
+    assert "level 1, none: rows are visible as they are written" in plans[3]
     assert not world.exists("lake.made.t")
 
 

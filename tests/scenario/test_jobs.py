@@ -9,7 +9,7 @@ INSERT = "INSERT INTO t SELECT 1"
 
 
 def test_a_job_is_known_in_any_session_after_its_own_was_closed(gateway: Gateway) -> None:
-    gateway.engine.answers[INSERT] = StatementResult(is_query=False, rows=None, affected_rows=7)
+    gateway.engine.answers[INSERT] = StatementResult(is_query=False, rows=None, affected_rows=7, rows_read=9)
     session = gateway.open()
     job_id = gateway.run(session, INSERT).json()["jobID"]
     gateway.http.delete(session)
@@ -25,7 +25,7 @@ def test_a_job_is_known_in_any_session_after_its_own_was_closed(gateway: Gateway
     assert [row[:3] for row in listed] == [[job_id, "insert-t", "FINISHED"]]
     [row] = described
     assert (row[:3], row[4], row[6], row[8:11]) == (
-        [job_id, "insert-t", "FINISHED"], "INSERT", session.rpartition("/")[2], ["t", None, 7],
+        [job_id, "insert-t", "FINISHED"], "INSERT", session.rpartition("/")[2], ["t", 9, 7],
     )  # fmt: skip
     assert status == {"status": "FINISHED"}
 

@@ -154,7 +154,7 @@ class Jobs:
         if result is not None and result.rows is not None:
             result.rows.on_end(partial(self._end, job_id))
         else:
-            self._end(job_id, None, result.affected_rows if result is not None else None)
+            self._end(job_id, None, result)
 
     def _begin(self, job: Job, stop: Callable[[], None]) -> None:
         with self._lock:
@@ -166,7 +166,7 @@ class Jobs:
             for each in ended[: max(0, len(self._queries) - self._remembered)]:
                 del self._queries[each]
 
-    def _end(self, job_id: str, error: BaseException | None, rows_written: int | None = None) -> None:
+    def _end(self, job_id: str, error: BaseException | None, result: StatementResult | None = None) -> None:
         ended_by_error = JobStatus.CANCELED if isinstance(error, Canceled) else JobStatus.FAILED
         status = JobStatus.FINISHED if error is None else ended_by_error
         text = without_passwords(str(error)) if status is JobStatus.FAILED else None
@@ -175,7 +175,8 @@ class Jobs:
             if query is not None:
                 self._queries[job_id] = query.advance(status, error=text, finished_at=self._clock.now())
         if query is None:
-            self._store.end(job_id, status, rows_written=rows_written, error=text)
+            rows_written, rows_read = (result.affected_rows, result.rows_read) if result is not None else (None, None)
+            self._store.end(job_id, status, rows_written=rows_written, rows_read=rows_read, error=text)
         with self._lock:
             self._stops.pop(job_id, None)
 

@@ -130,20 +130,29 @@ class SparkWork:
 
     def _run_set(self, task: Task, members: Sequence[tuple[ReadStatement, Sequence[str]]]) -> StatementResult:
         """Run the statements of a set; raises QueryFailed naming the one that failed. To close the session does not stop them."""
-        operation, counts = task.operation, list[int | None]()
+        operation, results = task.operation, list[StatementResult]()
         for number, member in enumerate(members, 1):
             if operation.status in (OperationStatus.CANCELED, OperationStatus.TIMEOUT):
                 raise Canceled(f"Operation {operation.handle} is {operation.status}.")
             operation.report(f"running statement {number} of {len(members)}")
             try:
-                counts.append(self._run_one(task, *member).affected_rows)
+                results.append(self._run_one(task, *member))
             except QueryFailed as cause:
                 raise cause.reworded(
                     f"Statement {number} of {len(members)} of the statement set failed, those before it are done: {cause}"
                 ) from cause
-        numbers = [count for count in counts if count is not None]
-        affected_rows = sum(numbers) if len(numbers) == len(counts) else None
-        return StatementResult(is_query=False, rows=None, affected_rows=affected_rows)
+        return StatementResult(
+            is_query=False,
+            rows=None,
+            affected_rows=_sum([result.affected_rows for result in results]),
+            # All run as one job, whose rows the last one counts.
+            rows_read=results[-1].rows_read,
+        )
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    numbers = [count for count in counts if count is not None]
+    return sum(numbers) if len(numbers) == len(counts) else None
 
 
 def _answer(result: StatementResult, job_id: str, *, changing: bool) -> OperationResult:

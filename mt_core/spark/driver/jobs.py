@@ -16,6 +16,7 @@ from mt_core.errors import Canceled
 from mt_core.tables.engine import Progress
 
 REMEMBERED = 10_000
+COUNTED_MS = 500
 # By SparkContext.
 _handles: WeakKeyDictionary[SparkContext, Handle] = WeakKeyDictionary()
 
@@ -107,6 +108,30 @@ def progress(context: SparkContext, job_id: str) -> Progress | None:
     return Progress(
         done=sum(stage.done for stage in stages.values()), total=sum(stage.total for stage in stages.values())
     )
+
+
+def rows_read(context: SparkContext, job_id: str) -> int | None:
+    """Return how many rows the scans of the job, which has ended, gave; None where Spark did not count them, or counted some
+    twice. Raises Spark's own errors."""
+    spark = handle_of(context).spark
+    # What tasks counted arrives some milliseconds after they have ended.
+    spark.listenerBus().waitUntilEmpty(COUNTED_MS)
+    tracker, store, rows = spark.statusTracker(), spark.statusStore(), 0
+    stages: set[int] = set()
+    for spark_job_id in tracker.getJobIdsForTag(job_id):
+        job = tracker.getJobInfo(spark_job_id)
+        if not job.isDefined():
+            return None
+        stages.update(job.get().stageIds())
+    for stage_id in stages:
+        if not tracker.getStageInfo(stage_id).isDefined():
+            # It was skipped, for another one has its rows.
+            continue
+        stage = store.lastStageAttempt(stage_id)
+        if stage.attemptId() or stage.numFailedTasks():
+            return None
+        rows += int(stage.inputRecords())
+    return rows if stages else None
 
 
 def active_tasks(context: SparkContext, job_id: str) -> int:

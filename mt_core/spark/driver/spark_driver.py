@@ -215,6 +215,14 @@ class SparkDriver:
             return jobs.progress(self.session.sparkContext, job_id)
         return None
 
+    def rows_read(self, job_id: str) -> int | None:
+        """Return how many rows the scans of a job that has ended gave, None where that is not known; never raises."""
+        try:
+            return jobs.rows_read(self.session.sparkContext, job_id)
+        except (*SPARK_ERRORS, EngineUnavailable) as error:
+            log.info("rows that job %s read were not counted: %s", job_id, error, extra={"action": "rows_not_counted"})
+            return None
+
     def wait_tasks(self, job_id: str) -> None:
         """Wait until no task of the job runs: those of one that failed or was cancelled may still write files for a moment."""
         waited_s = 0.0

@@ -105,7 +105,9 @@ class SparkStatements(StatementEngine):
                 adapt = partial(placed, session, reservation=reservation)
                 frame = run_protected(session, sql, self._tables, adapt, self._connectors)
             if not frame.schema.fields:
-                return StatementResult(is_query=False, rows=None, affected_rows=affected_rows(frame, started_ms))
+                changed = affected_rows(frame, started_ms)
+                read = None if changed is None else self._driver.rows_read(job_id)
+                return StatementResult(is_query=False, rows=None, affected_rows=changed, rows_read=read)
             rows = command_rows(frame)
             if rows is not None and all(type(field.dataType) in _SIMPLE for field in frame.schema.fields):
                 return StatementResult(is_query=False, rows=_local_result(frame, rows))

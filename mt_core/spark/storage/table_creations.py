@@ -39,13 +39,18 @@ _ICEBERG_PLUGIN = "org.apache.iceberg.spark.SparkCatalog"
 _FREE_FOLDERS = frozenset({"jdbc", "hive", "rest", "glue", "nessie"})
 _FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
+# The levels are those of FLIP-218.
 _SEEN = {
-    Atomicity.ATOMIC: "atomic: readers see the whole table, and until the last step what was there before; a failure leaves "
-    "nothing",
-    Atomicity.CLEANED_UP: "cleaned up: the table appears when it is whole, and its files are deleted after a failure; "
+    Atomicity.ATOMIC: "level 3, atomic: readers see the whole table, and until the last step what was there before; a failure "
+    "leaves nothing",
+    Atomicity.CLEANED_UP: "level 2, cleaned up: the table appears when it is whole, and its files are deleted after a failure; "
     "who reads its folder can see some of them before",
-    Atomicity.NONE: "none: rows are visible as they are written, and stay after a failure",
+    Atomicity.NONE: "level 1, none: rows are visible as they are written, and stay after a failure",
 }
+_SEEN_IN_DATABASE = (
+    "level 2, cleaned up: the table is there at once and grows; Spark drops it after a failure, unless Spark itself was "
+    "lost"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +170,7 @@ def _changed(plan: Any, *, name: Any = None, query: Any = None, spec: Any = None
 def explained(session: SparkSession, text: str) -> str:
     """Return a section for EXPLAIN about what readers see of the table that *text* creates; empty for another statement."""
     creation = creation_of(session, text)
-    return "" if creation is None else f"\n== Table of a Query ==\n{_SEEN[creation.atomicity]}\n"
+    return "" if creation is None else f"\n== Table of a Query ==\n{creation.seen}\n"
 
 
 def creation_of(session: SparkSession, text: str) -> Creation | None:
@@ -208,6 +213,12 @@ class Creation:
         if self._is_iceberg:
             return Atomicity.ATOMIC
         return Atomicity.CLEANED_UP if self._is_files or self.parts[0] != SESSION_CATALOG else Atomicity.NONE
+
+    @property
+    def seen(self) -> str:
+        """What readers see of the table, with its level of FLIP-218, in words."""
+        in_database = not (self._is_iceberg or self._is_files) and self.atomicity is Atomicity.CLEANED_UP
+        return _SEEN_IN_DATABASE if in_database else _SEEN[self.atomicity]
 
     def folder(self, job_id: str) -> str | None:
         """Return the folder of the table; None where a catalog chooses it when the table is published."""

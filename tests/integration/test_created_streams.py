@@ -12,7 +12,7 @@ from mt_core.errors import TableProtected, Unsupported
 from mt_core.model.storage import TABLE_ID
 from mt_core.model.stream import StreamDefinition
 from mt_core.spark.driver.spark_driver import SparkDriver
-from tests.integration.stream_world import CREATE, StreamWorld
+from tests.integration.stream_world import CREATE, StreamWorld, member
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 PARTITIONED = (
@@ -123,6 +123,21 @@ def test_a_replacement_that_ends_before_its_first_batch_leaves_the_old_table(cre
     assert (created.world.rows("copies"), created.left()) == (["old"], before)
 
 
+def test_explain_says_what_a_stream_creates(created: CreatedWorld) -> None:
+    world = created.world
+    world.append("a")
+
+    explained = world.explain(member(PARTITIONED)).splitlines()
+
+    assert explained[0] == "== Stream =="
+    assert (
+        f"Table lake.{world.namespace}.copies: its first batch that has rows creates it, as one commit (level 3, atomic); then "
+        "each batch once, as one commit"
+    ) in explained
+    with pytest.raises(Unsupported, match=r"A stream cannot create spark_catalog.default.c: "):
+        world.explain(member("CREATE TABLE spark_catalog.default.c USING parquet AS SELECT * FROM flights"))
+
+
 def test_an_insert_goes_on_from_the_savepoint_that_kept_the_table(created: CreatedWorld) -> None:
     world = created.world
     world.append("a")
@@ -186,6 +201,9 @@ def test_what_cannot_appear_with_its_first_batch_is_refused_with_the_way_out(cre
     world.sql(f"CREATE TABLE daily TBLPROPERTIES ('{TABLE_ID}' = '1') AS SELECT 1 AS a")
     kept = world.creation(created.job_id, "REPLACE TABLE daily AS SELECT * FROM flights")
     saved = world.creation(created.job_id, restored_from="s")
+    placed = world.creation(
+        created.job_id, f"CREATE TABLE c USING iceberg LOCATION '{created.folder}/c' AS SELECT * FROM flights"
+    )
 
     with pytest.raises(
         Unsupported, match=r"A stream cannot create spark_catalog.default.c: .* CREATE TABLE first and INSERT INTO it"
@@ -195,5 +213,9 @@ def test_what_cannot_appear_with_its_first_batch_is_refused_with_the_way_out(cre
         prepare(nowhere, created.job_id)
     with pytest.raises(TableProtected, match="daily is a materialized table"):
         prepare(kept, created.job_id)
+    with pytest.raises(
+        Unsupported, match=r"LOCATION does not go with a stream, .* leave it out, or CREATE TABLE first"
+    ):
+        prepare(placed, created.job_id)
     with pytest.raises(Unsupported, match=r"RESET 'execution.savepoint.path', or INSERT INTO the table"):
         prepare(saved, created.job_id)

@@ -115,6 +115,17 @@ def test_a_job_without_a_table_yet_has_no_savepoint(whole: WholeGateway) -> None
     assert whole.streams.savepoints == {}
 
 
+def test_with_drop_is_refused_for_a_batch_job(whole: WholeGateway) -> None:
+    whole.sql("SELECT 1")
+    [listed] = whole.sql("SHOW JOBS")
+
+    refusal = whole.refused(f"STOP JOB '{listed['job id']}' WITH DROP")
+
+    assert (
+        f"job {listed['job id']} is no streaming job, and leaves no table when it is stopped; use STOP JOB" in refusal
+    )
+
+
 def test_with_drop_is_refused_for_a_job_that_creates_no_table(whole: WholeGateway) -> None:
     insert = "INSERT INTO arrivals SELECT * FROM flights"
     job_id = begin(whole, insert)

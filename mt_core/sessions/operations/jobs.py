@@ -83,12 +83,17 @@ class Jobs:
         continuous = self._continuous(job_id)
         return _job_of(self._refresh(job_id)) if continuous is None else _job_of_table(continuous)
 
-    def stop(self, job_id: str, *, savepoint: bool = False) -> None:
+    def stop(self, job_id: str, *, savepoint: bool = False, drop: bool = False) -> None:
         """Cancel a job, of a continuous refresh by suspending its table; a detached one ends a little later.
 
-        Raises OperationNotFound, IllegalStatus for one that has ended, and Unsupported for a *savepoint*: what runs as batch has
-        no checkpoint.
+        Raises OperationNotFound, IllegalStatus for one that has ended, and Unsupported for a *savepoint*, since what runs as batch
+        has no checkpoint, and to *drop* a table, since it leaves none.
         """
+        if drop:
+            raise Unsupported(
+                f"STOP JOB … WITH DROP: job {self.job(job_id).job_id} is no streaming job, and leaves no table when it is stopped; "
+                f"use STOP JOB '{job_id}'."
+            )
         if savepoint:
             raise Unsupported(
                 f"STOP JOB … WITH SAVEPOINT: job {self.job(job_id).job_id} is no streaming job, and has no checkpoint; use "

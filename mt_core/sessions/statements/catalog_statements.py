@@ -15,7 +15,7 @@ from mt_core.sessions.statements.connector_table_statements import ConnectorTabl
 from mt_core.sessions.statements.connector_table_text import show_create
 from mt_core.sessions.statements.listings import CatalogRequest, Listings, job_rows, names_only
 from mt_core.sessions.statements.statement_sets import members_of
-from mt_core.sessions.statements.streaming_mode import TABLE_OF_QUERY, may_stream, stream_members
+from mt_core.sessions.statements.streaming_mode import may_stream, stream_members
 from mt_core.sessions.statements.translation import in_spark
 from mt_core.sessions.temporary_objects import texts
 from mt_core.sql import catalog as sql
@@ -65,8 +65,8 @@ class CatalogStatements:
         match statement:
             case sql.CatalogCommand():
                 return self._commands.execute(statement, request)
-            case sql.StopJob(job_id=job_id, savepoint=savepoint):
-                self._jobs.stop(job_id, savepoint=savepoint)
+            case sql.StopJob(job_id=job_id, savepoint=savepoint, drop=drop):
+                self._jobs.stop(job_id, savepoint=savepoint, drop=drop)
             case sql.AddJar(path=path):
                 jars = (*request.session.jars, self._engine.add_jar(request.context, path))
                 request.session.jars = tuple(dict.fromkeys(jars))
@@ -105,12 +105,7 @@ class CatalogStatements:
         members = members_of(explained)
         statements = [explained] if members is None else members
         properties = {**request.session.properties, **context.properties}
-        is_table = statements and statements[0].type in TABLE_OF_QUERY
-        if (
-            may_stream(properties, statements)
-            and not is_table
-            and (streams := stream_members(engine, context, statements))
-        ):
+        if may_stream(properties, statements) and (streams := stream_members(engine, context, statements)):
             temporary = texts(request.session.temporary, engine.session_state(context))
             return engine.explain_streams(context, streams, temporary, mode.value)
         plans = [engine.explain(context, in_spark(each, engine, context)[0], mode.value) for each in statements]

@@ -40,24 +40,21 @@ class StreamingMode:
             return False
         operation.begin(Work(kind=OperationKind.SPARK, message="waiting for Spark"))
         self.spark.await_engine(operation)
-        if statements[0].type in TABLE_OF_QUERY:
-            return self._create(task, statements[0])
         members = stream_members(self.engine, task.context(), statements)
         if not members:
             return False
+        if statements[0].type in TABLE_OF_QUERY:
+            return self._create(task, statements[0], members[0])
         if statements[0].type == SELECT:
             self.spark.follow(task, statements[0], members[0])
         else:
             operation.finish(self._detached.submit(task, statements))
         return True
 
-    def _create(self, task: Task, statement: ReadStatement) -> bool:
-        """Begin the job of a table whose query reads a stream; return False if it reads none, or no table is to be created."""
-        operation, context = task.operation, task.context()
-        member = member_in_spark(statement, self.engine, context)
-        if not self.engine.reads_stream(context, member):
-            return False
-        reservation = self.engine.reserve(context, member.text, job_id=operation.planned_job_id)
+    def _create(self, task: Task, statement: ReadStatement, member: StreamMember) -> bool:
+        """Begin the job of a table whose query reads a stream; return False if no table is to be created."""
+        operation = task.operation
+        reservation = self.engine.reserve(task.context(), member.text, job_id=operation.planned_job_id)
         if reservation is not None:
             operation.finish(self._detached.create(task, statement, member, reservation))
         return reservation is not None
@@ -72,8 +69,13 @@ class StreamingMode:
 def stream_members(
     engine: StatementEngine, context: SessionContext, statements: Sequence[ReadStatement]
 ) -> Sequence[StreamMember]:
-    """Return queries or INSERT statements as streams; none if none of them reads one."""
-    members = [StreamMember(text=each.text, hints=each.hints) for each in statements]
+    """Return queries, tables of these or INSERT statements as streams; none if none of them reads one."""
+    members = [
+        member_in_spark(each, engine, context)
+        if each.type in TABLE_OF_QUERY
+        else StreamMember(text=each.text, hints=each.hints)
+        for each in statements
+    ]
     return members if any(engine.reads_stream(context, member) for member in members) else ()
 
 

@@ -94,10 +94,12 @@ def check_creation(catalogs: Catalogs, definition: StreamDefinition, table: Tabl
         plugin = catalogs.plugin(table[0])
         catalogs.iceberg_catalog(table[0])
     except CatalogUnsupported as cause:
+        raise not_created(name) from cause
+    if not _has_own_folder(definition):
         raise Unsupported(
-            f"A stream cannot create {name}: only an Iceberg table of a catalog of type jdbc, such as lake, appears with its first "
-            "batch. Name one of these, or CREATE TABLE first and INSERT INTO it."
-        ) from cause
+            f"Table {name}: LOCATION does not go with a stream, which needs a folder of its own until its first batch; leave it out, "
+            "or CREATE TABLE first and INSERT INTO it."
+        )
     if not plugin.namespaceExists(java_strings(catalogs.session, table[1:-1])):
         raise Unsupported(f"There is no namespace {display_name(table[:-1])}; CREATE DATABASE first.")
     try:
@@ -105,3 +107,17 @@ def check_creation(catalogs: Catalogs, definition: StreamDefinition, table: Tabl
     except StorageMissing:
         return False
     return True
+
+
+def _has_own_folder(definition: StreamDefinition) -> bool:
+    """Return whether all files in the folder of the table are the job's: what others put there meanwhile would be removed."""
+    reservation = definition.creates
+    return reservation is None or (reservation.folder or "").endswith(reservation.job_id)
+
+
+def not_created(name: str) -> Unsupported:
+    """Return the refusal of a table that cannot appear with the first batch of a stream."""
+    return Unsupported(
+        f"A stream cannot create {name}: only an Iceberg table of a catalog of type jdbc, such as lake, appears with its first "
+        "batch. Name one of these, or CREATE TABLE first and INSERT INTO it."
+    )

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pyspark.sql import SparkSession
 
 from mt_core.identifiers import display_name
+from mt_core.model.reservation import Atomicity
 from mt_core.model.stream import StreamMember
 from mt_core.spark.catalogs.connector_tables import ConnectorSource
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, static_member
 from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.relations import base_relations
+from mt_core.spark.storage.table_creations import creation_of
+from mt_core.spark.streams.created_table import not_created
 from mt_core.spark.streams.inserts import is_insert, read_insert
 from mt_core.spark.streams.query import StreamedQuery, check_first_rows, check_streamable, read_query
 from mt_core.spark.streams.sources import StreamSource
@@ -28,7 +31,7 @@ def explained_streams(
     mode: str,
     connectors: ConnectorSource,
 ) -> str:
-    """Return the explanation of a SELECT or of INSERT statements that read streams, in a *mode* of EXPLAIN or as json.
+    """Return the explanation of queries, tables of these or INSERT statements that read streams, in a *mode* of EXPLAIN or as json.
 
     Raises what running them would.
     """
@@ -93,6 +96,13 @@ def _as_they_stand(query: StreamedQuery, names: ConnectorNames) -> Iterable[tupl
 def _sink(
     session: SparkSession, member: StreamMember, temporary: Iterable[str], connectors: ConnectorSource
 ) -> Iterator[str]:
+    creation = creation_of(session, member.text)
+    if creation is not None:
+        name = display_name(creation.parts)
+        if creation.atomicity is not Atomicity.ATOMIC:
+            raise not_created(name)
+        yield f"Table {name}: its first batch that has rows creates it, as one commit (level 3, atomic); then {GUARANTEES['']}"
+        return
     if not is_insert(session, member.text):
         return
     table = read_insert(session, member.text).table

@@ -97,8 +97,8 @@ def check_creation(catalogs: Catalogs, definition: StreamDefinition, table: Tabl
         raise not_created(name) from cause
     if not _has_own_folder(definition):
         raise Unsupported(
-            f"Table {name}: LOCATION does not go with a stream, which needs a folder of its own until its first batch; leave it out, "
-            "or CREATE TABLE first and INSERT INTO it."
+            f"Table {name}: LOCATION does not go with a stream, which needs a folder of its own until its first batch; leave it "
+            "out, or CREATE TABLE first and INSERT INTO it."
         )
     if not plugin.namespaceExists(java_strings(catalogs.session, table[1:-1])):
         raise Unsupported(f"There is no namespace {display_name(table[:-1])}; CREATE DATABASE first.")

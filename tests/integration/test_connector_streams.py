@@ -146,13 +146,22 @@ def test_partitions_that_a_stream_adds_to_a_table_of_files_are_read(world: Strea
     )
     world.append("a", "b")
 
-    world.start("INSERT INTO copies SELECT 1, row FROM flights")
+    job_id, definition = world.start("INSERT INTO copies SELECT 1, row FROM flights")
     world.wait(lambda: len(world.sql("SELECT * FROM copies")) == 2)
     world.append("b")
     world.wait(lambda: len(world.sql("SELECT * FROM copies")) == 3)
 
     assert sorted(map(tuple, world.sql("SELECT n, row FROM copies"))) == [(1, "a"), (1, "b"), (1, "b")]
     assert (tmp_path / "copies" / "row=b").is_dir()
+    world.engine.stop(job_id, definition)
+    [table] = world.connectors.all().values()
+    world.sql(f"DROP TABLE {table.spark_name}")
+    world.engine.start(job_id, definition, 2)
+    assert (
+        world.engine.progress(job_id).error
+        == f"Table lake.{world.namespace}.copies, which the job writes, was dropped."
+    )
+    world.engine.forget(job_id, definition)
 
 
 @pytest.mark.slow

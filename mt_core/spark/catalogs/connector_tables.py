@@ -51,9 +51,9 @@ def _create(session: SparkSession, table: ConnectorTable) -> None:
 
 
 def stored_table(session: SparkSession, stored_name: str) -> Any:
-    """Return what Spark's own catalog has of a table with that quoted name; *session* is the active one."""
+    """Return what Spark's own catalog has of a table with that quoted name, None if there is none; *session* is the active one."""
     *_, database, table = namespace_of(stored_name)
     of = static_member(session, "org.apache.spark.sql.catalyst.TableIdentifier")
-    return (
-        state_of(session).catalog().getTableMetadata(of(table, static_member(session, "scala.Option.apply")(database)))
-    )
+    identifier = of(table, static_member(session, "scala.Option.apply")(database))
+    catalog = state_of(session).catalog()
+    return catalog.getTableMetadata(identifier) if catalog.tableExists(identifier) else None

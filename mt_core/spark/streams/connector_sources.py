@@ -35,5 +35,6 @@ def _generated(session: SparkSession, table: ConnectorTable) -> str:
 
 
 def _provider(session: SparkSession, table: ConnectorTable) -> str:
-    provider = stored_table(session, table.stored_name).provider()
-    return str(provider.get()).lower() if provider.isDefined() else ""
+    stored = stored_table(session, table.stored_name)
+    provider = None if stored is None else stored.provider()
+    return str(provider.get()).lower() if provider is not None and provider.isDefined() else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -18,6 +19,7 @@ from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.driver.folders import Folders
 from mt_core.spark.driver.jvm_objects import active_session, scala_items
 from mt_core.spark.streams.publication import PUBLISHED, Check, shaped
+from mt_core.spark.streams.starts import StreamBroken
 from mt_core.spark.streams.targets import SinkTarget
 
 LISTED = "_freshtable"
@@ -65,8 +67,9 @@ class FileSink:
         """Nothing is kept from being written: the gateway has ended the attempt."""
 
     def forget(self) -> None:
-        """Remove all that the folder says of the job."""
-        self._folders.delete(self._lists(self._files()))
+        """Remove all that the folder says of the job; harmless if the table is gone."""
+        with suppress(StreamBroken):
+            self._folders.delete(self._lists(self._files()))
 
     def last_batch(self) -> int | None:
         """Return the last batch of the job that the table has, None before the first."""
@@ -148,6 +151,8 @@ class FileSink:
         session: SparkSession = self._catalogs.session
         with active_session(session):
             table: Any = stored_table(session, self._target.stored_name)
+            if table is None:
+                raise StreamBroken(f"Table {display_name(self._target.table)}, which the job writes, was dropped.")
         properties = table.storage().properties()
         keys = map(str, scala_items(properties.keys().toSeq()))
         return _Files(

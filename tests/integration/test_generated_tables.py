@@ -69,6 +69,13 @@ def test_a_batch_query_of_rows_without_end_is_refused_with_the_way_out(run: Run,
         run(sql)
 
 
+def test_a_table_without_end_may_have_any_name(run: Run) -> None:
+    run("CREATE TEMPORARY TABLE `my-events` (id BIGINT) WITH ('connector' = 'datagen')")
+
+    with pytest.raises(QueryFailed, match="rows without end"):
+        run("SELECT id FROM `my-events`")
+
+
 def test_a_sink_has_its_columns_and_cannot_be_read(run: Run) -> None:
     run("CREATE TEMPORARY TABLE p (a INT, b STRING) WITH ('connector' = 'print')")
 

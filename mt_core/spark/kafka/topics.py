@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
+from mt_core.identifiers import quote
 from mt_core.model.kafka_topic import KafkaTopic
 from mt_core.spark.kafka.connector_jars import KAFKA
 from mt_core.sql.catalog import CreateConnectorTable
@@ -19,12 +20,12 @@ _EARLIEST = {"startingOffsets": "earliest"}
 
 def create_topic(session: SparkSession, table: CreateConnectorTable, topic: KafkaTopic) -> None:
     """Create a temporary view over the records that a topic has when it is read; raises Spark's own errors."""
-    frame, name = _batch(session, topic), table.name[0]
+    frame, name = _batch(session, topic), quote(table.name[0])
     if table.or_replace:
         frame.createOrReplaceTempView(name)
     else:
         frame.createTempView(name)
-    _tables.setdefault(session, {})[name.lower()] = table
+    _tables.setdefault(session, {})[table.name[0].lower()] = table
 
 
 def forget_topic(session: SparkSession, name: str) -> None:
@@ -59,7 +60,8 @@ def streamed(session: SparkSession, tables: Iterable[CreateConnectorTable]) -> I
 
 def stream_name(table: CreateConnectorTable) -> str:
     """Return the name that the stream of *table* has while a query is analysed."""
-    return f"stream_of_{table.name[0]}"
+    # No name that a user gives has that many digits.
+    return f"stream_of_{table.name[0].lower().encode().hex()}"
 
 
 def _batch(session: SparkSession, topic: KafkaTopic) -> DataFrame:

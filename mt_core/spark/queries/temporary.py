@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.errors import Unsupported
+from mt_core.identifiers import quote
 from mt_core.model.connector_table import GeneratedRows, Watermark
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.kafka.connector_jars import load_kafka
@@ -40,9 +41,9 @@ def create_unbounded(driver: SparkDriver, session: SparkSession, table: CreateCo
         raise Unsupported(f"Table {'.'.join(table.name)} has rows of its own.")
     frame = rows_without_end(session, table.unbounded, table.watermark)
     if table.or_replace:
-        frame.createOrReplaceTempView(table.name[0])
+        frame.createOrReplaceTempView(quote(table.name[0]))
     else:
-        frame.createTempView(table.name[0])
+        frame.createTempView(quote(table.name[0]))
 
 
 def rows_without_end(session: SparkSession, rows: GeneratedRows, watermark: Watermark | None) -> DataFrame:

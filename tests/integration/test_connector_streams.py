@@ -183,6 +183,7 @@ def test_generated_rows_of_a_catalog_are_printed_under_the_names_of_its_tables(
 
 
 def test_explain_shows_sources_state_and_how_the_rows_arrive(world: StreamWorld, tmp_path: Path) -> None:
+    (tmp_path / "copies").mkdir()
     world.create(f"CREATE TABLE copies (row STRING) WITH ('connector' = 'parquet', 'path' = '{tmp_path}/copies')")
     world.create("CREATE TABLE pace (n BIGINT) WITH ('connector' = 'datagen')")
     world.append("a", "b")

@@ -93,6 +93,59 @@ def test_a_change_inside_a_struct_that_past_rows_cannot_be_read_through_is_refus
     world.wait_rows(["JFK ?"])
 
 
+def test_a_stream_whose_source_is_altered_starts_again_and_gives_the_columns_of_now_under_their_names(
+    world: StreamWorld,
+) -> None:
+    world.sql("CREATE TABLE legs (id INT, miles INT, hours INT)")
+    world.sql("CREATE TABLE copies (id INT, miles INT, hours INT)")
+    world.sql("INSERT INTO legs VALUES (1, 10, 100)")
+    job_id, definition = world.start("INSERT INTO copies SELECT * FROM legs")
+    world.wait(lambda: len(world.rows("copies")) == 1)
+    world.sql("ALTER TABLE legs ADD COLUMN note STRING")
+    world.sql("INSERT INTO legs VALUES (2, 20, 200, 'added')")
+    world.wait(lambda: len(world.rows("copies")) == 2)
+
+    world.sql("ALTER TABLE legs DROP COLUMN miles")
+    world.sql("ALTER TABLE legs ADD COLUMN miles INT")
+    world.sql("INSERT INTO legs (id, miles, hours) VALUES (3, 30, 300)")
+    altered = world.wait_end(job_id)
+    world.engine.start(job_id, definition, 2)
+    world.wait(lambda: len(world.rows("copies")) == 3)
+    world.engine.stop(job_id, definition)
+    world.sql("ALTER TABLE legs RENAME COLUMN hours TO duration")
+    world.engine.start(job_id, definition, 3)
+    renamed = world.wait_end(job_id)
+
+    assert (altered.final, altered.error) == (
+        False,
+        f"lake.{world.namespace}.legs was altered while it was read: column `miles` was dropped, renamed or changed.",
+    )
+    assert sorted(map(tuple, world.sql("SELECT * FROM copies"))) == [(1, 10, 100), (2, 20, 200), (3, 30, 300)]
+    assert (renamed.final, renamed.error) == (
+        True,
+        "The query gives the columns (id, duration, note, miles), and gave (id, miles, hours) when the job was created. Name its "
+        "columns in the place of each *, and run it again.",
+    )
+
+
+def test_a_stream_whose_table_lost_a_column_names_it_and_goes_on_once_it_is_back(world: StreamWorld) -> None:
+    job_id, definition = world.start()
+    world.wait(lambda: world.engine.progress(job_id).running)
+
+    world.sql("ALTER TABLE arrivals RENAME COLUMN row TO line")
+    world.append("a")
+    failed = world.wait_end(job_id)
+    world.sql("ALTER TABLE arrivals RENAME COLUMN line TO row")
+    world.engine.start(job_id, definition, 2)
+
+    world.wait_rows(["a"])
+    assert (failed.final, failed.error) == (
+        False,
+        f"lake.{world.namespace}.arrivals has no column `row` any more, which the job writes; add or rename it again, or STOP the "
+        "job and run its INSERT again.",
+    )
+
+
 def test_a_stream_goes_on_beside_other_writers_of_its_table_and_a_compaction_of_its_source(world: StreamWorld) -> None:
     world.append("a")
     world.start()
@@ -209,6 +262,27 @@ def test_a_statement_set_is_one_stream_into_several_tables(world: StreamWorld) -
 
 
 @pytest.mark.slow
+def test_members_of_a_statement_set_that_give_other_types_keep_their_digits(world: StreamWorld) -> None:
+    world.sql("CREATE TABLE fares (amount DECIMAL(38, 18))")
+    world.sql("CREATE TABLE exact (amount DECIMAL(38, 18))")
+    world.sql("INSERT INTO fares VALUES (1.000000000000000001)")
+
+    world.start(
+        "INSERT INTO exact SELECT amount FROM fares",
+        "INSERT INTO exact SELECT 0.5D FROM fares",
+    )
+    world.wait(lambda: len(world.rows("exact")) == 2)
+    world.sql("INSERT INTO fares VALUES (2.000000000000000002)")
+
+    world.wait(lambda: len(world.rows("exact")) == 4)
+    assert [str(amount) for amount in world.rows("exact")] == [
+        "0.500000000000000000",
+        "0.500000000000000000",
+        "1.000000000000000001",
+        "2.000000000000000002",
+    ]
+
+
 def test_windows_with_a_watermark_are_written_when_they_are_over(world: StreamWorld) -> None:
     world.sql("CREATE TABLE readings (ts TIMESTAMP, n INT)")
     world.sql("CREATE TABLE sums (n BIGINT)")

@@ -98,6 +98,22 @@ def test_a_select_has_the_rows_that_are_there_and_those_that_come(world: World) 
     assert (stalled, running, rows.running, len(ends)) == (True, True, False, 1)
 
 
+def test_a_select_whose_table_loses_a_column_that_it_reads_ends_with_an_error(world: World) -> None:
+    rows = world.follow(f"SELECT n, city FROM {world.table}")
+    first(rows, 1)
+    ends: list[MtError | None] = []
+    rows.on_end(ends.append)
+
+    world.run(f"ALTER TABLE {world.table} DROP COLUMN city")
+    world.run(f"ALTER TABLE {world.table} ADD COLUMN city STRING")
+    world.run(f"INSERT INTO {world.table} VALUES (2, 'Oslo')")
+    wait_until(lambda: ends != [])
+
+    assert (
+        str(ends[0]) == f"{world.table} was altered while it was read: column `city` was dropped, renamed or changed."
+    )
+
+
 @pytest.mark.slow
 def test_a_table_without_end_gives_rows(world: World) -> None:
     world.create("CREATE TEMPORARY TABLE r (n BIGINT) WITH ('connector' = 'rate', 'rows-per-second' = '50')")

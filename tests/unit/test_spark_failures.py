@@ -50,6 +50,38 @@ def test_a_view_that_reads_itself_is_named_as_a_reason_for_a_stack_that_overflow
     assert str(error) == "The query is nested too deeply for Spark, or one of its views reads itself."
 
 
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            "- Invalid type for a b: unknown is not supported until v3",
+            "Column a b has no type, as NULL has none; CAST it to one, such as CAST(NULL AS STRING).",
+        ),
+        (
+            "- Invalid type for v: variant is not supported until v3\n- Invalid type for n: unknown is not supported until v3",
+            "Column n has no type, as NULL has none; CAST it to one, such as CAST(NULL AS STRING). Iceberg stores column v "
+            "(variant) from version 3 of its format on; create the table with the property 'format-version' = '3', or CAST the "
+            "column, for example to STRING.",
+        ),
+    ],
+)
+def test_a_type_that_the_format_of_a_table_does_not_have_is_named_with_its_column_and_the_way_out(
+    columns: str, message: str
+) -> None:
+    error = error_of([thrown(f"Invalid schema for v2:\n{columns}", java_class="java.lang.IllegalStateException")])
+
+    assert isinstance(error, QueryFailed)
+    assert str(error) == message
+
+
+def test_a_name_that_is_taken_is_an_error_of_the_statement() -> None:
+    taken = "View with same name already exists: shop.v"
+
+    error = error_of([thrown(taken, java_class="org.apache.iceberg.exceptions.AlreadyExistsException")])
+
+    assert (type(error), str(error)) == (QueryFailed, taken)
+
+
 def test_the_innermost_condition_is_the_reason() -> None:
     error = error_of(
         [

@@ -47,6 +47,10 @@ _NO_END = (
     "A batch query cannot read rows without end, such as those of a table with the connector 'datagen' or 'rate'; give a table "
     "of 'datagen' a 'number-of-rows', or SET 'execution.runtime-mode' = 'streaming'."
 )
+_LATER_TYPES = re.compile(
+    r"^Invalid schema for v\d+:\s*((?:- Invalid type for .+?: \w+ is not supported until v\d+\s*)+)$"
+)
+_LATER_TYPE = re.compile(r"- Invalid type for (.+?): (\w+) is not supported until v(\d+)")
 _STACK_OVERFLOW = "java.lang.StackOverflowError"
 _QUERY_CLASSES = (
     "org.apache.spark.",
@@ -55,6 +59,7 @@ _QUERY_CLASSES = (
     "java.lang.ArithmeticException",
     "java.lang.UnsupportedOperationException",
     "java.time.",
+    "org.apache.iceberg.exceptions.AlreadyExistsException",
 )
 
 
@@ -103,6 +108,9 @@ def error_of(chain: Sequence[Thrown]) -> MtError:
         return EngineUnavailable(LOST)
     if any(thrown.java_class == _STACK_OVERFLOW for thrown in chain):
         return QueryFailed("The query is nested too deeply for Spark, or one of its views reads itself.")
+    for thrown in chain:
+        if match := _LATER_TYPES.match(thrown.message):
+            return QueryFailed(_later_types(match[1]))
     # The innermost condition is the reason; the exceptions around it say which part of Spark met it.
     index = max((index for index, thrown in enumerate(chain) if thrown.condition), default=0)
     reason = chain[index]
@@ -117,6 +125,25 @@ def error_of(chain: Sequence[Thrown]) -> MtError:
     positions = [position_in(thrown.message) for thrown in chain[: index + 1]]
     line, column = next(filter(None, positions), (None, None))
     return QueryFailed(message, error_class=reason.condition, sqlstate=reason.sqlstate, line=line, position=column)
+
+
+def _later_types(text: str) -> str:
+    """Return the error for columns of types that Iceberg stores in later versions of its format only."""
+    found = _LATER_TYPE.findall(text)
+    untyped = [name for name, kind, _ in found if kind == "unknown"]
+    others = [f"{name} ({kind})" for name, kind, _ in found if kind != "unknown"]
+    version = max(int(version) for *_, version in found)
+    parts = []
+    if untyped:
+        parts.append(
+            f"Column {', '.join(untyped)} has no type, as NULL has none; CAST it to one, such as CAST(NULL AS STRING)."
+        )
+    if others:
+        parts.append(
+            f"Iceberg stores column {', '.join(others)} from version {version} of its format on; create the table with the "
+            f"property 'format-version' = '{version}', or CAST the column, for example to STRING."
+        )
+    return " ".join(parts)
 
 
 def thrown_by(error: BaseException) -> list[Thrown]:

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from pyspark.errors.exceptions.captured import convert_exception
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mt_core.errors import (
@@ -25,7 +26,7 @@ from mt_core.errors import (
     TableProtected,
     Unsupported,
 )
-from mt_core.identifiers import display_name
+from mt_core.identifiers import display_name, quote, sql_name
 from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.failures import LOST, SPARK_ERRORS, translate
@@ -43,6 +44,7 @@ from mt_core.spark.streams.query import (
     sources_of,
     unpacked,
 )
+from mt_core.spark.streams.source_columns import SourceColumns
 from mt_core.spark.streams.starts import NEW_JOB, Start, StreamBroken, breakage, check_start, loss, rows_at
 
 BATCH = "batch"
@@ -79,9 +81,12 @@ class StreamAttempt:
         self._publications = publications
         self._starts = {name: Start.from_json(body) for name, body in definition.pinned["starts"].items()}
         self._columns: list[list[str]] = definition.pinned["columns"]
+        # Of a job that an earlier release created, the number of the columns is known alone.
+        self._given: list[list[str] | None] = definition.pinned.get("given") or [None for _ in self._columns]
         self._job, self._generation = uuid4().hex, driver.generation
         self._session: SparkSession | None = None
         self._members: Sequence[MemberQuery] = ()
+        self._source_columns = SourceColumns(())
         self._query: StreamingQuery | None = None
         self._failure: MtError | None = None
         self._ending, self._pausing = threading.Event(), threading.Event()
@@ -209,6 +214,7 @@ class StreamAttempt:
                 self._counted = self._batch
                 self._positions = checkpoints.offsets(definition.checkpoint, self._batch)
             self._check_starts()
+            self._source_columns = SourceColumns(sources_of(self._members))
             self._write_first_rows()
             frames = self._streams()
         except QueryFailed as cause:
@@ -225,9 +231,13 @@ class StreamAttempt:
 
     def _streams(self) -> list[DataFrame]:
         options = {name: start.options(self._definition.on_source_rewrite) for name, start in self._starts.items()}
+        return self._named([member.streaming(options) for member in self._members])
+
+    def _named(self, frames: Sequence[DataFrame]) -> list[DataFrame]:
+        """Return *frames*, one for each member, with the columns that they gave at first, named as in their tables."""
         return [
-            _renamed(member.streaming(options), columns) if len(self._members) == 1 else member.streaming(options)
-            for member, columns in zip(self._members, self._columns, strict=True)
+            _renamed(_chosen(frame, given), columns)
+            for frame, given, columns in zip(frames, self._given, self._columns, strict=True)
         ]
 
     def _write_first_rows(self) -> None:
@@ -235,10 +245,7 @@ class StreamAttempt:
         snapshots = {name: start.snapshot for name, start in self._starts.items() if start.snapshot is not None}
         if not snapshots or self._definition.pinned["begun"] or self._batch is not None:
             return
-        frames = [
-            _renamed(member.pinned(snapshots), columns)
-            for member, columns in zip(self._members, self._columns, strict=True)
-        ]
+        frames = self._named([member.pinned(snapshots) for member in self._members])
         for table, publication in self._publications.items():
             if publication.batch is None:
                 self._written += publication.publish(self._rows_for(table, frames), FIRST_ROWS, self._check)
@@ -249,6 +256,9 @@ class StreamAttempt:
     def _rows_for(self, table: TableName, frames: Sequence[DataFrame]) -> DataFrame:
         """Return the rows of all members that write *table*, of which *frames* has one each."""
         mine = [frame for frame, member in zip(frames, self._members, strict=True) if member.insert.table == table]
+        if any(frame.dtypes != mine[0].dtypes for frame in mine):
+            # Spark would unite a DECIMAL with a DOUBLE as DOUBLE, whatever the type in the table.
+            mine = [_stored(frame, table) for frame in mine]
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), mine)
 
     # -------------------------------------------------------------------------------------------------------- batches
@@ -276,6 +286,7 @@ class StreamAttempt:
             return
         self._count()
         self._check_starts()
+        self._source_columns.check()
         several = len(self._members) > 1
         if several:
             rows = rows.persist()
@@ -343,13 +354,35 @@ class StreamAttempt:
         return None if isinstance(failure, EngineUnavailable) else failure
 
 
+def _chosen(frame: DataFrame, given: Sequence[str] | None) -> DataFrame:
+    """Return *frame* with the columns that its query gave at first: a * stands for others once its table is altered."""
+    if given is None or frame.columns == list(given):
+        return frame
+    present = {name.lower() for name in frame.columns}
+    if len(present) < len(frame.columns) or not {name.lower() for name in given} <= present:
+        raise _other_columns(", ".join(frame.columns), ", ".join(given))
+    return frame.select(*(col(quote(name)) for name in given))
+
+
 def _renamed(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     if len(frame.columns) != len(columns):
-        raise Unsupported(
-            f"The query gives {len(frame.columns)} columns, and gave {len(columns)} when the job was created; name its columns "
-            "in the place of each *, and run it again."
-        )
+        raise _other_columns(str(len(frame.columns)), str(len(columns)))
     return frame.toDF(*columns)
+
+
+def _stored(frame: DataFrame, table: TableName) -> DataFrame:
+    """Return *frame* with the types that its columns have in *table*."""
+    types = {field.name.lower(): field.dataType for field in frame.sparkSession.table(sql_name(table)).schema.fields}
+    return frame.select(
+        *(col(quote(name)).cast(types.get(name.lower(), kind)).alias(name) for name, kind in frame.dtypes)
+    )
+
+
+def _other_columns(now: str, then: str) -> Unsupported:
+    return Unsupported(
+        f"The query gives the columns ({now}), and gave ({then}) when the job was created. Name its columns in the place of each "
+        "*, and run it again."
+    )
 
 
 def _is_begun(offset: Any) -> bool:

@@ -275,7 +275,12 @@ def _pinned(session: SparkSession, members: Sequence[MemberQuery]) -> dict[str, 
         }
         for member in members:
             check_first_rows(member, starts)
-        return {"starts": starts, "columns": [member.columns() for member in members], "begun": False}
+        return {
+            "starts": starts,
+            "columns": [member.columns() for member in members],
+            "given": [member.streaming({}).columns for member in members],
+            "begun": False,
+        }
 
 
 def _restored(session: SparkSession, savepoint: str, starts: Mapping[str, Any]) -> dict[str, Any]:

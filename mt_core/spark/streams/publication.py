@@ -11,7 +11,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
-from mt_core.errors import CommitConflict, StorageMissing, TableProtected
+from mt_core.errors import CommitConflict, EngineError, StorageMissing, TableProtected
 from mt_core.identifiers import quote
 from mt_core.model.storage import BATCH, JOB_ID, STREAM, TABLE_ID
 from mt_core.model.table import TableIdentifier
@@ -260,9 +260,16 @@ class _Moved(Exception):
 
 
 def shaped(rows: DataFrame, table: str) -> DataFrame:
-    """Return *rows* with NULL in the columns of *table* that they do not have."""
+    """Return *rows* with NULL in the columns of *table* that they do not have; raises EngineError for one that it has not."""
     present = {name.lower() for name in rows.columns}
-    missing = [field for field in rows.sparkSession.table(table).schema.fields if field.name.lower() not in present]
+    fields = rows.sparkSession.table(table).schema.fields
+    gone = [name for name in rows.columns if name.lower() not in {field.name.lower() for field in fields}]
+    if gone:
+        raise EngineError(
+            f"{table} has no column {', '.join(map(quote, gone))} any more, which the job writes; add or rename it again, or "
+            "STOP the job and run its INSERT again."
+        )
+    missing = [field for field in fields if field.name.lower() not in present]
     return rows.select("*", *(lit(None).cast(field.dataType).alias(field.name) for field in missing))
 
 

@@ -23,6 +23,7 @@ from mt_core.spark.results.batches import QueryJob, batches
 from mt_core.spark.results.row_stream import StreamedRows
 from mt_core.spark.results.spool import Spools
 from mt_core.spark.streams.query import StreamedQuery, check_first_rows, check_streamable, each_batch
+from mt_core.spark.streams.source_columns import SourceColumns
 from mt_core.spark.streams.starts import breakage, start_of
 
 _LOOK_EVERY_S = 0.5
@@ -53,6 +54,7 @@ class _Frames:
 
     def __init__(self, query: StreamedQuery) -> None:
         self.query = query
+        self.columns = SourceColumns(query.text.sources)
         keeps_state = check_streamable(query)
         with active_session(query.session):
             self.starts = {
@@ -121,6 +123,7 @@ class _Feed:
 
     def _take(self, rows: DataFrame, number: int) -> None:
         """Hand the rows of a batch over; Spark calls this, and begins the next batch when it returns."""
+        self._frames.columns.check()
         for batch in batches(self._driver, arrow_frame(rows), self._schema, self._job):
             if batch is not None:
                 self._hand_over(batch)

@@ -128,7 +128,7 @@ def test_a_stream_whose_source_is_altered_starts_again_and_gives_the_columns_of_
     )
 
 
-def test_a_stream_whose_table_lost_a_column_names_it_and_goes_on_once_it_is_back(world: StreamWorld) -> None:
+def test_a_stream_whose_table_is_altered_names_the_lost_column_and_goes_on_once_it_is_back(world: StreamWorld) -> None:
     job_id, definition = world.start()
     world.wait(lambda: world.engine.progress(job_id).running)
 

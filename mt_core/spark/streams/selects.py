@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mt_core.errors import Canceled
+from mt_core.errors import Canceled, MtError
 from mt_core.model.stream import DEFAULT_INTERVAL_MS, OnSourceRewrite
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jobs import tagged
@@ -76,6 +76,7 @@ class _Feed:
         # None stands for the end of a batch of Spark.
         self._waiting: Queue[pa.RecordBatch | None] = Queue(_WAITING)
         self._ending = Event()
+        self._failure: MtError | None = None
 
     def stop(self) -> None:
         """End the stream soon; any thread may call it."""
@@ -123,7 +124,11 @@ class _Feed:
 
     def _take(self, rows: DataFrame, number: int) -> None:
         """Hand the rows of a batch over; Spark calls this, and begins the next batch when it returns."""
-        self._frames.columns.check()
+        try:
+            self._frames.columns.check()
+        except MtError as error:
+            self._failure = error
+            raise
         for batch in batches(self._driver, arrow_frame(rows), self._schema, self._job):
             if batch is not None:
                 self._hand_over(batch)
@@ -144,6 +149,8 @@ class _Feed:
             cause: Any = query.exception()
             if cause is None or self._ending.is_set():
                 return False
+            if self._failure is not None:
+                raise self._failure
             sources = self._frames.query.text.sources
             with active_session(self._frames.query.session):
                 broken = breakage(self._frames.query.session, sources, self._frames.starts, cause)

@@ -18,6 +18,7 @@ def thrown(
 def test_a_message_loses_plan_statement_and_java() -> None:
     texts = [
         "[X] no `a`. SQLSTATE: 42703; line 1 pos 7;\n'Project ['a]\n+- OneRowRelation\n",
+        "[X] no `a`. SQLSTATE: 42703;\n~Sort [a#1 ASC NULLS FIRST], true\n+- ~Project [a#1]\n",
         "\n[X] no `a`. SQLSTATE: 42703 (line 1, pos 0)\n\n== SQL ==\nselec 1\n^^^\n",
         "[X] no `a`. SQLSTATE: 42703\n== SQL (line 1, position 8) ==\nselect 1/0\n       ^^^\n",
         "[X] no `a`. SQLSTATE: 42703\n\tat org.apache.spark.Foo.bar(Foo.scala:1)",

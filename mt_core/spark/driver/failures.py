@@ -28,7 +28,7 @@ _ZERO_BASED = re.compile(r"\bline (\d+),? pos (\d+)")
 # Only the statement's own context: "== SQL of VIEW v (line 1, position 8) ==" points into other text.
 _ONE_BASED = re.compile(r"== SQL \(line (\d+), position (\d+)\) ==")
 _TAIL = re.compile(
-    r"\s*;? ?\(?\bline \d+,? pos \d+\)?;?.*|\s*== SQL.*|;\n'?[A-Z]\w+[ \n].*|\n\s+at [\w.$]+.*|\n+\w+ stacktrace:.*",
+    r"\s*;? ?\(?\bline \d+,? pos \d+\)?;?.*|\s*== SQL.*|;\n['~]*[A-Z]\w+[ \n].*|\n\s+at [\w.$]+.*|\n+\w+ stacktrace:.*",
     re.S,
 )
 _CLASS_PREFIX = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*(?:Exception|Error): ")

@@ -58,6 +58,15 @@ def test_only_as_many_copies_of_a_row_are_found_as_are_wanted(
     assert found(values, ["k", "v"], copies=True) == expected
 
 
+def test_two_instants_with_one_local_time_are_not_taken_for_each_other() -> None:
+    # 02:30 in Rome, before and after the clocks are turned back.
+    instants = pa.array([1761438600000000, 1761442200000000], pa.timestamp("us", tz="Europe/Rome"))
+    rows = pa.table({"at": instants, "v": ["a", "a"]})
+    wanted = pa.table({"at": instants, "v": ["a", "a"], "copies": [1, 1]})
+
+    assert found_in(rows, wanted, ["at", "v"], "copies") == rows
+
+
 def test_bounds_are_a_condition_on_each_column_that_null_meets() -> None:
     bounds = [
         Bound(column="at", type="date", low=date(2026, 1, 2), high=date(2026, 3, 4)),

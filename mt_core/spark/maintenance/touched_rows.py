@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyarrow import Table, array, compute, int64
+from pyarrow import ChunkedArray, Table, array, compute, int64, types
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr, row_number
 from pyspark.sql.window import Window
@@ -87,8 +87,8 @@ def _are_chosen(at: TableAt, tasks: Sequence[Any]) -> bool:
 
 
 def _comparable(rows: DataFrame, wanted: Wanted) -> bool:
-    types, values = dict(rows.dtypes), dict(wanted.rows.frame.dtypes)
-    return all(types[key] == values[key] and types[key].startswith(_EXACT) for key in wanted.keys)
+    found, values = dict(rows.dtypes), dict(wanted.rows.frame.dtypes)
+    return all(found[key] == values[key] and found[key].startswith(_EXACT) for key in wanted.keys)
 
 
 def found_in(rows: Table, values: Table, keys: Sequence[str], copies: str | None) -> Table:
@@ -108,7 +108,12 @@ def found_in(rows: Table, values: Table, keys: Sequence[str], copies: str | None
 
 
 def _tuples(rows: Table, keys: Sequence[str]) -> Iterator[tuple[object, ...]]:
-    return zip(*(rows[key].to_pylist() for key in keys), strict=True)
+    return zip(*(_exact(rows[key]).to_pylist() for key in keys), strict=True)
+
+
+def _exact(column: ChunkedArray) -> ChunkedArray:
+    """Return *column* with instants as numbers: Python finds two of the hour that the clocks are turned back equal."""
+    return column.cast(int64()) if types.is_timestamp(column.type) else column
 
 
 def _joined(rows: DataFrame, wanted: Wanted) -> DataFrame:

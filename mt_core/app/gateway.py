@@ -34,7 +34,7 @@ from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import GatewayServer, listen
 from mt_core.registry.store import SqlRegistry
 from mt_core.sessions.sessions import SessionManager
-from mt_core.spark.catalogs.connector_tables import create_tables
+from mt_core.spark.catalogs.connector_tables import restore_tables
 from mt_core.spark.driver.conf import DriverSettings, catalog_names
 from mt_core.spark.driver.jar_copies import JarCopies
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -174,7 +174,7 @@ class Gateway:
         return SparkDriver(
             settings,
             on_launch=lambda pid: self._home.note(url=self.url, jvm_pid=pid),
-            on_session=lambda session: create_tables(session, self._connector_tables.all().values()),
+            on_session=lambda session: restore_tables(self._driver, session, self._connector_tables.all().values()),
         )
 
     def _spark_statements(self, config: Config) -> SparkStatements:

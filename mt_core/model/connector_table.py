@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mt_core.identifiers import namespace_of, quote, sql_name
+from mt_core.identifiers import namespace_of, quote, sql_name, string_literal
+from mt_core.model.kafka_topic import KafkaTopic
 
 SPARK_CATALOG = "spark_catalog"
 STORED_IN = "connector_tables"
@@ -40,7 +41,8 @@ class ConnectorTable:
 
     The clauses and the options can hold passwords, so its repr leaves them out. `keys` are the columns of its primary key.
     `spark_name` is its quoted name in Spark's own catalog, empty if that is its name, or if it has none there. A table that
-    stores no rows has a `query` instead: what a batch reads of it. One with rows without end has them in `unbounded`.
+    stores no rows has a `query` instead: what a batch reads of it. One with rows without end has them in `unbounded`. One over
+    Kafka has its `topic`: Spark's own catalog has a table of the records, and a view makes rows of them.
     """
 
     name: str
@@ -55,6 +57,7 @@ class ConnectorTable:
     spark_name: str = ""
     query: str = field(default="", repr=False)
     unbounded: GeneratedRows | None = None
+    topic: KafkaTopic | None = field(default=None, repr=False)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -71,12 +74,27 @@ class ConnectorTable:
         """The statement of Spark that creates it in Spark's own catalog."""
         if self.query:
             return f"CREATE VIEW {self.name} AS {self.query}"
+        if self.topic is not None:
+            return self.topic.records(self.stored_name)
         return f"CREATE TABLE {self.stored_name} ({', '.join(self.columns)}) {self.clauses}"
 
     @property
     def view(self) -> str:
-        """The query of the view that stands for it in another catalog."""
+        """The query of the view that stands for it in its catalog."""
+        if self.topic is not None:
+            return self.topic.rows(self.stored_name)
         return self.query or f"SELECT * FROM {self.stored_name}"
+
+    @property
+    def has_view(self) -> bool:
+        """Whether a view stands beside what `statement` creates, or in its place."""
+        return self.parts[0] != SPARK_CATALOG or bool(self.spark_name)
+
+    def create_view(self, *, replacing: bool = False) -> str:
+        """Return the statement of Spark that creates the view."""
+        comment = f" COMMENT {string_literal(self.comment)}" if self.comment is not None else ""
+        mark = f"TBLPROPERTIES ({string_literal(CONNECTOR_PROPERTY)} = {string_literal(self.connector)})"
+        return f"CREATE {'OR REPLACE ' if replacing else ''}VIEW {self.name}{comment} {mark} AS {self.view}"
 
     def watermark_text(self) -> str | None:
         """Return the watermark in Flink's words, None without one."""

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from mt_core.identifiers import property_list
+
+_RECORD = (
+    *("`key` BINARY", "`value` BINARY", "`topic` STRING", "`partition` INT", "`offset` BIGINT"),
+    *("`timestamp` TIMESTAMP", "`timestampType` INT"),
+)
+_HEADERS = "`headers` ARRAY<STRUCT<key: STRING, value: BINARY>>"
+# Spark refuses to begin a batch at the end, where there is nothing.
+_EARLIEST = {"startingOffsets": "earliest"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,3 +49,27 @@ class KafkaTopic:
     def begins_at_its_end(self) -> bool:
         """Whether only records that are yet to come are read."""
         return self.start.get("startingOffsets") == "latest"
+
+    @property
+    def batch(self) -> dict[str, str]:
+        """The options of Spark's reader of the records that the topic has; one that begins at its end has none of them."""
+        start = _EARLIEST if self.begins_at_its_end else self.start
+        return {**self.connection, **self.topics, **self.reading, **start, **(self.end or {})}
+
+    def records(self, name: str) -> str:
+        """Return the statement of Spark that creates a table of the records that a batch reads, as *name*, which is quoted."""
+        columns = (*_RECORD, *([_HEADERS] if "includeHeaders" in self.reading else []))
+        return f"CREATE TABLE {name} ({', '.join(columns)}) USING kafka OPTIONS ({property_list(self.batch)})"
+
+    def rows(self, records: str) -> str:
+        """Return the query of the rows that a batch reads from a table of *records*."""
+        text = f"SELECT {', '.join(('*', *self.parsed))} FROM {records} WHERE {self.condition}"
+        text = f"SELECT {', '.join(self.items)} FROM ({text})"
+        if self.computed:
+            text = f"SELECT {', '.join(self.computed)} FROM ({text})"
+        return f"SELECT * FROM ({text}) WHERE false" if self.begins_at_its_end else text
+
+    def of_table(self, name: str) -> KafkaTopic:
+        """Return the same of a table whose name is another one now."""
+        reason = self.not_written.replace(f"Table {self.table}", f"Table {name}", 1)
+        return replace(self, table=name, not_written=reason)

@@ -14,6 +14,7 @@ from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.connector_table import ConnectorTable, GeneratedRows, Watermark
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job, JobEvent, JobHook, JobStatus
+from mt_core.model.kafka_topic import KafkaTopic
 from mt_core.model.partition import Scope
 from mt_core.model.run import Batch, RefreshRun, RunKind, RunStatus
 from mt_core.model.stream import StopRequest, StreamDefinition, StreamState
@@ -134,7 +135,16 @@ def _stored(value: Any) -> Any:
             return value.to_json()
         case StreamDefinition():
             return json.dumps(value.to_json(), sort_keys=True)
-        case Intent() | Batch() | JobHook() | StreamState() | StopRequest() | Watermark() | GeneratedRows():
+        case (
+            Intent()
+            | Batch()
+            | JobHook()
+            | StreamState()
+            | StopRequest()
+            | Watermark()
+            | GeneratedRows()
+            | KafkaTopic()
+        ):
             stored = {field.name: _stored(getattr(value, field.name)) for field in fields(value)}
             return {name: each for name, each in stored.items() if each or name not in _LATER}
         case Mapping():
@@ -232,6 +242,7 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
     CreatedCatalog: _Mapping(noun="catalog", columns=("name",), readers={}),
     Watermark: _Mapping(readers={}),
     GeneratedRows: _Mapping(readers={"items": tuple}),
+    KafkaTopic: _Mapping(readers=dict.fromkeys(("parsed", "items", "computed", "written", "record"), tuple)),
     ConnectorTable: _Mapping(
         noun="table",
         columns=("name",),
@@ -239,6 +250,7 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
             **dict.fromkeys(("columns", "keys", "partition_keys"), tuple),
             "watermark": lambda body: _fact(Watermark, body, "a watermark"),
             "unbounded": lambda body: _fact(GeneratedRows, body, "generated rows"),
+            "topic": lambda body: _fact(KafkaTopic, body, "a topic of Kafka"),
         },
     ),
     GatewayLease: _Mapping(noun="gateway", columns=("owner", "lease_until"), readers={"lease_until": instants_of}),

@@ -171,6 +171,9 @@ class StatementEngine(Protocol):
     def create_unbounded(self, context: SessionContext, table: CreateConnectorTable) -> None:
         """Create a temporary table whose rows are without end in the session; raises QueryFailed if its name is taken."""
 
+    def load_connector(self, context: SessionContext, connector: str) -> None:
+        """Load the classes that tables with *connector* need; raises ConfigError with the way out where there are none."""
+
     def add_jar(self, context: SessionContext, path: str) -> str:
         """Load the classes of a jar and return its full path; raises DefinitionInvalid if there is no such file."""
 

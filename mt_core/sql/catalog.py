@@ -210,8 +210,8 @@ class CreateConnectorTable(SparkStatement):
     `keys` are those columns of its primary key, `all_keys`, that its catalog stores. `query` is at its line and column. If the
     statement has a list of `columns` and a query, `spark_sql` ends before AS: what follows depends on the columns of the query.
     `column_list` and `clauses` are what it says after the name, without AS. `options` are those of WITH. A temporary table with
-    `unbounded` rows, or over `kafka`, has no `spark_sql`: Spark has no statement for it. A table that stores no rows, and is not
-    temporary, has in `rows` what a batch reads of it.
+    `unbounded` rows, and each over `kafka`, has no `spark_sql`: Spark has no statement for it. A table that stores no rows, and is
+    not temporary, has in `rows` what a batch reads of it, unless it is over `kafka`.
     """
 
     name: Name

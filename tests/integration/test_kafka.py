@@ -105,6 +105,12 @@ def test_a_batch_reads_the_records_that_a_topic_has_with_what_kafka_says_of_them
         "topic FROM ships ORDER BY number",
     )
     texts = port.run(port.table("v STRING", format="raw", scan__bounded__mode="latest-offset"), "SELECT * FROM ships")
+    lost = f"lake.default.lost_{port.topic}"
+    port.run(port.table(name=lost, topic="never_made").replace("TEMPORARY ", ""))
+    with pytest.raises(GatewayError, match=f"does not have the topic never_made of table {lost}"):
+        port.run(f"SELECT * FROM {lost}")
+    with pytest.raises(GatewayError, match="does not have the topic never_made of table ships"):
+        port.run(port.table(topic="never_made"), f"INSERT INTO {lost} SELECT count(*) FROM ships")
 
     assert rows == [
         {
@@ -142,6 +148,40 @@ def test_a_job_from_a_topic_to_a_table_survives_kills_and_savepoints_and_each_re
     next_id = port.submit(insert, port.table(), f"SET 'execution.savepoint.path' = '{saved['savepoint path']}'")
     port.wait_landed([1, 2, 3, 4, 5, 6])
     port.run(f"STOP JOB '{next_id}'")
+
+
+def test_a_table_that_stays_is_read_and_written_by_every_session_and_by_jobs_through_a_kill(port: Port) -> None:
+    kept, own = f"lake.default.kept_{port.topic}", f"spark_catalog.default.own_{port.topic}"
+    columns = "number INT, place BIGINT METADATA FROM 'offset' VIRTUAL, twice AS number * 2"
+    rows = "SELECT number, place, twice FROM {} ORDER BY place"
+    port.run(f"CREATE TABLE {port.lake} (number INT)", f"CREATE TABLE from_{port.lake} (number INT)")
+    port.run(port.table(columns, kept, properties__ssl__key__password="hidden").replace("TEMPORARY ", ""))
+    port.run(port.table(columns, own).replace("TEMPORARY ", ""))
+    out = port.submit(f"INSERT INTO {kept} SELECT number FROM from_{port.lake}")
+    back = port.submit(f"INSERT INTO {port.lake} SELECT twice FROM {own}")
+    port.run(f"INSERT INTO from_{port.lake} VALUES (1)")
+    port.wait_landed([2])
+
+    port.gateway.kill()
+    port.gateway.start()
+    port.run(f"INSERT INTO from_{port.lake} VALUES (2)")
+    port.wait_landed([2, 4])
+    port.run(f"INSERT INTO {own} SELECT 3")
+    port.wait_landed([2, 4, 6])
+    [shown] = port.run(f"SHOW CREATE TABLE {kept}")
+    port.run(f"STOP JOB '{back}'", f"STOP JOB '{out}'")
+    port.run(f"ALTER TABLE {kept} RENAME TO default.sailed_{port.topic}")
+    kept = f"lake.default.sailed_{port.topic}"
+    found = [port.run(rows.format(each)) for each in (kept, own)]
+    with pytest.raises(GatewayError, match="whose connector 'kafka' has rows without end"):
+        port.run(f"CREATE MATERIALIZED TABLE m FRESHNESS = INTERVAL '1' DAY AS SELECT number FROM {own}")
+    port.run(f"DROP TABLE {kept}", f"DROP TABLE {own}")
+    left = port.run("SHOW TABLES IN lake.default") + port.run("SHOW TABLES IN spark_catalog.default")
+
+    assert found == [[{"number": each, "place": each - 1, "twice": 2 * each} for each in (1, 2, 3)]] * 2
+    assert "hidden" not in str(shown)
+    assert "`place` BIGINT METADATA FROM 'offset' VIRTUAL" in str(shown)
+    assert port.topic not in str(left)
 
 
 def test_a_job_writes_the_rows_of_a_table_to_a_topic_and_a_select_goes_on_with_its_records(port: Port) -> None:

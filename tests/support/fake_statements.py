@@ -74,6 +74,7 @@ class FakeStatementEngine:
         self.settled: list[Reservation] = []
         self.columns_of_queries: dict[str, Sequence[StoredColumn]] = {}
         self.unbounded: dict[tuple[str, str], CreateConnectorTable] = {}
+        self.loaded_connectors: list[str] = []
         # What reads streams, with the rows of those that are a SELECT.
         self.streams: dict[str, ResultRows | Exception] = {}
         self.analysed: list[StreamMember] = []
@@ -185,6 +186,9 @@ class FakeStatementEngine:
         if key in self.unbounded and not table.or_replace:
             raise QueryFailed(f"[TEMP_TABLE_OR_VIEW_ALREADY_EXISTS] There is a temporary view {table.name[0]} already.")
         self.unbounded[key] = table
+
+    def load_connector(self, context: SessionContext, connector: str) -> None:
+        self.loaded_connectors.append(connector)
 
     def add_jar(self, context: SessionContext, path: str) -> str:
         if path in self.missing_jars:

@@ -10,6 +10,7 @@ from uuid import uuid4
 from mt_core.model.connector_table import ConnectorTable, GeneratedRows, Watermark
 from mt_core.model.freshness import Freshness
 from mt_core.model.job import Job, JobStatus
+from mt_core.model.kafka_topic import KafkaTopic
 from mt_core.model.partition import WHOLE
 from mt_core.model.reservation import Atomicity, Reservation
 from mt_core.model.run import RefreshRun, RunKind
@@ -124,4 +125,19 @@ def a_connector_table() -> ConnectorTable:
         spark_name="`s`.`t`",
         query="SELECT 1",
         unbounded=GeneratedRows(items=("value AS `a`",), rows_per_second=2),
+        topic=KafkaTopic(
+            table="é",
+            topics={"subscribe": "a"},
+            connection={"kafka.bootstrap.servers": "h:1"},
+            start={"startingOffsets": "earliest"},
+            end={"endingOffsets": "latest"},
+            reading={"failOnDataLoss": "false"},
+            condition="value IS NOT NULL",
+            parsed=("key AS `k`",),
+            items=("`k` AS `a`",),
+            computed=("`a`",),
+            written=("a",),
+            record=("`a` AS value",),
+            not_written="'",
+        ),
     )

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mt_core.errors import DefinitionInvalid, EngineError, MtError, QueryFailed, RegistryError
+from mt_core.errors import DefinitionInvalid, EngineError, MtError, QueryFailed, RegistryError, Unsupported
 from mt_core.model.connector_table import ConnectorTable
 from mt_core.rowset import INT, Column
 from mt_core.sessions.operations.operation import OperationResult
@@ -20,6 +20,10 @@ from tests.support.memory_registry import MemoryRegistry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CREATE = "CREATE TABLE t (n INT) WITH ('connector' = 'csv', 'path' = '/x', 'password' = 'p')"
+KAFKA = (
+    "CREATE TABLE t (n INT, place BIGINT METADATA FROM 'offset' VIRTUAL, m AS n + 1) WITH ('connector' = 'kafka', 'topic' = 'a', "
+    "'format' = 'json', 'properties.bootstrap.servers' = 'h:1', 'properties.ssl.key.password' = 'p')"
+)
 PRINT = "CREATE TABLE t (n INT) WITH ('connector' = 'print')"
 NAME = "`lake`.`default`.`t`"
 STORED = "`spark_catalog`.`connector_tables`.`lake_default_t_"
@@ -60,9 +64,20 @@ class World:
         return [_stable(sql) for sql in found]
 
     @property
+    def ran_as_sent(self) -> list[str]:
+        """The statements of Spark since the last look."""
+        found = [sql for _, sql in self.engine.executed]
+        self.engine.executed.clear()
+        return found
+
+    @property
     def kept(self) -> list[ConnectorTable]:
         """The tables as the next process reads them."""
         return list(ConnectorTables(self.registry).all().values())
+
+
+def _verb(sql: str) -> str:
+    return " ".join(sql.split()[:2])
 
 
 def _stable(sql: str) -> str:
@@ -101,6 +116,58 @@ def test_a_table_without_rows_is_a_view_alone(world: World) -> None:
         (NAME, ""),
         ("`spark_catalog`.`default`.`t`", ""),
     ]
+
+
+def test_a_table_over_kafka_is_a_table_of_records_and_a_view_of_rows_in_each_catalog(world: World) -> None:
+    world.run(KAFKA)
+    world.run(KAFKA.replace("TABLE t", "TABLE spark_catalog.default.t"))
+
+    ran = [sql.replace("spark_catalog_default_t_", "lake_default_t_") for sql in world.ran_as_sent]
+    [lake, own] = world.kept
+    assert world.engine.loaded_connectors == ["kafka", "kafka"]
+    assert [_verb(sql) for sql in ran] == [
+        *("CREATE DATABASE", "CREATE TABLE", "CREATE VIEW"),
+        *("CREATE DATABASE", "CREATE TABLE", "CREATE VIEW"),
+    ]
+    assert "'kafka.ssl.key.password' = 'p'" in ran[1]
+    assert ran[2].startswith(
+        f"CREATE VIEW {NAME} TBLPROPERTIES ('freshtable.connector' = 'kafka') AS SELECT `n`, `place`, (n + 1) AS `m`"
+    )
+    assert ran[2].endswith(f"FROM {lake.spark_name} WHERE value IS NOT NULL))")
+    assert "'p'" not in ran[2]
+    assert ran[5].startswith("CREATE VIEW `spark_catalog`.`default`.`t`")
+    assert "'p'" not in repr(lake)
+    assert lake.topic is not None
+    assert (lake.topic.table, own.topic and own.topic.table) == ("lake.default.t", "spark_catalog.default.t")
+
+
+@pytest.mark.parametrize("catalog", ["lake", "spark_catalog"])
+def test_a_table_over_kafka_is_shown_renamed_and_dropped_and_not_altered(world: World, catalog: str) -> None:
+    world.run(KAFKA.replace("TABLE t", f"TABLE {catalog}.default.t"))
+    [table] = world.kept
+    assert show_create(table) == (
+        f"CREATE TABLE `{catalog}`.`default`.`t` (\n  `n` INT,\n  `place` BIGINT METADATA FROM 'offset' VIRTUAL,\n"
+        "  `m` AS n + 1\n)\n"
+        "WITH (\n  'connector' = 'kafka',\n  'format' = 'json',\n  'properties.bootstrap.servers' = 'h:1',\n"
+        "  'properties.ssl.key.password' = '***',\n  'topic' = 'a'\n)\n"
+    )
+
+    with pytest.raises(Unsupported, match=f"ALTER TABLE {catalog}.default.t: .*DROP TABLE it"):
+        world.run(f"ALTER TABLE {catalog}.default.t ADD COLUMN x INT")
+    world.engine.executed.clear()
+    world.run(f"ALTER TABLE {catalog}.default.t RENAME TO u")
+    [renamed] = world.kept
+    world.run(f"DROP TABLE {catalog}.default.u")
+
+    assert (renamed.name, renamed.spark_name) == (f"`{catalog}`.`default`.`u`", table.spark_name)
+    assert renamed.topic is not None
+    assert renamed.topic.table == f"{catalog}.default.u"
+    assert world.ran_as_sent == [
+        f"ALTER VIEW `{catalog}`.`default`.`t` RENAME TO `default`.`u`",
+        f"DROP VIEW `{catalog}`.`default`.`u`",
+        f"DROP TABLE IF EXISTS {table.spark_name}",
+    ]
+    assert world.kept == []
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mt_core.spark.kafka.losses import loss_of
+from mt_core.spark.kafka.topics import TopicTable
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.parser import parse
 
@@ -14,16 +15,17 @@ UNREADABLE = "[MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records
 
 
 @pytest.fixture
-def table() -> CreateConnectorTable:
+def table() -> TopicTable:
     found = parse(
         "CREATE TEMPORARY TABLE k (id INT) WITH ('connector' = 'kafka', 'topic' = 'a', 'format' = 'json', "
         "'properties.bootstrap.servers' = 'h:1')"
     )
     assert isinstance(found, CreateConnectorTable)
-    return found
+    assert found.kafka is not None
+    return TopicTable(parts=found.name, topic=found.kafka)
 
 
-def test_records_that_are_gone_are_named_with_their_offsets_and_the_way_out(table: CreateConnectorTable) -> None:
+def test_records_that_are_gone_are_named_with_their_offsets_and_the_way_out(table: TopicTable) -> None:
     assert loss_of([table], ["a task failed", GONE]) == (
         "Records of k (topic a) that the stream has not read are gone: Partition a-0 offset was changed from 3 to 1. Run the "
         "INSERT again to begin with those that are there; 'failOnDataLoss' = 'false' in WITH (…) of the table lets a job go on "
@@ -31,12 +33,12 @@ def test_records_that_are_gone_are_named_with_their_offsets_and_the_way_out(tabl
     )
 
 
-def test_a_record_that_cannot_be_read_names_the_table_and_the_option(table: CreateConnectorTable) -> None:
+def test_a_record_that_cannot_be_read_names_the_table_and_the_option(table: TopicTable) -> None:
     assert str(loss_of([table], [UNREADABLE])).startswith(
         "A record of k (topic a) cannot be read with the format of the table."
     )
 
 
-def test_other_failures_and_other_sources_are_no_loss(table: CreateConnectorTable) -> None:
+def test_other_failures_and_other_sources_are_no_loss(table: TopicTable) -> None:
     assert loss_of([table], ["Connection refused"]) is None
     assert loss_of([], [GONE, UNREADABLE]) is None

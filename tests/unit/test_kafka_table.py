@@ -250,12 +250,66 @@ def test_a_column_of_metadata_that_spark_cannot_write_keeps_the_table_from_being
             "no metadata 'leader-epoch'; there are topic",
         ),
         (statement("id AS"), SqlSyntaxError, "expected an expression"),
-        (statement().replace("TEMPORARY ", ""), Unsupported, "makes tables of a session only; CREATE"),
+        (
+            statement().replace("TEMPORARY ", "TEMPORARY ").replace("k (", "d.k ("),
+            Unsupported,
+            "a name with a database does",
+        ),
     ],
 )
 def test_what_a_table_cannot_have_is_refused_by_name(sql: str, error: type[MtError], message: str) -> None:
     with pytest.raises(error, match=message):
         parse(sql)
+
+
+def test_a_table_that_stays_has_its_columns_as_they_are_written_and_a_query_over_its_records() -> None:
+    columns = (
+        "id INT NOT NULL, day AS CAST(at AS DATE), at TIMESTAMP(3) METADATA FROM 'timestamp' VIRTUAL COMMENT 'when', "
+        "now AS PROCTIME()"
+    )
+    found = parse(
+        statement(columns, scan__startup__mode="latest-offset").replace("TEMPORARY TABLE k", "TABLE IF NOT EXISTS d.k")
+    )
+
+    assert isinstance(found, CreateConnectorTable)
+    assert (found.is_temporary, found.if_not_exists, found.name) == (False, True, ("d", "k"))
+    assert found.column_list == (
+        "`id` INT NOT NULL",
+        "`day` AS CAST(at AS DATE)",
+        "`at` TIMESTAMP_NTZ METADATA FROM 'timestamp' VIRTUAL COMMENT 'when'",
+        "`now` AS PROCTIME()",
+    )
+    assert found.options == {**ADDRESS, "scan.startup.mode": "latest-offset"}
+    assert found.kafka is not None
+    assert found.kafka.rows("`r`") == (
+        "SELECT * FROM (SELECT `id`, (CAST(at AS DATE)) AS `day`, `at`, (current_timestamp()) AS `now` FROM (SELECT "
+        "`__value`.`id` AS `id`, CAST(timestamp AS TIMESTAMP_NTZ) AS `at` FROM (SELECT *, from_json(CAST(value AS STRING), "
+        "'`id` INT', map('mode', 'FAILFAST')) AS `__value` FROM `r` WHERE value IS NOT NULL))) WHERE false"
+    )
+
+
+def test_the_records_of_a_table_that_stays_have_the_columns_and_options_of_sparks_reader() -> None:
+    record = (
+        "`key` BINARY, `value` BINARY, `topic` STRING, `partition` INT, `offset` BIGINT, `timestamp` TIMESTAMP, "
+        "`timestampType` INT"
+    )
+    plain = topic(scan__bounded__mode="latest-offset", properties__group__id="g")
+    with_headers = topic("id INT, h MAP<STRING, BYTES> METADATA FROM 'headers'")
+
+    assert plain.records("`r`") == (
+        f"CREATE TABLE `r` ({record}) USING kafka OPTIONS ('kafka.bootstrap.servers' = 'h:9092', 'subscribe' = 'ships', "
+        "'groupIdPrefix' = 'g', 'startingOffsets' = 'earliest', 'endingOffsets' = 'latest')"
+    )
+    assert f"({record}, `headers` ARRAY<STRUCT<key: STRING, value: BINARY>>)" in with_headers.records("`r`")
+
+
+def test_a_table_that_has_another_name_is_named_so_in_errors() -> None:
+    several = topic(topic="a;b")
+
+    renamed = several.of_table("lake.d.t")
+
+    assert renamed.table == "lake.d.t"
+    assert renamed.not_written.startswith("Table lake.d.t is of several topics")
 
 
 def test_secrets_of_kafkas_clients_are_not_shown() -> None:

@@ -57,7 +57,7 @@ class ConnectorTableChanges:
         """Forget the tables that are gone, and take the columns of the others as they are."""
         tables = self.statements.tables
         for table in tables.all().values():
-            if table.parts[0] != SPARK_CATALOG or table.query:
+            if table.parts[0] != SPARK_CATALOG or table.query or table.spark_name:
                 continue
             try:
                 columns = self.statements.columns(context, table.name)

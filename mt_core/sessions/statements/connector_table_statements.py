@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mt_core.errors import DefinitionInvalid, MtError, QueryFailed, RegistryError, TableExists, Unsupported
-from mt_core.identifiers import display_name, quote, sql_name, string_literal
-from mt_core.model.connector_table import CONNECTOR_PROPERTY, SPARK_CATALOG, STORED_IN, ConnectorTable
+from mt_core.identifiers import display_name, quote, sql_name
+from mt_core.model.connector_table import SPARK_CATALOG, STORED_IN, ConnectorTable
 from mt_core.sessions.operations.operation import DONE, OperationResult
 from mt_core.sessions.ports import SessionContext, StatementEngine
 from mt_core.sessions.statements.listings import CatalogRequest
@@ -97,8 +97,11 @@ class ConnectorTableStatements:
             watermark=fact.watermark,
             query=fact.rows,
             unbounded=fact.unbounded,
-            spark_name="" if fact.rows or name[0] == SPARK_CATALOG else _stored_name(name),
+            topic=None if fact.kafka is None else fact.kafka.of_table(display_name(name)),
+            spark_name=_stored_name(name) if _is_stored_aside(fact, name) else "",
         )
+        if table.topic is not None:
+            self.engine.load_connector(request.context, table.connector)
         self._make(table, request)
         return DONE
 
@@ -113,7 +116,7 @@ class ConnectorTableStatements:
                 undo.append(f"DROP {'VIEW' if table.query else 'TABLE'} {table.stored_name}")
             if not table.columns and not table.query:
                 table = replace(table, columns=self.columns(request.context, table.stored_name))
-            if table.parts[0] != SPARK_CATALOG:
+            if table.has_view:
                 self._make_view(table, request)
                 undo.append(f"DROP VIEW {table.name}")
             self.tables.put(table)
@@ -123,11 +126,9 @@ class ConnectorTableStatements:
                     self._run(text, request)
             raise
 
-    def _make_view(self, table: ConnectorTable, request: CatalogRequest, verb: str = "CREATE") -> None:
-        comment = f" COMMENT {string_literal(table.comment)}" if table.comment is not None else ""
-        mark = f"TBLPROPERTIES ({string_literal(CONNECTOR_PROPERTY)} = {string_literal(table.connector)})"
+    def _make_view(self, table: ConnectorTable, request: CatalogRequest, *, replacing: bool = False) -> None:
         try:
-            self._run(f"{verb} VIEW {table.name}{comment} {mark} AS {table.view}", request)
+            self._run(table.create_view(replacing=replacing), request)
         except MtError as error:
             catalog = table.parts[0]
             if not _NO_VIEWS.search(error.message):
@@ -168,7 +169,7 @@ class ConnectorTableStatements:
         clause = _clause(read)
         if (new := _new_name(clause)) is not None:
             return self._rename(table, self._renamed(table, new, request.context), request)
-        if table.query:
+        if table.query or table.topic is not None:
             raise Unsupported(
                 f"ALTER TABLE {display_name(table.parts)}: a table with the connector '{table.connector}' stores nothing; "
                 "DROP TABLE it, then CREATE TABLE with what it shall be."
@@ -182,13 +183,14 @@ class ConnectorTableStatements:
             return None
         self._run(f"ALTER TABLE {table.spark_name} {clause}", request)
         altered = replace(table, columns=self.columns(request.context, table.spark_name))
-        self._make_view(altered, request, "CREATE OR REPLACE")
+        self._make_view(altered, request, replacing=True)
         self.tables.put(altered)
         return DONE
 
     def _rename(self, table: ConnectorTable, name: Sequence[str], request: CatalogRequest) -> OperationResult:
         kind = "VIEW" if table.query or table.spark_name else "TABLE"
-        renamed = replace(table, name=sql_name(name))
+        topic = None if table.topic is None else table.topic.of_table(display_name(name))
+        renamed = replace(table, name=sql_name(name), topic=topic)
         if self._is_there(name, request):
             raise TableExists(
                 f"ALTER TABLE {display_name(table.parts)} RENAME: {display_name(name)} exists already.",
@@ -269,6 +271,11 @@ def _new_name(clause: str) -> tuple[str, ...] | None:
     """Return the new name of the table if *clause* gives it one."""
     cursor = TokenCursor(clause)
     return cursor.name("the new name of the table") if cursor.accept("RENAME", "TO") else None
+
+
+def _is_stored_aside(fact: CreateConnectorTable, name: Sequence[str]) -> bool:
+    """Whether Spark's own catalog has the table under another name: a view has that of *name*."""
+    return fact.kafka is not None or (not fact.rows and name[0] != SPARK_CATALOG)
 
 
 def _stored_name(name: Sequence[str]) -> str:

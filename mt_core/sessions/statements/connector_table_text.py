@@ -36,8 +36,10 @@ def _column(column: str) -> str:
     name = cursor.identifier("a column")
     first = cursor.peek()
     rest = column[first.start :] if first is not None else ""
+    if cursor.word() == "AS":
+        return column
     kind, end = rest, ""
-    for word in (" NOT NULL", " COMMENT "):
+    for word in (" NOT NULL", " METADATA FROM ", " COMMENT "):
         before, found, after = kind.partition(word)
         kind, end = before, found + after + end
     return f"{quote(name)} {in_flink(kind)}{end}"

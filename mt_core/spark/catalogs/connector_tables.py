@@ -8,10 +8,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mt_core.errors import MtError
 from mt_core.identifiers import namespace_of, sql_name
 from mt_core.model.connector_table import SPARK_CATALOG, STORED_IN, ConnectorTable
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm_objects import active_session, state_of, static_member
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.kafka.connector_jars import load_kafka
 
 log = logging.getLogger(__name__)
 ConnectorSource = Callable[[], Mapping[str, ConnectorTable]]
@@ -21,6 +24,18 @@ ConnectorSource = Callable[[], Mapping[str, ConnectorTable]]
 def no_connectors() -> Mapping[str, ConnectorTable]:
     """Return no tables."""
     return {}
+
+
+def restore_tables(driver: SparkDriver, session: SparkSession, tables: Iterable[ConnectorTable]) -> None:
+    """Give a new Spark *tables* and the classes that they need; what it cannot have is logged."""
+    tables = tuple(tables)
+    if any(table.topic is not None for table in tables):
+        try:
+            load_kafka(driver, session)
+        except (MtError, *SPARK_ERRORS) as cause:
+            text = "tables over Kafka cannot be read before the next start: %s"
+            log.warning(text, translate(cause), extra={"action": "connector_jars_missing"})
+    create_tables(session, tables)
 
 
 def create_tables(session: SparkSession, tables: Iterable[ConnectorTable]) -> None:
@@ -48,6 +63,8 @@ def _create(session: SparkSession, table: ConnectorTable) -> None:
         command = state.executePlan(state.sqlParser().parsePlan(table.statement), skip()).analyzed()
         # Not the command itself: it refuses a folder that has files, and would know no partition of one.
         state.catalog().createTable(command.table(), True, False)
+        if table.has_view and table.parts[0] == SPARK_CATALOG:
+            session.sql(table.create_view(replacing=True))
 
 
 def stored_table(session: SparkSession, stored_name: str) -> Any:

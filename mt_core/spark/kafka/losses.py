@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-from mt_core.sql.catalog import CreateConnectorTable
+from mt_core.model.kafka_topic import KafkaTopic
+from mt_core.spark.kafka.topics import TopicTable
 
 # Spark's own words about records that Kafka no longer has; what follows them explains where they can come from.
 _GONE = re.compile(r"data may have been lost.*?Reason: (?P<reason>[^\n]+)", re.DOTALL)
 _UNREADABLE = re.compile(r"\[MALFORMED_RECORD_IN_PARSING")
 
 
-def loss_of(tables: Collection[CreateConnectorTable], messages: Iterable[str]) -> str | None:
+def loss_of(tables: Collection[TopicTable], messages: Iterable[str]) -> str | None:
     """Return what became of the records of *tables* if the *messages* of a failure say that, with the way out; else None."""
     if not tables:
         return None
-    names = " or ".join(f"{each.name[0]} (topic {_topics(each)})" for each in tables)
+    names = " or ".join(f"{each.name} (topic {topics_text(each.topic)})" for each in tables)
     for message in messages:
         if found := _GONE.search(message):
             reason = found["reason"].strip().rstrip(".")
@@ -32,5 +33,6 @@ def loss_of(tables: Collection[CreateConnectorTable], messages: Iterable[str]) -
     return None
 
 
-def _topics(table: CreateConnectorTable) -> str:
-    return ", ".join(table.kafka.topics.values()) if table.kafka is not None else ""
+def topics_text(topic: KafkaTopic) -> str:
+    """Return the names of the topics, or the pattern of them."""
+    return ", ".join(topic.topics.values())

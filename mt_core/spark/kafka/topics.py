@@ -1,21 +1,36 @@
-"""Temporary tables over topics of Kafka: what a session reads as a batch, and the streams that take its place."""
+"""Tables over topics of Kafka: what a session reads of temporary ones as a batch, and the streams that take their place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mt_core.identifiers import quote
+from mt_core.identifiers import display_name, quote
+from mt_core.model.connector_table import Watermark
 from mt_core.model.kafka_topic import KafkaTopic
 from mt_core.spark.kafka.connector_jars import KAFKA
 from mt_core.sql.catalog import CreateConnectorTable
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTable:
+    """A table over a topic, by its full name, or the one part of the name of a temporary one."""
+
+    parts: tuple[str, ...]
+    topic: KafkaTopic
+    watermark: Watermark | None = None
+
+    @property
+    def name(self) -> str:
+        return display_name(self.parts)
+
+
 # Spark keeps of a temporary view what it reads as a batch alone. Its session is the only one that can name it.
-_tables: WeakKeyDictionary[SparkSession, dict[str, CreateConnectorTable]] = WeakKeyDictionary()
-_EARLIEST = {"startingOffsets": "earliest"}
+_tables: WeakKeyDictionary[SparkSession, dict[str, TopicTable]] = WeakKeyDictionary()
 
 
 def create_topic(session: SparkSession, table: CreateConnectorTable, topic: KafkaTopic) -> None:
@@ -25,7 +40,8 @@ def create_topic(session: SparkSession, table: CreateConnectorTable, topic: Kafk
         frame.createOrReplaceTempView(name)
     else:
         frame.createTempView(name)
-    _tables.setdefault(session, {})[table.name[0].lower()] = table
+    created = TopicTable(parts=table.name, topic=topic, watermark=table.watermark)
+    _tables.setdefault(session, {})[table.name[0].lower()] = created
 
 
 def forget_topic(session: SparkSession, name: str) -> None:
@@ -33,18 +49,18 @@ def forget_topic(session: SparkSession, name: str) -> None:
     _tables.get(session, {}).pop(name.lower(), None)
 
 
-def topic_table(session: SparkSession, name: str) -> CreateConnectorTable | None:
+def topic_table(session: SparkSession, name: str) -> TopicTable | None:
     """Return the table over a topic that *session* has created as *name*, which may have been dropped since."""
     return _tables.get(session, {}).get(name.lower())
 
 
-def has_topics(session: SparkSession) -> bool:
-    """Return whether *session* has created any such table."""
-    return bool(_tables.get(session))
+def topic_tables(session: SparkSession) -> tuple[TopicTable, ...]:
+    """Return the tables over topics that *session* has created, which may have been dropped since."""
+    return tuple(_tables.get(session, {}).values())
 
 
 @contextmanager
-def streamed(session: SparkSession, tables: Iterable[CreateConnectorTable]) -> Iterator[None]:
+def streamed(session: SparkSession, tables: Iterable[TopicTable]) -> Iterator[None]:
     """Give *session* temporary views over the streams of *tables* for as long as the block analyses a query."""
     names = []
     try:
@@ -58,23 +74,19 @@ def streamed(session: SparkSession, tables: Iterable[CreateConnectorTable]) -> I
             session.catalog.dropTempView(name)
 
 
-def stream_name(table: CreateConnectorTable) -> str:
+def stream_name(table: TopicTable) -> str:
     """Return the name that the stream of *table* has while a query is analysed."""
     # No name that a user gives has that many digits.
-    return f"stream_of_{table.name[0].lower().encode().hex()}"
+    return f"stream_of_{'_'.join(part.encode().hex() for part in table.parts)}"
 
 
 def _batch(session: SparkSession, topic: KafkaTopic) -> DataFrame:
-    # Spark refuses to begin a batch at the end, where there is nothing.
-    start = _EARLIEST if topic.begins_at_its_end else topic.start
-    reader = session.read.format(KAFKA).options(**topic.connection, **topic.topics, **topic.reading, **start)
-    rows = _rows(reader.options(**(topic.end or {})).load(), topic)
+    rows = _rows(session.read.format(KAFKA).options(**topic.batch).load(), topic)
     return rows.where("false") if topic.begins_at_its_end else rows
 
 
-def _stream(session: SparkSession, table: CreateConnectorTable) -> DataFrame:
-    topic = table.kafka
-    assert topic is not None, "a table over a topic has one"
+def _stream(session: SparkSession, table: TopicTable) -> DataFrame:
+    topic = table.topic
     reader = session.readStream.format(KAFKA).options(
         **topic.connection, **topic.topics, **topic.reading, **topic.start
     )

@@ -11,6 +11,7 @@ from mt_core.identifiers import display_name, sql_name
 from mt_core.model.connector_table import SPARK_CATALOG, STORED_IN, ConnectorTable, table_named
 from mt_core.spark.catalogs.connector_tables import ConnectorSource
 from mt_core.spark.driver.jvm_objects import scala_items, state_of, static_member
+from mt_core.spark.kafka.topics import TopicTable, topic_table
 from mt_core.spark.queries.views import Names
 
 _WRITES = frozenset({"UpdateTable", "DeleteFromTable", "MergeIntoTable"})
@@ -40,6 +41,12 @@ class ConnectorNames:
         if table is None or full[0] == SPARK_CATALOG:
             return table
         return table if self._names.view(full) is not None else None
+
+    def topic(self, parts: tuple[str, ...]) -> TopicTable | None:
+        """Return the table over a topic of Kafka that a name means as it is written, None for anything else."""
+        if self._is_temporary(parts):
+            return topic_table(self._session, parts[0])
+        return topic_of(self.find(parts))
 
     def public_name(self, full: tuple[str, ...]) -> tuple[str, ...]:
         """Return the name that users know of a table that Spark's own catalog has under *full*."""
@@ -105,6 +112,11 @@ class ConnectorNames:
                 f"Table {display_name(table.parts)}: the connector '{table.connector}' has no rows of its own, and takes those of "
                 "a stream, if any; SET 'execution.runtime-mode' = 'streaming' and read a table as a stream."
             )
+        if table.topic is not None:
+            raise Unsupported(
+                f"Table {display_name(table.parts)}: Kafka keeps its records, and an INSERT INTO of its own adds to them; "
+                "EXPLAIN its query alone."
+            )
         if not table.spark_name:
             return None
         return state_of(self._session).sqlParser().parseMultipartIdentifier(table.spark_name)
@@ -133,3 +145,10 @@ class ConnectorNames:
             array.add(each)
         as_scala = static_member(self._session, "scala.jdk.javaapi.CollectionConverters.asScala")
         return as_scala(array).toSeq()
+
+
+def topic_of(table: ConnectorTable | None) -> TopicTable | None:
+    """Return the topic of *table*, None for any other table."""
+    if table is None or table.topic is None:
+        return None
+    return TopicTable(parts=table.parts, topic=table.topic, watermark=table.watermark)

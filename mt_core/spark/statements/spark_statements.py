@@ -30,6 +30,7 @@ from mt_core.spark.driver.conf import INTERACTIVE_POOL, SESSION_CATALOG
 from mt_core.spark.driver.jar_copies import JarCopies
 from mt_core.spark.driver.jvm_objects import active_session, java_items, scala_items, state_of, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.kafka.connector_jars import KAFKA, load_kafka
 from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.queries.temporary import create_unbounded
@@ -41,6 +42,7 @@ from mt_core.spark.results.row_stream import fetch
 from mt_core.spark.results.spool import Spools
 from mt_core.spark.results.types import result_columns
 from mt_core.spark.statements.affected_rows import affected_rows
+from mt_core.spark.statements.missing_topics import naming_topics
 from mt_core.spark.statements.protection import NoTables, TableDirectory, check_protected, run_protected
 from mt_core.spark.statements.sessions import SparkSessions
 from mt_core.spark.statements.topic_inserts import insert_records
@@ -95,8 +97,11 @@ class SparkStatements(StatementEngine):
         session = self._sessions.session(context)
         job = QueryJob(job_id=job_id, pool=INTERACTIVE_POOL, description=sql[:DESCRIPTION_LENGTH])
         started_ms = time.time_ns() // 1_000_000
-        with self._driver.run_tagged(job.job_id, job.pool, job.description):
-            if (records := insert_records(session, sql)) is not None:
+        with (
+            self._driver.run_tagged(job.job_id, job.pool, job.description),
+            naming_topics(session, sql, self._connectors),
+        ):
+            if (records := insert_records(session, sql, self._connectors)) is not None:
                 return StatementResult(is_query=False, rows=None, affected_rows=records)
             # A command has run when this returns; a query runs when its rows are fetched.
             if reservation is None:
@@ -192,6 +197,11 @@ class SparkStatements(StatementEngine):
     def create_unbounded(self, context: SessionContext, table: CreateConnectorTable) -> None:
         with self._session(context) as session:
             create_unbounded(self._driver, session, table)
+
+    def load_connector(self, context: SessionContext, connector: str) -> None:
+        if connector == KAFKA:
+            with self._session(context) as session:
+                load_kafka(self._driver, session)
 
     def add_jar(self, context: SessionContext, path: str) -> str:
         with self._session(context) as session:

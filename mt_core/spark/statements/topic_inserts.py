@@ -6,43 +6,46 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.errors import Unsupported
 from mt_core.identifiers import display_name
+from mt_core.spark.catalogs.connector_tables import ConnectorSource
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items, state_of
 from mt_core.spark.kafka.records import columns_of_insert, write_records
-from mt_core.spark.kafka.topics import has_topics, topic_table
+from mt_core.spark.kafka.topics import TopicTable, topic_tables
+from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.streams.inserts import query_of, read_insert
 
 _INSERT, _WITH = "InsertIntoStatement", "UnresolvedWith"
 
 
-def insert_records(session: SparkSession, text: str) -> int | None:
+def insert_records(session: SparkSession, text: str, source: ConnectorSource) -> int | None:
     """Run *text* if it is an INSERT into a topic, and return how many records that were; None for any other statement.
 
     Raises DefinitionInvalid, Unsupported, and Spark's own errors.
     """
-    if not has_topics(session) or not text.lstrip()[:6].upper().startswith(("INSERT", "WITH")):
+    if not text.lstrip()[:6].upper().startswith(("INSERT", "WITH")):
+        return None
+    if not topic_tables(session) and all(table.topic is None for table in source().values()):
         return None
     with active_session(session):
-        table = topic_table(session, _target(session, text))
-        if table is None or table.kafka is None:
+        table = _target(session, text, source)
+        if table is None:
             return None
         insert = read_insert(session, text)
         rows = DataFrame(java_dataset(session, query_of(session, text)), session)
-        columns = columns_of_insert(table.kafka, insert.columns, rows.columns, by_name=insert.by_name)
-        return write_records(rows.toDF(*columns), table.kafka)
+        columns = columns_of_insert(table.topic, insert.columns, rows.columns, by_name=insert.by_name)
+        return write_records(rows.toDF(*columns), table.topic)
 
 
-def _target(session: SparkSession, text: str) -> str:
-    """Return the name of the temporary view that *text* inserts into, empty for any other statement.
+def _target(session: SparkSession, text: str, source: ConnectorSource) -> TopicTable | None:
+    """Return the topic that *text* inserts into, None for any other statement.
 
     Raises Unsupported for one that would replace its rows.
     """
     plan = state_of(session).sqlParser().parsePlan(text)
     statement = plan.child() if str(plan.getClass().getSimpleName()) == _WITH else plan
     if str(statement.getClass().getSimpleName()) != _INSERT or not hasattr(statement.table(), "multipartIdentifier"):
-        return ""
+        return None
     parts = tuple(map(str, scala_items(statement.table().multipartIdentifier())))
-    if len(parts) > 1 or not state_of(session).catalog().getTempView(parts[0]).isDefined():
-        return ""
-    if statement.overwrite() and topic_table(session, parts[0]) is not None:
+    table = ConnectorNames(session, source).topic(parts)
+    if table is not None and statement.overwrite():
         raise Unsupported(f"INSERT OVERWRITE {display_name(parts)}: the records of a topic stay; write INSERT INTO.")
-    return parts[0]
+    return table

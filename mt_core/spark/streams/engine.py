@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -40,7 +41,7 @@ from mt_core.spark.streams.query import (
 )
 from mt_core.spark.streams.sinks import Sink
 from mt_core.spark.streams.starts import StreamBroken, start_of
-from mt_core.spark.streams.targets import FILES, sinks_of, targets_with_connector, topics_written
+from mt_core.spark.streams.targets import FILES, sinks_of, targets_with_connector, topic_written
 from mt_core.sql.flink.connectors import KAFKA, SINKS
 
 Target = TablePublication | FileSink | Sink
@@ -225,14 +226,14 @@ class SparkStreams(EngineRole, StreamEngine):
     def _publications(self, job_id: str, definition: StreamDefinition, attempt: int = 0) -> dict[TableName, Target]:
         sinks, publications = sinks_of(definition), dict[TableName, Target]()
         created = self._created(job_id, definition, attempt)
-        topics = topics_written(definition)
         for table in definition.writes:
             if created is not None:
                 publications[table] = created
             elif table in sinks and sinks[table].connector in FILES:
                 publications[table] = FileSink(self._catalogs, sinks[table], job_id, attempt)
             elif table in sinks:
-                publications[table] = Sink(sinks[table], job_id, topics.get(table))
+                topic = partial(topic_written, definition, sinks[table], self._connectors)
+                publications[table] = Sink(sinks[table], job_id, topic)
             else:
                 # Jobs of earlier releases have pinned no target.
                 uuid = definition.pinned.get("targets", {}).get(display_name(table))

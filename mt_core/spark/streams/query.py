@@ -14,7 +14,6 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from mt_core.errors import QueryFailed, Unsupported
 from mt_core.identifiers import sql_name
-from mt_core.model.kafka_topic import KafkaTopic
 from mt_core.model.stream import StreamDefinition, StreamMember
 from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.driver.conf import LARGE_VALUES
@@ -22,7 +21,7 @@ from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items, state_of, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.kafka.records import columns_of_insert
-from mt_core.spark.kafka.topics import streamed, topic_table
+from mt_core.spark.kafka.topics import TopicTable, streamed
 from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.temporary import create_temporary
@@ -88,23 +87,19 @@ class StreamedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberQuery(StreamedQuery):
-    """One INSERT of a stream."""
+    """One INSERT of a stream; `topic` is the table that it writes, if that is one over Kafka."""
 
     insert: Insert
+    topic: TopicTable | None = None
 
     def columns(self) -> tuple[str, ...]:
         """Return the columns of the table that take those of the query, in the order of the query."""
-        if (topic := self._topic()) is not None:
+        if self.topic is not None:
             produced = self.pinned({}).columns
-            return columns_of_insert(topic, self.insert.columns, produced, by_name=self.insert.by_name)
+            return columns_of_insert(self.topic.topic, self.insert.columns, produced, by_name=self.insert.by_name)
         if self.insert.by_name:
             return tuple(self.pinned({}).columns)
         return self.insert.columns or tuple(self.session.table(sql_name(self.insert.table)).columns)
-
-    def _topic(self) -> KafkaTopic | None:
-        """Return what the INSERT writes if that is a topic of Kafka."""
-        table = topic_table(self.session, self.insert.table[0]) if len(self.insert.table) == 1 else None
-        return None if table is None else table.kafka
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +136,8 @@ class StreamSessions:
         with active_session(session):
             insert = read_insert(session, member.text)
             text = read_sources(session, member.text, insert.plan, member.hints, self.connectors)
-        return MemberQuery(insert=insert, text=text, session=session)
+            topic = None if insert.created else ConnectorNames(session, self.connectors).topic(insert.table)
+        return MemberQuery(insert=insert, text=text, session=session, topic=topic)
 
 
 def read_query(

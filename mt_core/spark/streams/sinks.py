@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 
 from mt_core.identifiers import display_name, quote, sql_name
 from mt_core.model.kafka_topic import KafkaTopic
+from mt_core.spark.kafka.connector_jars import KAFKA
 from mt_core.spark.kafka.records import write_records
 from mt_core.spark.streams import targets
 from mt_core.spark.streams.publication import PUBLISHED, Check, shaped
+from mt_core.spark.streams.starts import StreamBroken
 
 MOST_PRINTED = 1000
 
@@ -20,12 +23,15 @@ log = logging.getLogger(__name__)
 class Sink:
     """One such table in one attempt; a batch that is repeated is written again."""
 
-    def __init__(self, target: targets.SinkTarget, job_id: str, topic: KafkaTopic | None = None) -> None:
+    def __init__(
+        self, target: targets.SinkTarget, job_id: str, topic: Callable[[], KafkaTopic | None] = lambda: None
+    ) -> None:
         self._target, self._job_id, self._topic = target, job_id, topic
         self.batch: int | None = None
 
     def open(self) -> None:
-        """Nothing has to be taken over."""
+        """Raise StreamBroken for a table over Kafka that was dropped; nothing has to be taken over."""
+        self._opened_topic()
 
     def close(self) -> None:
         """Nothing is kept from being written."""
@@ -40,15 +46,23 @@ class Sink:
     def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
         """Write *rows*, and return how many."""
         check("write")
-        if self._topic is not None:
-            count = write_records(rows, self._topic)
-        else:
-            count = self._write(shaped(rows, sql_name(self._target.table)), batch)
+        topic = self._opened_topic()
+        count = self._write(rows, batch) if topic is None else write_records(rows, topic)
         check(PUBLISHED)
         self.batch = batch
         return count
 
+    def _opened_topic(self) -> KafkaTopic | None:
+        topic = self._topic()
+        if topic is None and self._target.connector == KAFKA:
+            name = display_name(self._target.table)
+            raise StreamBroken(
+                f"Table {name} was dropped, or renamed. Run the INSERT again, into the table that has its topic now."
+            )
+        return topic
+
     def _write(self, rows: DataFrame, batch: int) -> int:
+        rows = shaped(rows, sql_name(self._target.table))
         match self._target.connector:
             case "print":
                 return self._print(rows, batch)

@@ -16,13 +16,12 @@ from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.jvm_objects import spark_identifier, state_of
-from mt_core.spark.kafka.topics import stream_name, topic_table
-from mt_core.spark.queries.connector_names import ConnectorNames
+from mt_core.spark.kafka.topics import TopicTable, stream_name, topic_table
+from mt_core.spark.queries.connector_names import ConnectorNames, topic_of
 from mt_core.spark.queries.relations import ParsedQuery, RelationName, parse
 from mt_core.spark.queries.views import Names, View
 from mt_core.spark.streams.connector_sources import FILES, stream_of
 from mt_core.spark.streams.past_rows import past_rows
-from mt_core.sql.catalog import CreateConnectorTable
 
 STREAMING = "streaming"
 MAX_VIEW_DEPTH = 50
@@ -40,7 +39,7 @@ class StreamSource:
     parts: tuple[str, ...]
     table: Any = field(default=None, repr=False, compare=False)
     reading: str = field(default="", repr=False, compare=False)
-    topic: CreateConnectorTable | None = field(default=None, repr=False, compare=False)
+    topic: TopicTable | None = field(default=None, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -71,7 +70,7 @@ class StreamedText:
         return tuple({source.name: source for source in sources}.values())
 
     @property
-    def topics(self) -> tuple[CreateConnectorTable, ...]:
+    def topics(self) -> tuple[TopicTable, ...]:
         """The sources over Kafka."""
         return tuple(source.topic for source in self.sources if source.topic is not None)
 
@@ -134,23 +133,18 @@ class _Reader:
     def _relation(self, parts: tuple[str, ...], catalog: str, namespace: tuple[str, ...]) -> StreamSource | View | None:
         """Return the source or the view of that name; None for what is not read as a stream, or is one already."""
         if len(parts) == 1 and state_of(self._session).catalog().getRawTempView(parts[0]).isDefined():
-            return self._names.temporary_view(parts[0]) or self._topic(parts[0])
+            return self._names.temporary_view(parts[0]) or _topic(parts, topic_table(self._session, parts[0]))
         full = self._names.qualify(parts, catalog, namespace)
         if len(full) < 3 or not self._names.is_catalog(full[0]):
             return None
         table = self._connectors.named(full)
+        if table is not None and table.topic is not None:
+            return _topic(full, topic_of(table))
         if table is not None and table.connector:
             reading = stream_of(self._session, table)
             return None if reading is None else StreamSource(parts=full, reading=reading)
         view = self._names.view(full)
         return view if view is not None else self._table(full)
-
-    def _topic(self, name: str) -> StreamSource | None:
-        """Return a topic that is read as a stream: one without a last record."""
-        table = topic_table(self._session, name)
-        if table is None or table.kafka is None or table.kafka.is_bounded:
-            return None
-        return StreamSource(parts=(name,), topic=table)
 
     def _table(self, full: tuple[str, ...]) -> StreamSource | None:
         plugin = state_of(self._session).catalogManager().catalog(full[0])
@@ -183,6 +177,11 @@ class _Reader:
             yield f"\n) AS `_v`({', '.join(names)}))"
         if not aliased:
             yield f" AS {quote(view.parts[-1])}"
+
+
+def _topic(parts: tuple[str, ...], table: TopicTable | None) -> StreamSource | None:
+    """Return a topic that is read as a stream: one without a last record."""
+    return None if table is None or table.topic.is_bounded else StreamSource(parts=parts, topic=table)
 
 
 def _is_stream(relation: RelationName, hint: SourceHint) -> bool:

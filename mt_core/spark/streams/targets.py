@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.identifiers import sql_name
+from mt_core.model.connector_table import table_named
 from mt_core.model.kafka_topic import KafkaTopic
 from mt_core.model.stream import StreamDefinition, TableName
 from mt_core.spark.catalogs.connector_tables import ConnectorSource
@@ -96,11 +97,15 @@ def temporary_connectors(temporary: Iterable[str]) -> dict[str, str]:
     }
 
 
-def topics_written(definition: StreamDefinition) -> dict[TableName, KafkaTopic]:
-    """Return the topics of Kafka that a stream writes."""
-    tables = _temporary_tables(definition.temporary)
-    written = {table: tables.get(table[0].lower()) for table in definition.writes if len(table) == 1}
-    return {name: table.kafka for name, table in written.items() if table is not None and table.kafka is not None}
+def topic_written(definition: StreamDefinition, target: SinkTarget, source: ConnectorSource) -> KafkaTopic | None:
+    """Return the topic of Kafka that *target* of a stream is, None for any other target and for a table that was dropped since."""
+    if target.connector != KAFKA:
+        return None
+    if len(target.table) == 1:
+        created = _temporary_tables(definition.temporary).get(target.table[0].lower())
+        return None if created is None else created.kafka
+    table = table_named(source(), target.table)
+    return table.topic if table is not None and table.stored_name == target.stored_name else None
 
 
 def _temporary_tables(temporary: Iterable[str]) -> dict[str, CreateConnectorTable]:

@@ -56,13 +56,8 @@ def rowless_table(table: WrittenTable) -> CreateConnectorTable:
 
 
 def topic_table(table: WrittenTable) -> CreateConnectorTable:
-    """Return a table over a topic of Kafka, which its session reads and writes."""
+    """Return a table over a topic of Kafka."""
     _check_words(table, KAFKA)
-    if not table.temporary:
-        raise Unsupported(
-            f"Table {table}: connector '{KAFKA}' makes tables of a session only; CREATE [OR REPLACE] TEMPORARY TABLE "
-            f"{quote(table.name[-1])} (…) WITH (…). A streaming job keeps the tables of its session."
-        )
     computed = table.computed | dict.fromkeys(table.now_columns, "current_timestamp()")
     if table.watermark is not None and table.watermark.column in computed:
         # Its type is known to Spark alone, which has no event time without a zone.
@@ -72,11 +67,28 @@ def topic_table(table: WrittenTable) -> CreateConnectorTable:
         name=table.name,
         connector=KAFKA,
         spark_sql="",
-        is_temporary=True,
+        is_temporary=table.temporary,
+        if_not_exists=table.if_not_exists,
         or_replace="REPLACE" in table.words,
         kafka=kafka_topic(str(table), table.options, columns),
         watermark=table.watermark,
+        column_list=() if table.temporary else tuple(_declared(table, spec) for spec in columns.specs),
+        options={} if table.temporary else table.options,
+        comment=None if table.temporary else table.comment,
+        all_keys=() if table.temporary else table.keys,
     )
+
+
+def _declared(table: WrittenTable, spec: ColumnSpec) -> str:
+    """Return a column as CREATE TABLE lists it, with its type in Spark's words."""
+    if spec.name in table.now_columns:
+        return f"{quote(spec.name)} AS PROCTIME()"
+    if spec.name in table.computed:
+        return f"{quote(spec.name)} AS {table.computed[spec.name]}"
+    text = f"{quote(spec.name)} {spec.type}{'' if spec.nullable else ' NOT NULL'}"
+    if (metadata := table.metadata.get(spec.name)) is not None:
+        text += f" METADATA FROM {string_literal(metadata.key)}{' VIRTUAL' if metadata.virtual else ''}"
+    return text if spec.comment is None else f"{text} COMMENT {string_literal(spec.comment)}"
 
 
 def _check_words(table: WrittenTable, connector: str) -> None:

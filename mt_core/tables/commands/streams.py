@@ -5,7 +5,7 @@ from __future__ import annotations
 from mt_core.errors import DefinitionInvalid
 from mt_core.identifiers import display_name
 from mt_core.model.table import TableIdentifier
-from mt_core.sql.flink.connectors import SINKS
+from mt_core.sql.flink.connectors import KAFKA, SINKS
 from mt_core.tables.engine import SourceVector
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices
@@ -17,7 +17,7 @@ def refuse_streams(services: TableServices, identifier: TableIdentifier, vector:
     connectors = {
         display_name(each.parts): each.connector
         for each in tables
-        if each.unbounded is not None or each.connector in SINKS
+        if each.unbounded is not None or each.connector in (*SINKS, KAFKA)
     }
     for source in vector.sources:
         connector = connectors.get(source.name)

@@ -39,6 +39,14 @@ def world() -> ManagerWorld:
             "that the job writes.",
         ),
         (
+            "kafka",
+            False,
+            "lake.default.totals cannot read lake.default.orders, whose connector 'kafka' has rows without end and keeps none of "
+            "them: a refresh reads what a table has. Let a streaming job keep the rows (SET 'execution.runtime-mode' = 'streaming"
+            "', then INSERT INTO an Iceberg table SELECT … FROM lake.default.orders), and let lake.default.totals read the table "
+            "that the job writes.",
+        ),
+        (
             "blackhole",
             False,
             "lake.default.totals cannot read lake.default.orders, whose connector 'blackhole' takes rows and gives none; read "

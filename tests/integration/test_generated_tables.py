@@ -36,7 +36,8 @@ def run(spark_driver: SparkDriver) -> Run:
 
     def run(sql: str) -> list[list[object]]:
         if sql.startswith("CREATE TEMPORARY"):
-            create_temporary(spark_driver, statements._sessions.session(context), sql)
+            with statements._sessions.use(context) as session:
+                create_temporary(spark_driver, session, sql)
             return []
         rows = statements.execute(context, sql, job_id=f"generated-{next(_numbers)}").rows
         assert rows is not None

@@ -17,9 +17,12 @@ def test_the_engine_contract_holds_with_the_catalog_on_postgresql(postgres_datab
 
 
 @pytest.mark.slow
-def test_streams_write_each_row_once_with_the_catalog_on_postgresql(postgres_database: str) -> None:
+def test_streams_write_each_row_once_and_leave_no_connection_with_the_catalog_on_postgresql(
+    postgres_database: str,
+) -> None:
     chosen = "added_once or later_attempt or reads_what_came_after"
-    run_tests(postgres_database, "tests/contract/test_stream_engine.py", f"TestSparkStreams and ({chosen})")
+    modules = "tests/contract/test_stream_engine.py tests/integration/test_catalog_connections.py"
+    run_tests(postgres_database, modules, f"TestSparkStreams and ({chosen}) or no_connection")
 
 
 @pytest.mark.slow

@@ -38,7 +38,8 @@ class World:
         self.statements.execute(self.context, sql, job_id=f"unbounded-{next(_numbers)}")
 
     def create(self, sql: str) -> None:
-        create_temporary(self.driver, self.statements._sessions.session(self.context), sql)
+        with self.statements._sessions.use(self.context) as session:
+            create_temporary(self.driver, session, sql)
 
     def member(self, sql: str) -> StreamMember:
         read = ReadStatement(sql)
@@ -48,7 +49,8 @@ class World:
         return self.statements.reads_stream(self.context, self.member(sql))
 
     def active_streams(self) -> int:
-        return len(self.statements._sessions.session(self.context).streams.active)
+        with self.statements._sessions.use(self.context) as session:
+            return len(session.streams.active)
 
     def follow(self, sql: str) -> ResultRows:
         rows = self.statements.follow(self.context, self.member(sql), job_id=f"unbounded-{next(_numbers)}")

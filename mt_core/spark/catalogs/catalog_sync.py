@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
+from mt_core.spark.catalogs.plugins import plugins_of
 from mt_core.spark.driver.conf import CATALOG
 from mt_core.spark.driver.jvm_objects import active_session, state_of
 
@@ -59,11 +59,7 @@ class CatalogSync:
 
 def _remove(session: SparkSession, name: str, settings: Mapping[str, str]) -> None:
     with active_session(session):
-        manager: Any = state_of(session).catalogManager()
-        # Spark caches each catalog plug-in at first use and has no call that removes one.
-        field = manager.getClass().getDeclaredField("catalogs")
-        field.setAccessible(True)
-        plugins = field.get(manager)
+        manager, plugins = state_of(session).catalogManager(), plugins_of(session)
         if plugins.contains(name) and manager.currentCatalog().name() == name:
             manager.setCurrentCatalog(CATALOG)
         plugins.remove(name)

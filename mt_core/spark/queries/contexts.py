@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
 from mt_core.identifiers import Namespace, sql_name
 from mt_core.spark.catalogs.catalog_sync import CatalogSync
+from mt_core.spark.catalogs.plugins import share_plugins
+from mt_core.spark.driver.conf import SESSION_CATALOG, catalog_names
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.sql.flink.catalog_options import configured_catalogs
+from mt_core.sql.flink.catalog_options import PREFIX, configured_catalogs
 from mt_core.tables.engine import Query
 
 CAPACITY = 32
+_HADOOP = "spark.hadoop."
 _Key = tuple[int, str, Namespace, str, tuple[tuple[str, str], ...]]
 
 
 class QueryContexts:
-    """One session for each catalog, namespace, zone and settings, the 32 most recently used ones. Any thread."""
+    """One session for each catalog, namespace, zone and settings, the 32 most recently used ones. Any thread.
+
+    They use the configured catalogs that the driver's own session has opened: to connect takes time, and connections are few.
+    """
 
     def __init__(self, driver: SparkDriver, sync: CatalogSync) -> None:
         self._driver, self._sync = driver, sync
@@ -44,9 +51,23 @@ class QueryContexts:
     def new_session(self, query: Query) -> SparkSession:
         """Return a session for *query* that no other query shares."""
         own_catalogs = configured_catalogs(query.settings)
-        session = self._sync.apply(self._driver.new_session(), except_for=own_catalogs)
+        session = self._driver.new_session()
+        self.lend(session, query.settings)
+        self._sync.apply(session, except_for=own_catalogs)
         _configure(session, query)
         return session
+
+    def lend(self, session: SparkSession, settings: Mapping[str, str]) -> None:
+        """Let *session*, which has *settings*, use the configured catalogs that the driver's own session has opened."""
+        # Not those that statements created: they may change while the session lives.
+        configured = catalog_names(self._driver.settings) - {SESSION_CATALOG}
+        share_plugins(self._driver.session, session, [name for name in configured if not _opens_anew(settings, name)])
+
+
+def _opens_anew(settings: Mapping[str, str], catalog: str) -> bool:
+    """Return whether *settings* are such that *catalog* reads them when it is opened: its own, and those of file systems."""
+    own = f"{PREFIX}{catalog}"
+    return any(key == own or key.startswith((f"{own}.", _HADOOP)) for key in settings)
 
 
 def _configure(session: SparkSession, query: Query) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from mt_core.errors import QueryFailed
+from mt_core.errors import EngineUnavailable, QueryFailed
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.catalogs.catalog_sync import CatalogSync
+from mt_core.spark.catalogs.plugins import close_plugins
 from mt_core.spark.driver.conf import LARGE_VALUES
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.sql.flink.catalog_options import configured_catalogs
@@ -20,13 +22,15 @@ from mt_core.tables.settings import ZONE_KEY
 
 @dataclass(slots=True, kw_only=True)
 class _Entry:
-    """A Spark session, the settings last applied to it, and the value of each before."""
+    """A Spark session, the settings last applied to it, the value of each before, and how many statements use it now."""
 
     generation: int
     session: SparkSession
     lock: threading.Lock = field(default_factory=threading.Lock)
     applied: dict[str, str] = field(default_factory=dict)
     before: dict[str, str | None] = field(default_factory=dict)
+    uses: int = 0
+    closed: bool = False
 
 
 class SparkSessions:
@@ -37,27 +41,48 @@ class SparkSessions:
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
 
-    def session(self, context: SessionContext) -> SparkSession:
-        """Return the session with the created catalogs and *context*'s properties applied.
+    @contextmanager
+    def use(self, context: SessionContext) -> Iterator[SparkSession]:
+        """Give the block the session with the created catalogs and *context*'s properties applied.
 
         Raises EngineUnavailable, QueryFailed for a static setting.
         """
-        with self._lock:
-            generation = self._driver.generation
-            entry = self._entries.get(context.session_id)
-            if entry is None or entry.generation != generation:
-                entry = _Entry(generation=generation, session=self._driver.new_session())
-                self._entries[context.session_id] = entry
-        with entry.lock:
-            with self._driver.translating():
-                self._sync.apply(entry.session, except_for=configured_catalogs(context.properties))
-            self._apply(entry, context.properties)
-        return entry.session
+        entry = self._entered(context.session_id)
+        try:
+            with entry.lock:
+                with self._driver.translating():
+                    self._sync.apply(entry.session, except_for=configured_catalogs(context.properties))
+                self._apply(entry, context.properties)
+            yield entry.session
+        finally:
+            with self._lock:
+                entry.uses -= 1
+            self._end(entry)
 
     def close(self, session_id: str) -> None:
-        """Forget the session, if there is one."""
+        """Forget the session, if there is one, and close its catalogs once no statement uses it."""
         with self._lock:
-            self._entries.pop(session_id, None)
+            entry = self._entries.pop(session_id, None)
+            if entry is not None:
+                entry.closed = True
+        if entry is not None:
+            self._end(entry)
+
+    def _entered(self, session_id: str) -> _Entry:
+        with self._lock:
+            generation = self._driver.generation
+            entry = self._entries.get(session_id)
+            if entry is None or entry.generation != generation:
+                entry = _Entry(generation=generation, session=self._driver.new_session())
+                self._entries[session_id] = entry
+            entry.uses += 1
+            return entry
+
+    def _end(self, entry: _Entry) -> None:
+        """Close the catalogs of a session that was closed, unless a change of data still runs there."""
+        if entry.closed and entry.uses == 0 and entry.generation == self._driver.generation:
+            with suppress(EngineUnavailable):
+                close_plugins(entry.session, self._driver.session)
 
     def _apply(self, entry: _Entry, properties: Mapping[str, str]) -> None:
         wanted = {key: value for key, value in properties.items() if key.startswith("spark.") and key != LARGE_VALUES}

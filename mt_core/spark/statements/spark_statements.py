@@ -26,6 +26,7 @@ from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, Sett
 from mt_core.spark.catalogs.columns import check_assignable, columns_of
 from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.catalogs.lookup import ICEBERG_INTERNAL
+from mt_core.spark.catalogs.plugins import close_plugins
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, SESSION_CATALOG
 from mt_core.spark.driver.jar_copies import JarCopies
 from mt_core.spark.driver.jvm_objects import active_session, java_items, scala_items, state_of, static_member
@@ -94,7 +95,10 @@ class SparkStatements(StatementEngine):
     def execute(
         self, context: SessionContext, sql: str, *, job_id: str, reservation: Reservation | None = None
     ) -> StatementResult:
-        session = self._sessions.session(context)
+        with self._sessions.use(context) as session:
+            return self._run(session, sql, job_id, reservation)
+
+    def _run(self, session: SparkSession, sql: str, job_id: str, reservation: Reservation | None) -> StatementResult:
         job = QueryJob(job_id=job_id, pool=INTERACTIVE_POOL, description=sql[:DESCRIPTION_LENGTH])
         started_ms = time.time_ns() // 1_000_000
         with (
@@ -246,6 +250,7 @@ class SparkStatements(StatementEngine):
             plugin = state_of(session).catalogManager().catalog(name)
             if str(plugin.getClass().getName()) == _JDBC_CATALOG:
                 plugin.listNamespaces()
+            close_plugins(session, self._driver.session)
 
     def relations(self, context: SessionContext, namespace: Sequence[str]) -> Sequence[str]:
         with self._session(context) as session:
@@ -258,8 +263,7 @@ class SparkStatements(StatementEngine):
 
     @contextmanager
     def _session(self, context: SessionContext) -> Iterator[SparkSession]:
-        session = self._sessions.session(context)
-        with self._driver.translating(), active_session(session):
+        with self._sessions.use(context) as session, self._driver.translating(), active_session(session):
             yield session
 
 

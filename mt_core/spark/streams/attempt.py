@@ -28,6 +28,7 @@ from mt_core.errors import (
 )
 from mt_core.identifiers import display_name, quote, sql_name
 from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
+from mt_core.spark.catalogs.plugins import close_plugins
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.failures import LOST, SPARK_ERRORS, translate
 from mt_core.spark.driver.jobs import tagged
@@ -85,6 +86,8 @@ class StreamAttempt:
         self._given: list[list[str] | None] = definition.pinned.get("given") or [None for _ in self._columns]
         self._job, self._generation = uuid4().hex, driver.generation
         self._session: SparkSession | None = None
+        # Spark's copy of the session, in which its batches run.
+        self._batches: SparkSession | None = None
         self._members: Sequence[MemberQuery] = ()
         self._source_columns = SourceColumns(())
         self._query: StreamingQuery | None = None
@@ -119,6 +122,9 @@ class StreamAttempt:
         if self._batch is None and not self._is_lost:
             # What writes the first rows of a table that is discarded next has to be at its end.
             self._driver.wait_tasks(self._job)
+        if not self._is_lost:
+            for session in filter(None, (self._session, self._batches)):
+                close_plugins(session, self._driver.session)
 
     def pause(self, *, drain: bool) -> None:
         """Stop between two batches; with *drain* after all that the sources have now."""
@@ -268,6 +274,9 @@ class StreamAttempt:
         try:
             with self._driver.translating():
                 self._check(BATCH)
+                if self._batches is None:
+                    self._batches = rows.sparkSession
+                    self._sessions.contexts.lend(self._batches, self._definition.settings)
                 self._write(rows, number)
         except MtError as error:
             self._failure = self._failure or loss(sources_of(self._members), error) or error

@@ -70,8 +70,7 @@ class SparkStreams(EngineRole, StreamEngine):
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def prepare(self, definition: StreamDefinition, job_id: str) -> StreamDefinition:
-        with self._driver.translating():
-            session = self._sessions.session(definition)
+        with self._driver.translating(), self._sessions.passing(definition) as session:
             members = [self._sessions.member(session, member) for member in definition.members]
             writes = tuple(dict.fromkeys(member.insert.table for member in members))
             creates = definition.creates is not None and members[0].insert.created

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -16,6 +17,7 @@ from mt_core.errors import QueryFailed, Unsupported
 from mt_core.identifiers import sql_name
 from mt_core.model.stream import StreamDefinition, StreamMember
 from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
+from mt_core.spark.catalogs.plugins import close_plugins
 from mt_core.spark.driver.conf import LARGE_VALUES
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items, state_of, static_member
@@ -130,6 +132,15 @@ class StreamSessions:
                 # They say where their own names are looked up.
                 session.sql(f"USE {sql_name((definition.catalog, *definition.namespace))}")
         return session
+
+    @contextmanager
+    def passing(self, definition: StreamDefinition) -> Iterator[SparkSession]:
+        """Give the block a session of the stream's own, whose catalogs close after it."""
+        session = self.session(definition)
+        try:
+            yield session
+        finally:
+            close_plugins(session, self.driver.session)
 
     def member(self, session: SparkSession, member: StreamMember) -> MemberQuery:
         """Return an INSERT with its sources. Raises Unsupported, and Spark's own errors."""

@@ -9,11 +9,12 @@ from threading import Event
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mt_core.errors import Canceled, MtError
+from mt_core.errors import Canceled, EngineUnavailable, MtError
 from mt_core.model.stream import DEFAULT_INTERVAL_MS, OnSourceRewrite
+from mt_core.spark.catalogs.plugins import close_plugins
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jobs import tagged
 from mt_core.spark.driver.jvm_objects import active_session
@@ -77,6 +78,8 @@ class _Feed:
         self._waiting: Queue[pa.RecordBatch | None] = Queue(_WAITING)
         self._ending = Event()
         self._failure: MtError | None = None
+        # Spark's copy of the session, in which its batches run.
+        self._session: SparkSession | None = None
 
     def stop(self) -> None:
         """End the stream soon; any thread may call it."""
@@ -99,8 +102,10 @@ class _Feed:
         finally:
             self._ending.set()
             # The JVM may be away, and its streams with it.
-            with suppress(*SPARK_ERRORS):
+            with suppress(*SPARK_ERRORS, EngineUnavailable):
                 query.stop()
+                if self._session is not None:
+                    close_plugins(self._session, self._driver.session)
 
     def _first_rows(self, frame: DataFrame) -> Generator[pa.RecordBatch | None]:
         rows = batches(self._driver, arrow_frame(frame), self._schema, self._job)
@@ -124,6 +129,7 @@ class _Feed:
 
     def _take(self, rows: DataFrame, number: int) -> None:
         """Hand the rows of a batch over; Spark calls this, and begins the next batch when it returns."""
+        self._session = rows.sparkSession
         try:
             self._frames.columns.check()
         except MtError as error:

@@ -1,0 +1,68 @@
+"""Catalog plug-ins: those that a Spark session has opened, shared with another session, or closed with their connections."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.background import start_thread
+from mt_core.spark.driver.jvm_objects import java_class, scala_items, state_of
+
+log = logging.getLogger(__name__)
+
+_HAS_ICEBERG = "org.apache.iceberg.spark.source.HasIcebergCatalog"
+_CACHING = "org.apache.iceberg.CachingCatalog"
+
+
+def plugins_of(session: SparkSession) -> Any:
+    """Return the map, from name to plug-in, of the catalogs that *session* has used.
+
+    Spark loads a plug-in at the first use of its catalog, and has no call that exchanges or removes one.
+    """
+    return _field(state_of(session).catalogManager(), "catalogs")
+
+
+def share_plugins(owner: SparkSession, session: SparkSession, names: Iterable[str]) -> None:
+    """Let *session* use the plug-ins that *owner* has of the catalogs *names*, unless it has opened others of its own."""
+    theirs, ours = plugins_of(owner), plugins_of(session)
+    for name in names:
+        if theirs.contains(name) and not ours.contains(name):
+            ours.put(name, theirs.apply(name))
+
+
+def close_plugins(session: SparkSession, owner: SparkSession) -> None:
+    """Close the Iceberg catalogs that *session* has opened, except those that *owner* shares, soon and in another thread.
+
+    A catalog waits for its connections in use. Another use of it in the session opens it again.
+    """
+    start_thread(
+        "catalog-close",
+        lambda: _close(session, owner),
+        lambda error: log.warning(
+            "the catalogs of a session were not closed: %s", error, extra={"action": "catalogs_not_closed"}
+        ),
+    )
+
+
+def _close(session: SparkSession, owner: SparkSession) -> None:
+    theirs, ours = plugins_of(owner), plugins_of(session)
+    has_iceberg, closeable = java_class(session, _HAS_ICEBERG), java_class(session, "java.io.Closeable")
+    for name in list(scala_items(ours.keySet().toSeq())):
+        plugin = ours.apply(name)
+        if not has_iceberg.isInstance(plugin) or (theirs.contains(name) and theirs.apply(name).equals(plugin)):
+            continue
+        ours.remove(name)
+        catalog = plugin.icebergCatalog()
+        if str(catalog.getClass().getName()) == _CACHING:
+            catalog = _field(catalog, "catalog")
+        if closeable.isInstance(catalog):
+            catalog.close()
+
+
+def _field(target: Any, name: str) -> Any:
+    field = target.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(target)

@@ -147,7 +147,8 @@ def _children(pid: int) -> list[int]:
     return [child.pid for child in psutil.Process(pid).children(recursive=True) if "java" in child.name()]
 
 
-def test_a_gateway_that_was_killed_starts_again_after_its_jvm_has_ended(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a JVM that hangs ends when it runs again")
+def test_a_gateway_that_was_killed_starts_again_although_its_jvm_hung(tmp_path: Path) -> None:
     gateway = GatewayUnderTest(tmp_path / "home")
     gateway.start()
     jvm = gateway.jvm_pid
@@ -156,12 +157,8 @@ def test_a_gateway_that_was_killed_starts_again_after_its_jvm_has_ended(tmp_path
     gateway.kill()
 
     process = launch(gateway.command, gateway.home / "stderr.txt")
-    time.sleep(3)
-    began_without_waiting = bool(_children(process.pid))
-    psutil.Process(jvm).resume()
     url = ready_url(process)
 
-    assert not began_without_waiting
     assert not alive(jvm)
     assert _answers(url)
     process.terminate()

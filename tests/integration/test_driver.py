@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from mt_core.errors import Canceled, EngineError, EngineUnavailable, QueryFailed
+from mt_core.spark.catalogs.plugins import plugins_of
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import static_member, static_value
 from mt_core.spark.driver.spark_driver import DriverState, SparkDriver
@@ -203,3 +204,20 @@ def test_a_static_method_is_found_whatever_methods_of_objects_have_its_name(spar
     cache = static_value(spark_driver.session, "org.apache.iceberg.spark.SparkTableCache.get")
 
     assert cache.size() == 0
+
+
+def test_a_session_finds_the_rows_that_another_one_adds_to_files_after_it_has_read_them(
+    spark_driver: SparkDriver,
+) -> None:
+    reader, writer = spark_driver.new_session(), spark_driver.new_session()
+    # Nothing makes it the active one before its catalog is used.
+    plugins_of(reader)
+    writer.sql("CREATE TABLE spark_catalog.default.read_again (id INT) USING parquet")
+    counted = "SELECT count(*) FROM spark_catalog.default.read_again"
+    before = reader.sql(counted).collect()[0][0]
+
+    writer.sql("INSERT INTO spark_catalog.default.read_again VALUES (1)")
+    after = reader.sql(counted).collect()[0][0]
+
+    writer.sql("DROP TABLE spark_catalog.default.read_again")
+    assert (before, after) == (0, 1)

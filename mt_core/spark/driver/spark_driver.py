@@ -24,7 +24,7 @@ from mt_core.errors import (
     MtError,
     QueryFailed,
 )
-from mt_core.spark.driver import jobs
+from mt_core.spark.driver import jobs, jvm_objects
 from mt_core.spark.driver.added_jars import AddedJars
 from mt_core.spark.driver.cluster import LOOK_EVERY_S, ClusterWatch, is_cluster, state_of
 from mt_core.spark.driver.conf import DriverSettings
@@ -149,7 +149,11 @@ class SparkDriver:
     def new_session(self) -> SparkSession:
         """Return a session with its own settings, temporary views and current namespace; raises EngineUnavailable."""
         with self.translating():
-            return self.session.newSession()
+            session = self.session.newSession()
+            with jvm_objects.active_session(session):
+                # Spark makes the catalog of a session at its first use, with the static settings of whichever session is active.
+                jvm_objects.state_of(session).catalog()
+            return session
 
     # ------------------------------------------------------------------------------------------------------------ work
 

@@ -32,7 +32,7 @@ FAILS = (
     "SELECT id, raise_error('broken') AS x FROM range(0, 2, 1, 2) WHERE id = 1 UNION ALL SELECT id, 'x' FROM range(9)"
 )
 WAITS = "SELECT id, IF(id = 1, java_method('java.lang.Thread', 'sleep', 600000L + id), 'x') AS x FROM range(0, 2, 1, 2)"
-SLEEPS = WAITS.replace("600000L", "6000L")
+SLEEPS = WAITS.replace("600000L", "15000L")
 _jobs = itertools.count(1)
 
 

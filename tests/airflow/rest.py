@@ -13,6 +13,8 @@ import httpx
 T = TypeVar("T")
 LOOK_AGAIN_S = 0.2
 TRIES = 20
+# Longer than Airflow waits for SQLite (30 s) before it answers that the database is locked.
+ANSWERS_S = 90
 # What Airflow says, with 500 and 503, when another of its processes was writing to SQLite just then.
 BUSY = re.compile("Database error|Database is locked")
 
@@ -24,7 +26,7 @@ class AirflowRest:
     """
 
     def __init__(self, url: str, user: str, password: str) -> None:
-        self._client = httpx.Client(base_url=url, timeout=30, trust_env=False)
+        self._client = httpx.Client(base_url=url, timeout=ANSWERS_S, trust_env=False)
         self._user, self._password = user, password
         self._token = ""
 

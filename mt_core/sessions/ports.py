@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -183,7 +184,11 @@ class StatementEngine(Protocol):
     def open_catalog(self, name: str, settings: Mapping[str, str]) -> None:
         """Open a catalog with *settings* as a test, which no session sees; raises QueryFailed or EngineError if that fails."""
 
-    def close_session(self, session_id: str) -> None: ...
+    def keeping(self, session_id: str) -> AbstractContextManager[None]:
+        """Keep what statements gave a session, such as USE and temporary views, in the block, also if it is closed meanwhile."""
+
+    def close_session(self, session_id: str) -> None:
+        """Forget what statements gave a session, once nothing keeps it any more."""
 
     def cancel(self, job_id: str) -> None: ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -15,8 +16,10 @@ from mt_core.errors import IllegalStatus, SessionNotFound
 from mt_core.sessions.operations.operation import Operation, OperationKind, OperationStatus
 from mt_core.sessions.ports import SessionContext
 from mt_core.sessions.temporary_objects import TemporaryObject
+from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
 
+log = logging.getLogger(__name__)
 DML_SYNC = "table.dml-sync"
 
 
@@ -119,24 +122,25 @@ class Session:
     def close_operation(self, handle: str) -> None:
         """Close an operation and remove it; does nothing if there is none of that handle.
 
-        A change of data continues after its operation is closed, and the next statement may begin; with `table.dml-sync`
-        it is cancelled, as in Flink.
+        A change of data continues after its operation is closed, and the next statement may begin, unless the change is a set of
+        statements; with `table.dml-sync` it is cancelled, as in Flink. One that has not begun never does.
         """
         with self._lock:
             operation = self._operations.pop(handle, None)
             if operation is None:
                 return
-            outlives = (
-                not self._closed
-                and self._holder == handle
-                and operation.work.kind is OperationKind.JOB
-                and operation.status is OperationStatus.RUNNING
-            )
+            running = operation.status is OperationStatus.RUNNING
+            work = operation.work
+            outlives = not self._closed and self._holder == handle and work.kind is OperationKind.JOB and running
+            if self._closed and running and self._holder != handle and Trait.CHANGE in operation.statement.traits:
+                text = "operation %s (%s) had not begun when its session was closed; it changes nothing"
+                facts = {"action": "statement_given_up", "session": self.handle}
+                log.warning(text, handle, operation.statement.type, extra=facts)
         if outlives and self.properties.get(DML_SYNC, "").lower() == "true":
             with suppress(IllegalStatus):
                 operation.cancel()
         operation.close()
-        if outlives:
+        if outlives and work.statements == 1:
             self.end_turn(operation)
 
     def close(self) -> None:

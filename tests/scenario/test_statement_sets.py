@@ -6,6 +6,7 @@ import pytest
 
 from mt_core.errors import QueryFailed
 from mt_core.sessions.ports import StatementResult
+from tests.support.gateway.own_process import wait_until
 from tests.support.gateway.statements import Gateway, root_cause
 
 A, B = "INSERT INTO a SELECT 1", "CREATE TABLE b AS SELECT 1"
@@ -155,6 +156,54 @@ def test_an_insert_answers_its_job_and_goes_on_when_its_session_is_closed(gatewa
 
     assert body["results"]["data"] == [{"kind": "INSERT", "fields": [body["jobID"]]}]
     assert gateway.engine.canceled == []
+
+
+def test_a_set_goes_on_where_it_began_when_its_session_is_closed(gateway: Gateway, session: str) -> None:
+    gateway.run(session, "USE spark_catalog.default")
+    first, second = gateway.engine.hold(A), gateway.engine.hold(B)
+    gateway.begin(session, f"EXECUTE STATEMENT SET BEGIN {A}; {B}; END")
+    first.wait_entered()
+
+    gateway.http.delete(session)
+    first.release()
+    second.wait_entered()
+    [*_, (context, _)] = gateway.engine.executed
+    state = gateway.engine.session_state(context)
+    second.release()
+
+    assert (state.catalog, state.namespace) == ("spark_catalog", ("default",))
+    wait_until(lambda: gateway.engine.session_state(context).catalog == "lake", "the session was not closed", 10)
+
+
+def test_a_set_whose_operation_was_closed_ends_before_the_next_statement(gateway: Gateway, session: str) -> None:
+    hold = gateway.engine.hold(A)
+    operation = gateway.begin(session, f"EXECUTE STATEMENT SET BEGIN {A}; {B}; END")
+    hold.wait_entered()
+
+    gateway.http.delete(f"{operation}/close")
+    waiting = gateway.begin(session, "USE spark_catalog.default")
+    hold.release()
+    gateway.result(waiting)
+
+    assert executed(gateway) == [A, B, "USE spark_catalog.default"]
+
+
+def test_an_insert_that_waits_for_its_turn_ends_with_its_session(
+    gateway: Gateway, session: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    hold = gateway.engine.hold(A)
+    gateway.begin(session, A)
+    waiting = gateway.begin(session, B).rpartition("/")[2]
+    hold.wait_entered()
+
+    with caplog.at_level("WARNING"):
+        gateway.http.delete(session)
+    hold.release()
+    other = gateway.open()
+    wait_until(lambda: [row[2] for row in gateway.rows(other, "SHOW JOBS")] == ["FINISHED"], "the job did not end", 10)
+
+    assert executed(gateway) == [A]
+    assert f"operation {waiting} (CREATE_TABLE_AS) had not begun when its session was closed" in caplog.text
 
 
 def test_a_session_goes_on_while_an_insert_runs_whose_operation_was_closed(gateway: Gateway, session: str) -> None:

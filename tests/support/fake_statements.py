@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from mt_core.errors import (
     Canceled,
@@ -27,6 +29,7 @@ from mt_core.tables.engine import Progress
 WAIT_S = 60.0
 LAKE = {"type": "org.apache.iceberg.spark.SparkCatalog", "catalog-type": "jdbc", "jdbc.password": "hidden"}
 
+_USE = re.compile(r"USE (?P<catalog>\w+)\.(?P<namespace>\w+)")
 _CREATION = re.compile(
     r"(?P<verb>CREATE TABLE( IF NOT EXISTS)?|CREATE OR REPLACE TABLE|REPLACE TABLE) `?(?P<table>\w+)`? .*AS ", re.S
 )
@@ -62,6 +65,9 @@ class FakeStatementEngine:
         self.executed: list[tuple[SessionContext, str]] = []
         self.canceled: list[str] = []
         self.closed_sessions: list[str] = []
+        # The current namespace of each session that is there and has changed it, and those that are kept although they are closed.
+        self._namespaces: dict[str, tuple[str, str]] = {}
+        self._kept, self._closing = Counter[str](), set[str]()
         self.tables: dict[str, Sequence[Column]] = {}
         self.temporary_relations: frozenset[str] = frozenset()
         self.relations_of: dict[tuple[str, ...], Sequence[str]] = {("lake", "default"): ()}
@@ -102,6 +108,8 @@ class FakeStatementEngine:
         hold = self._holds.pop(sql, None)
         if hold is not None:
             self._wait(hold, job_id)
+        if (use := _USE.fullmatch(sql)) is not None:
+            self._namespaces[context.session_id] = (use["catalog"], use["namespace"])
         if sql not in self.answers and sql.upper().startswith(("USE ", "SET CATALOG ", "-- C\nUSE ")):
             return NO_ROWS
         answer = self.answers.get(sql, QueryFailed(f"[PARSE_SYNTAX_ERROR] Syntax error at or near {sql!r}."))
@@ -136,9 +144,10 @@ class FakeStatementEngine:
             raise DefinitionInvalid(f"Column {declared.name} is declared {declared.type}, its query gives string.")
 
     def session_state(self, context: SessionContext) -> SessionState:
+        catalog, namespace = self._namespaces.get(context.session_id, ("lake", "default"))
         return SessionState(
-            catalog="lake",
-            namespace=("default",),
+            catalog=catalog,
+            namespace=(namespace,),
             zone=context.properties.get("table.local-time-zone", "UTC"),
             relations=self.temporary_relations,
         )
@@ -203,8 +212,26 @@ class FakeStatementEngine:
             raise QueryFailed(f"Cannot find catalog plugin class for catalog '{name}' of {dict(settings)}.")
         self.opened_catalogs.append((name, settings))
 
+    @contextmanager
+    def keeping(self, session_id: str) -> Iterator[None]:
+        self._kept[session_id] += 1
+        try:
+            yield
+        finally:
+            self._kept[session_id] -= 1
+            if session_id in self._closing:
+                self._forget(session_id)
+
     def close_session(self, session_id: str) -> None:
         self.closed_sessions.append(session_id)
+        self._forget(session_id)
+
+    def _forget(self, session_id: str) -> None:
+        if self._kept[session_id]:
+            self._closing.add(session_id)
+        else:
+            self._closing.discard(session_id)
+            self._namespaces.pop(session_id, None)
 
     def cancel(self, job_id: str) -> None:
         self.canceled.append(job_id)

@@ -110,6 +110,19 @@ class StatementEngineContract:
 
         assert (state.catalog, state.namespace) == ("lake", ("default",))
 
+    def test_a_session_that_is_kept_stays_as_it_is_although_it_is_closed(self, engine: StatementEngine) -> None:
+        context, catalogs = session(), list[str]()
+        engine.execute(context, "USE spark_catalog.default", job_id=job())
+
+        with engine.keeping(context.session_id):
+            with engine.keeping(context.session_id):
+                engine.close_session(context.session_id)
+                catalogs.append(engine.session_state(context).catalog)
+            catalogs.append(engine.session_state(context).catalog)
+        catalogs.append(engine.session_state(context).catalog)
+
+        assert catalogs == ["spark_catalog", "spark_catalog", "lake"]
+
     def test_a_session_has_a_zone_of_its_own(self, engine: StatementEngine) -> None:
         zones = [
             engine.session_state(session({"table.local-time-zone": zone})).zone

@@ -108,13 +108,14 @@ NO_TASKS = Progress(done=0, total=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The work of an operation: its kind, how to stop it, and how to measure its progress."""
+    """The work of an operation: its kind, how to stop it, how to measure its progress, and the number of its statements."""
 
     kind: OperationKind
     message: str
     job_id: str | None = None
     stop: Callable[[], object] | None = None
     measure: Callable[[], Progress | None] | None = None
+    statements: int = 1
 
 
 class Operation:

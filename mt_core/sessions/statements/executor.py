@@ -191,7 +191,8 @@ class StatementExecutor:
         operation = task.operation
         pending: PendingRefresh | None = None
         try:
-            with _failing(operation):
+            # Else a change of data that goes on in a closed session would find the names of a new one.
+            with _failing(operation), self._ports.engine.keeping(task.session.handle):
                 pending = self._begin(task)
                 self._note_temporary(task)
         finally:

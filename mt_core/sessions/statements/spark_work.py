@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mt_core.errors import Canceled, EngineUnavailable, QueryFailed
 from mt_core.model.stream import StreamMember
@@ -72,7 +72,7 @@ class SparkWork:
         kind = OperationKind.JOB if changing else OperationKind.SPARK
         operation.begin(Work(kind=kind, message="waiting for Spark"))
         self.await_engine(operation)
-        operation.begin(self._running(kind, job_id))
+        operation.begin(replace(self._running(kind, job_id), statements=len(statements)))
         texts = [in_spark(statement, engine, task.context()) for statement in statements]
         session, properties = task.session.handle, task.properties_in_force()
         with self.jobs.running(operation, statements, engine.cancel, session=session, properties=properties) as follow:

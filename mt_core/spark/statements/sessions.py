@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,15 +23,13 @@ from mt_core.tables.settings import ZONE_KEY
 
 @dataclass(slots=True, kw_only=True)
 class _Entry:
-    """A Spark session, the settings last applied to it, the value of each before, and how many statements use it now."""
+    """A Spark session, the settings last applied to it, and the value of each before."""
 
     generation: int
     session: SparkSession
     lock: threading.Lock = field(default_factory=threading.Lock)
     applied: dict[str, str] = field(default_factory=dict)
     before: dict[str, str | None] = field(default_factory=dict)
-    uses: int = 0
-    closed: bool = False
 
 
 class SparkSessions:
@@ -40,6 +39,9 @@ class SparkSessions:
         self._driver, self._sync = driver, sync
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
+        self._jars: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        # How many statements use each session now, and those that end with the last of these.
+        self._uses, self._closed = Counter[str](), set[str]()
 
     @contextmanager
     def use(self, context: SessionContext) -> Iterator[SparkSession]:
@@ -47,26 +49,38 @@ class SparkSessions:
 
         Raises EngineUnavailable, QueryFailed for a static setting.
         """
-        entry = self._entered(context.session_id)
-        try:
+        with self.keeping(context.session_id):
+            entry = self._entered(context.session_id)
             with entry.lock:
                 with self._driver.translating():
                     self._sync.apply(entry.session, except_for=configured_catalogs(context.properties))
                 self._apply(entry, context.properties)
             yield entry.session
+
+    @contextmanager
+    def keeping(self, session_id: str) -> Iterator[None]:
+        """Keep the session in the block, also if it is closed meanwhile."""
+        with self._lock:
+            self._uses[session_id] += 1
+        try:
+            yield
         finally:
             with self._lock:
-                entry.uses -= 1
+                self._uses[session_id] -= 1
+                entry = self._taken(session_id) if session_id in self._closed else None
             self._end(entry)
 
     def close(self, session_id: str) -> None:
         """Forget the session, if there is one, and close its catalogs once no statement uses it."""
         with self._lock:
-            entry = self._entries.pop(session_id, None)
-            if entry is not None:
-                entry.closed = True
-        if entry is not None:
-            self._end(entry)
+            self._closed.add(session_id)
+            entry = self._taken(session_id)
+        self._end(entry)
+
+    def jars(self, session_id: str) -> dict[str, str]:
+        """Return the copies of the jars that the session has added, by their paths; they are forgotten with it."""
+        with self._lock:
+            return self._jars[session_id]
 
     def _entered(self, session_id: str) -> _Entry:
         with self._lock:
@@ -75,12 +89,20 @@ class SparkSessions:
             if entry is None or entry.generation != generation:
                 entry = _Entry(generation=generation, session=self._driver.new_session())
                 self._entries[session_id] = entry
-            entry.uses += 1
             return entry
 
-    def _end(self, entry: _Entry) -> None:
-        """Close the catalogs of a session that was closed, unless a change of data still runs there."""
-        if entry.closed and entry.uses == 0 and entry.generation == self._driver.generation:
+    def _taken(self, session_id: str) -> _Entry | None:
+        """Forget a session that was closed, unless a statement uses it, and return what there is to end."""
+        if self._uses[session_id]:
+            return None
+        self._closed.discard(session_id)
+        self._uses.pop(session_id, None)
+        self._jars.pop(session_id, None)
+        return self._entries.pop(session_id, None)
+
+    def _end(self, entry: _Entry | None) -> None:
+        """Close the catalogs of a session that is forgotten."""
+        if entry is not None and entry.generation == self._driver.generation:
             with suppress(EngineUnavailable):
                 close_plugins(entry.session, self._driver.session)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -80,7 +79,6 @@ class SparkStatements(StatementEngine):
     ) -> None:
         self._driver, self._spools, self._tables = driver, spools or Spools(), tables or NoTables()
         self._connectors, self._jars = connectors, jars or JarCopies()
-        self._jars_of: defaultdict[str, dict[str, str]] = defaultdict(dict)
         self._sync = CatalogSync(catalogs)
         self._sessions = SparkSessions(driver, self._sync)
         self._lock = threading.Lock()
@@ -179,9 +177,11 @@ class SparkStatements(StatementEngine):
                 functions=frozenset(str(name.funcName()).lower() for name in scala_items(functions)),
             )
 
+    def keeping(self, session_id: str) -> AbstractContextManager[None]:
+        return self._sessions.keeping(session_id)
+
     def close_session(self, session_id: str) -> None:
         self._sessions.close(session_id)
-        self._jars_of.pop(session_id, None)
 
     def reads_stream(self, context: SessionContext, query: StreamMember) -> bool:
         with self._session(context) as session:
@@ -219,11 +219,11 @@ class SparkStatements(StatementEngine):
                 path = str(file)
             copy = self._jars.add(path)
             self._driver.added_jars.add(session, copy)
-            self._jars_of[context.session_id][path] = copy
+            self._sessions.jars(context.session_id)[path] = copy
             return path
 
     def jar_copies(self, context: SessionContext, paths: Sequence[str]) -> Sequence[str]:
-        copies = self._jars_of.get(context.session_id, {})
+        copies = self._sessions.jars(context.session_id)
         return [copies.get(path, path) for path in paths]
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from functools import reduce
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import uuid4
 
 from pyspark.errors.exceptions.captured import convert_exception
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mt_core.errors import (
@@ -26,7 +23,7 @@ from mt_core.errors import (
     TableProtected,
     Unsupported,
 )
-from mt_core.identifiers import display_name, quote, sql_name
+from mt_core.identifiers import display_name
 from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
 from mt_core.spark.catalogs.plugins import close_plugins
 from mt_core.spark.driver.conf import REFRESH_POOL
@@ -35,24 +32,15 @@ from mt_core.spark.driver.jobs import tagged
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.streams.checkpoints import Checkpoints
+from mt_core.spark.streams.member_rows import MemberRows, packed
+from mt_core.spark.streams.position import FIRST_ROWS, Position
 from mt_core.spark.streams.publication import PUBLISHED, Check
-from mt_core.spark.streams.query import (
-    MemberQuery,
-    StreamSessions,
-    check_streamable,
-    each_batch,
-    packed,
-    sources_of,
-    unpacked,
-)
+from mt_core.spark.streams.query import StreamSessions, check_streamable, each_batch, sources_of
 from mt_core.spark.streams.source_columns import SourceColumns
 from mt_core.spark.streams.starts import NEW_JOB, Start, StreamBroken, breakage, check_start, loss, rows_at
 
 BATCH = "batch"
-FIRST_ROWS = -1
-"""The number of the batch that has the rows of the sources' first snapshots; those of Spark begin at 0."""
 _POLL_S = 0.02
-_NOT_READ = -1
 _LASTING = (StreamBroken, Unsupported, DefinitionInvalid, TableProtected)
 
 
@@ -81,22 +69,18 @@ class StreamAttempt:
         self._driver, self._sessions, self._definition = driver, sessions, definition
         self._publications = publications
         self._starts = {name: Start.from_json(body) for name, body in definition.pinned["starts"].items()}
-        self._columns: list[list[str]] = definition.pinned["columns"]
-        # Of a job that an earlier release created, the number of the columns is known alone.
-        self._given: list[list[str] | None] = definition.pinned.get("given") or [None for _ in self._columns]
         self._job, self._generation = uuid4().hex, driver.generation
         self._session: SparkSession | None = None
         # Spark's copy of the session, in which its batches run.
         self._batches: SparkSession | None = None
-        self._members: Sequence[MemberQuery] = ()
+        self._rows = MemberRows()
         self._source_columns = SourceColumns(())
         self._query: StreamingQuery | None = None
         self._failure: MtError | None = None
         self._ending, self._pausing = threading.Event(), threading.Event()
-        # Up to where each source was read; empty before the first batch.
-        self._positions: list[Any] = []
+        self._position = Position()
         self._batch: int | None = None
-        self._counted, self._read, self._written = FIRST_ROWS, 0, 0
+        self._written = 0
         self._thread = threading.Thread(target=self._run, name="stream-start", daemon=True)
 
     # ----------------------------------------------------------------------------------------------------------- life
@@ -153,8 +137,8 @@ class StreamAttempt:
 
     def follow(self, other: StreamAttempt) -> None:
         """Count on from where an attempt ended that this one continues."""
-        other._count()
-        self._read, self._written = other._read, other._written
+        other._advance()
+        self._position.rows_read, self._written = other._position.rows_read, other._written
 
     def progress(self) -> StreamProgress:
         """Return how far the stream is; never raises."""
@@ -162,14 +146,14 @@ class StreamAttempt:
             return StreamProgress(batch=self._batch)
         with suppress(MtError), self._driver.translating():
             running = self._thread.is_alive() or (self._query is not None and self._query.isActive)
-            self._count()
+            self._advance()
             ends = self._ending.is_set() or self._pausing.is_set()
             error = None if running or ends else self._error()
             return StreamProgress(
                 batch=self._batch,
-                rows_read=self._read,
+                rows_read=self._position.rows_read,
                 rows_written=self._written,
-                offsets=json.dumps(self._positions) if self._positions else None,
+                offsets=self._position.offsets,
                 running=running,
                 error=None if error is None else str(error),
                 final=isinstance(error, _LASTING),
@@ -179,13 +163,13 @@ class StreamAttempt:
     @property
     def keeps_state(self) -> bool:
         """Whether its query holds rows, or sums of them, for later batches."""
-        return any(check_streamable(member) for member in self._members)
+        return any(check_streamable(member) for member in self._rows.members)
 
     @property
     def _committed(self) -> int:
-        """The last batch after which Spark has reported; it does so after the commit."""
-        self._count()
-        return self._counted
+        """The last batch that Spark has committed."""
+        self._advance()
+        return self._position.batch
 
     @property
     def has_begun(self) -> bool:
@@ -210,62 +194,43 @@ class StreamAttempt:
         definition = self._definition
         try:
             session = self._session = self._sessions.session(definition)
-            self._members = [self._sessions.member(session, member) for member in definition.members]
+            members = [self._sessions.member(session, member) for member in definition.members]
+            self._rows = MemberRows.of(members, definition.pinned)
             checkpoints = Checkpoints(session)
             if definition.restored_from is not None:
                 checkpoints.restore(definition.restored_from, definition.checkpoint)
             began, self._batch = checkpoints.batches(definition.checkpoint)
             self._check_checkpoint(began)
             if self._batch is not None:
-                self._counted = self._batch
-                self._positions = checkpoints.offsets(definition.checkpoint, self._batch)
+                self._position.begin(self._batch, checkpoints.offsets(definition.checkpoint, self._batch))
             self._check_starts()
-            self._source_columns = SourceColumns(sources_of(self._members))
+            self._source_columns = SourceColumns(sources_of(members))
             self._write_first_rows()
-            frames = self._streams()
+            options = {name: start.options(definition.on_source_rewrite) for name, start in self._starts.items()}
+            frames = self._rows.streaming(options)
         except QueryFailed as cause:
             raise Unsupported(f"The query can no longer run: {cause.message}") from cause
         self._check("start")
         with active_session(session), tagged(session.sparkContext, self._job, REFRESH_POOL, "stream"):
-            rows = frames[0] if len(frames) == 1 else packed(frames)
             self._query = (
-                each_batch(rows, self._take)
+                each_batch(packed(frames), self._take)
                 .option("checkpointLocation", definition.checkpoint)
                 .trigger(processingTime=f"{definition.interval_ms} milliseconds")
                 .start()
             )
-
-    def _streams(self) -> list[DataFrame]:
-        options = {name: start.options(self._definition.on_source_rewrite) for name, start in self._starts.items()}
-        return self._named([member.streaming(options) for member in self._members])
-
-    def _named(self, frames: Sequence[DataFrame]) -> list[DataFrame]:
-        """Return *frames*, one for each member, with the columns that they gave at first, named as in their tables."""
-        return [
-            _renamed(_chosen(frame, given), columns)
-            for frame, given, columns in zip(frames, self._given, self._columns, strict=True)
-        ]
 
     def _write_first_rows(self) -> None:
         """Write the rows that the sources have at the snapshots where the stream begins, unless the tables have them."""
         snapshots = {name: start.snapshot for name, start in self._starts.items() if start.snapshot is not None}
         if not snapshots or self._definition.pinned["begun"] or self._batch is not None:
             return
-        frames = self._named([member.pinned(snapshots) for member in self._members])
+        frames = self._rows.pinned(snapshots)
         for table, publication in self._publications.items():
             if publication.batch is None:
-                self._written += publication.publish(self._rows_for(table, frames), FIRST_ROWS, self._check)
-        for source in sources_of(self._members):
+                self._written += publication.publish(self._rows.of_table(table, frames), FIRST_ROWS, self._check)
+        for source in sources_of(self._rows.members):
             if source.name in snapshots:
-                self._read += rows_at(source.table, snapshots[source.name])
-
-    def _rows_for(self, table: TableName, frames: Sequence[DataFrame]) -> DataFrame:
-        """Return the rows of all members that write *table*, of which *frames* has one each."""
-        mine = [frame for frame, member in zip(frames, self._members, strict=True) if member.insert.table == table]
-        if any(frame.dtypes != mine[0].dtypes for frame in mine):
-            # Spark would unite a DECIMAL with a DOUBLE as DOUBLE, whatever the type in the table.
-            mine = [_stored(frame, table) for frame in mine]
-        return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), mine)
+                self._position.rows_read += rows_at(source.table, snapshots[source.name])
 
     # -------------------------------------------------------------------------------------------------------- batches
 
@@ -279,7 +244,7 @@ class StreamAttempt:
                     self._sessions.contexts.lend(self._batches, self._definition.settings)
                 self._write(rows, number)
         except MtError as error:
-            self._failure = self._failure or loss(sources_of(self._members), error) or error
+            self._failure = self._failure or loss(sources_of(self._rows.members), error) or error
             raise
         self._batch = number
 
@@ -293,18 +258,16 @@ class StreamAttempt:
             # A batch that was published before the stream ended; Spark fails unless its state is read.
             rows.write.format("noop").mode("overwrite").save()
             return
-        self._count()
+        self._advance()
         self._check_starts()
         self._source_columns.check()
-        several = len(self._members) > 1
+        several = len(self._rows.members) > 1
         if several:
             rows = rows.persist()
         try:
-            frames = [
-                unpacked(rows, position, columns) if several else rows for position, columns in enumerate(self._columns)
-            ]
+            frames = self._rows.of_batch(rows)
             for table, publication in due.items():
-                self._written += publication.publish(self._rows_for(table, frames), number, self._check)
+                self._written += publication.publish(self._rows.of_table(table, frames), number, self._check)
         finally:
             if several:
                 rows.unpersist()
@@ -327,26 +290,18 @@ class StreamAttempt:
 
     def _check_starts(self) -> None:
         """Raise StreamBroken unless each source of which nothing was read yet can still be read from its start."""
-        if self._positions and all(map(_is_begun, self._positions)):
+        if self._position.is_in_each_source:
             return
-        read = [each["snapshot_id"] for each in self._positions if isinstance(each, dict) and "snapshot_id" in each]
-        for source in sources_of(self._members):
+        for source in sources_of(self._rows.members):
             if source.name in self._starts:
-                check_start(source, self._starts[source.name], read)
+                check_start(source, self._starts[source.name], self._position.snapshots)
 
     # ------------------------------------------------------------------------------------------------------- progress
 
-    def _count(self) -> None:
+    def _advance(self) -> None:
         """Count what the batches since the last call have read."""
-        batch, query = self._batch, self._query
-        if query is None or batch is None or batch <= self._counted:
-            return
-        for progress in query.recentProgress:
-            body: dict[str, Any] = json.loads(progress.json)
-            if self._counted < body["batchId"] <= batch:
-                self._counted = body["batchId"]
-                self._read += body["numInputRows"]
-                self._positions = [source["endOffset"] for source in body["sources"]]
+        if self._query is not None and self._batch is not None:
+            self._position.advance(self._query, self._batch)
 
     def _error(self) -> MtError | None:
         """Return why the stream ended, None if it was lost with Spark."""
@@ -357,43 +312,7 @@ class StreamAttempt:
             if ended_by.isDefined() and self._session is not None:
                 cause = convert_exception(ended_by.get().cause())
                 with active_session(self._session):
-                    failure = breakage(self._session, sources_of(self._members), self._starts, cause)
+                    failure = breakage(self._session, sources_of(self._rows.members), self._starts, cause)
                 failure = failure or translate(cause)
         self._failure = failure
         return None if isinstance(failure, EngineUnavailable) else failure
-
-
-def _chosen(frame: DataFrame, given: Sequence[str] | None) -> DataFrame:
-    """Return *frame* with the columns that its query gave at first: a * stands for others once its table is altered."""
-    if given is None or frame.columns == list(given):
-        return frame
-    present = {name.lower() for name in frame.columns}
-    if len(present) < len(frame.columns) or not {name.lower() for name in given} <= present:
-        raise _other_columns(", ".join(frame.columns), ", ".join(given))
-    return frame.select(*(col(quote(name)) for name in given))
-
-
-def _renamed(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
-    if len(frame.columns) != len(columns):
-        raise _other_columns(str(len(frame.columns)), str(len(columns)))
-    return frame.toDF(*columns)
-
-
-def _stored(frame: DataFrame, table: TableName) -> DataFrame:
-    """Return *frame* with the types that its columns have in *table*."""
-    types = {field.name.lower(): field.dataType for field in frame.sparkSession.table(sql_name(table)).schema.fields}
-    return frame.select(
-        *(col(quote(name)).cast(types.get(name.lower(), kind)).alias(name) for name, kind in frame.dtypes)
-    )
-
-
-def _other_columns(now: str, then: str) -> Unsupported:
-    return Unsupported(
-        f"The query gives the columns ({now}), and gave ({then}) when the job was created. Name its columns in the place of each "
-        "*, and run it again."
-    )
-
-
-def _is_begun(offset: Any) -> bool:
-    """Return whether a source was read up to *offset*, rather than waiting there for its first rows."""
-    return offset is not None and not (isinstance(offset, dict) and offset.get("snapshot_id") == _NOT_READ)

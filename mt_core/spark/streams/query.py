@@ -6,11 +6,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col, lit, struct
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from mt_core.errors import QueryFailed, Unsupported
@@ -31,7 +29,6 @@ from mt_core.spark.streams.inserts import Insert, query_of, read_insert
 from mt_core.spark.streams.sources import StreamedText, StreamSource, read_sources
 from mt_core.tables.engine import Query
 
-MEMBER = "member"
 # The first foreachBatch in a JVM starts the server that Spark calls, and a second one beside it would start another.
 _callback_server = threading.Lock()
 _KEEPS_STATE = frozenset(
@@ -197,32 +194,6 @@ def check_first_rows(member: StreamedQuery, starts: Mapping[str, Mapping[str, An
             "The query reads a table and a temporary table without end, so its first rows cannot be read; read them in an INSERT "
             "each, or the table as it stands at each batch: /*+ OPTIONS('streaming' = 'false') */ after its name."
         )
-
-
-def packed(frames: Sequence[DataFrame]) -> DataFrame:
-    """Return the rows of all *frames* as one: the number of the frame, and a struct of its columns under that number."""
-    frames = [frame.toDF(*(f"_{position}" for position in range(len(frame.columns)))) for frame in frames]
-    structs = [struct(*map(col, frame.columns)) for frame in frames]
-    types = [
-        frame.select(each.alias("row")).schema.fields[0].dataType for frame, each in zip(frames, structs, strict=True)
-    ]
-    whole = [
-        frame.select(
-            lit(number).alias(MEMBER),
-            *(
-                (structs[each] if each == number else lit(None).cast(types[each])).alias(f"_{each}")
-                for each in range(len(frames))
-            ),
-        )
-        for number, frame in enumerate(frames)
-    ]
-    return reduce(DataFrame.unionAll, whole)
-
-
-def unpacked(rows: DataFrame, number: int, columns: Sequence[str]) -> DataFrame:
-    """Return the rows of one frame of those that `packed` gave, with *columns* as names."""
-    mine = rows.where(col(MEMBER) == number)
-    return mine.select(*(col(f"_{number}._{position}").alias(name) for position, name in enumerate(columns)))
 
 
 def check_columns(session: SparkSession, text: str, connectors: ConnectorSource) -> None:

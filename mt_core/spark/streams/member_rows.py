@@ -1,0 +1,125 @@
+"""Rows of the members of a stream: in the columns that their queries gave at first, and in those of the tables that they write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import col, lit, struct
+
+from mt_core.errors import Unsupported
+from mt_core.identifiers import quote, sql_name
+from mt_core.model.stream import TableName
+from mt_core.spark.streams.query import MemberQuery
+
+_MEMBER = "member"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberRows:
+    """The rows that the queries of *members* give.
+
+    Each has `columns`, under which its table takes them, and those that its query had `given` when the job was created; None for a
+    job of an earlier release, of which the number of the columns is known alone.
+    """
+
+    members: Sequence[MemberQuery] = ()
+    columns: Sequence[Sequence[str]] = ()
+    given: Sequence[Sequence[str] | None] = ()
+
+    @classmethod
+    def of(cls, members: Sequence[MemberQuery], pinned: Mapping[str, Any]) -> MemberRows:
+        """Return the rows of the members of a job that has *pinned* their columns."""
+        columns = pinned["columns"]
+        return cls(members=members, columns=columns, given=pinned.get("given") or [None for _ in columns])
+
+    def streaming(self, options: Mapping[str, Mapping[str, str]]) -> list[DataFrame]:
+        """Return a stream for each member, whose sources have the *options* under their names."""
+        return self._named([member.streaming(options) for member in self.members])
+
+    def pinned(self, snapshots: Mapping[str, str]) -> list[DataFrame]:
+        """Return the rows of each member at *snapshots* of its sources."""
+        return self._named([member.pinned(snapshots) for member in self.members])
+
+    def of_batch(self, rows: DataFrame) -> list[DataFrame]:
+        """Return the rows of each member in a batch of the stream that `packed` gave."""
+        if len(self.columns) == 1:
+            return [rows]
+        return [_unpacked(rows, position, columns) for position, columns in enumerate(self.columns)]
+
+    def of_table(self, table: TableName, frames: Sequence[DataFrame]) -> DataFrame:
+        """Return the rows of all members that write *table*, of which *frames* has one each."""
+        mine = [frame for frame, member in zip(frames, self.members, strict=True) if member.insert.table == table]
+        if any(frame.dtypes != mine[0].dtypes for frame in mine):
+            # Spark would unite a DECIMAL with a DOUBLE as DOUBLE, whatever the type in the table.
+            mine = [_stored(frame, table) for frame in mine]
+        return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), mine)
+
+    def _named(self, frames: Sequence[DataFrame]) -> list[DataFrame]:
+        """Return *frames*, one for each member, with the columns that they gave at first, named as in their tables."""
+        return [
+            _renamed(_chosen(frame, given), columns)
+            for frame, given, columns in zip(frames, self.given, self.columns, strict=True)
+        ]
+
+
+def packed(frames: Sequence[DataFrame]) -> DataFrame:
+    """Return the rows of all *frames* as one stream; of several: the number of the frame, and a struct of its columns there."""
+    if len(frames) == 1:
+        return frames[0]
+    frames = [frame.toDF(*(f"_{position}" for position in range(len(frame.columns)))) for frame in frames]
+    structs = [struct(*map(col, frame.columns)) for frame in frames]
+    types = [
+        frame.select(each.alias("row")).schema.fields[0].dataType for frame, each in zip(frames, structs, strict=True)
+    ]
+    whole = [
+        frame.select(
+            lit(number).alias(_MEMBER),
+            *(
+                (structs[each] if each == number else lit(None).cast(types[each])).alias(f"_{each}")
+                for each in range(len(frames))
+            ),
+        )
+        for number, frame in enumerate(frames)
+    ]
+    return reduce(DataFrame.unionAll, whole)
+
+
+def _unpacked(rows: DataFrame, number: int, columns: Sequence[str]) -> DataFrame:
+    """Return the rows of one frame of those that `packed` gave, with *columns* as names."""
+    mine = rows.where(col(_MEMBER) == number)
+    return mine.select(*(col(f"_{number}._{position}").alias(name) for position, name in enumerate(columns)))
+
+
+def _chosen(frame: DataFrame, given: Sequence[str] | None) -> DataFrame:
+    """Return *frame* with the columns that its query gave at first: a * stands for others once its table is altered."""
+    if given is None or frame.columns == list(given):
+        return frame
+    present = {name.lower() for name in frame.columns}
+    if len(present) < len(frame.columns) or not {name.lower() for name in given} <= present:
+        raise _other_columns(", ".join(frame.columns), ", ".join(given))
+    return frame.select(*(col(quote(name)) for name in given))
+
+
+def _renamed(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+    if len(frame.columns) != len(columns):
+        raise _other_columns(str(len(frame.columns)), str(len(columns)))
+    return frame.toDF(*columns)
+
+
+def _stored(frame: DataFrame, table: TableName) -> DataFrame:
+    """Return *frame* with the types that its columns have in *table*."""
+    types = {field.name.lower(): field.dataType for field in frame.sparkSession.table(sql_name(table)).schema.fields}
+    return frame.select(
+        *(col(quote(name)).cast(types.get(name.lower(), kind)).alias(name) for name, kind in frame.dtypes)
+    )
+
+
+def _other_columns(now: str, then: str) -> Unsupported:
+    return Unsupported(
+        f"The query gives the columns ({now}), and gave ({then}) when the job was created. Name its columns in the place of each "
+        "*, and run it again."
+    )

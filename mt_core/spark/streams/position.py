@@ -1,0 +1,56 @@
+"""Position of a stream in its sources: up to where its committed batches have read each, and how many rows that were."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+FIRST_ROWS = -1
+"""The number of the batch that has the rows of the sources' first snapshots; those of Spark begin at 0."""
+_NOT_READ = -1
+
+
+class Position:
+    """Where one attempt is; `batch` is the last batch that Spark has reported, which it does after the commit."""
+
+    def __init__(self) -> None:
+        self.batch, self.rows_read = FIRST_ROWS, 0
+        # Of each source; empty before the first batch.
+        self._offsets: Sequence[Any] = ()
+
+    def begin(self, batch: int, offsets: Sequence[Any]) -> None:
+        """Begin after a *batch* of an earlier attempt, which has read up to *offsets*."""
+        self.batch, self._offsets = batch, offsets
+
+    def advance(self, query: StreamingQuery, batch: int) -> None:
+        """Count what *query* has read since the last call, up to *batch*."""
+        if batch <= self.batch:
+            return
+        for progress in query.recentProgress:
+            body: dict[str, Any] = json.loads(progress.json)
+            if self.batch < body["batchId"] <= batch:
+                self.batch = body["batchId"]
+                self.rows_read += body["numInputRows"]
+                self._offsets = [source["endOffset"] for source in body["sources"]]
+
+    @property
+    def offsets(self) -> str | None:
+        """The offset of each source as JSON, None before the first batch."""
+        return json.dumps(list(self._offsets)) if self._offsets else None
+
+    @property
+    def is_in_each_source(self) -> bool:
+        """Whether something was read of each source, rather than waiting there for its first rows."""
+        return bool(self._offsets) and all(map(_is_read, self._offsets))
+
+    @property
+    def snapshots(self) -> list[int]:
+        """The snapshots of Iceberg's tables up to which they were read."""
+        return [each["snapshot_id"] for each in self._offsets if isinstance(each, dict) and "snapshot_id" in each]
+
+
+def _is_read(offset: Any) -> bool:
+    return offset is not None and not (isinstance(offset, dict) and offset.get("snapshot_id") == _NOT_READ)

@@ -1,0 +1,58 @@
+"""The position of a stream: what its committed batches have read, as Spark reports it."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mt_core.spark.streams.position import FIRST_ROWS, Position
+
+NOT_READ = {"snapshot_id": -1, "position": 0}
+READ = {"snapshot_id": 7, "position": 2}
+
+
+def reporting(*batches: tuple[int, int, list[Any]]) -> StreamingQuery:
+    reports = [
+        {"batchId": number, "numInputRows": rows, "sources": [{"endOffset": offset} for offset in offsets]}
+        for number, rows, offsets in batches
+    ]
+    progress = [SimpleNamespace(json=json.dumps(report)) for report in reports]
+    return cast("StreamingQuery", SimpleNamespace(recentProgress=progress))
+
+
+def test_a_position_counts_each_batch_once_up_to_the_last_that_is_committed() -> None:
+    position, query = Position(), reporting((0, 3, [READ]), (1, 4, [READ]), (2, 5, [READ]))
+
+    position.advance(query, 0)
+    position.advance(query, 1)
+    position.advance(query, 1)
+
+    assert (position.batch, position.rows_read) == (1, 7)
+
+
+def test_a_position_has_no_offsets_before_the_first_batch() -> None:
+    position = Position()
+
+    assert (position.batch, position.offsets, position.is_in_each_source) == (FIRST_ROWS, None, False)
+
+
+def test_a_source_that_waits_for_its_first_rows_has_not_been_read() -> None:
+    position = Position()
+
+    position.begin(3, [READ, NOT_READ])
+    waits = position.is_in_each_source
+    position.advance(reporting((4, 1, [READ, {"0": 5}])), 4)
+
+    assert (waits, position.is_in_each_source, position.snapshots) == (False, True, [7])
+
+
+def test_a_source_without_an_offset_has_not_been_read() -> None:
+    position = Position()
+
+    position.begin(0, [READ, None])
+
+    assert not position.is_in_each_source
+    assert position.offsets == json.dumps([READ, None])

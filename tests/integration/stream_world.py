@@ -21,7 +21,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.spark.storage.table_creations import reserve
 from mt_core.spark.streams.engine import SparkStreams
-from mt_core.spark.streams.publication import Check
+from mt_core.spark.streams.sinks.sink import Check
 from mt_core.sql.parser import ReadStatement
 from mt_core.tables.connector_tables import ConnectorTables
 from tests.support.memory_registry import MemoryRegistry

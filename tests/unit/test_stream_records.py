@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from mt_core.spark.streams.publication import Record
+from mt_core.spark.streams.sinks.iceberg import Record
 
 JOB = "0d9f8a4e111142228333444455556666"
 STORED = '{"version": 1, "attempt": 3, "batch": 17, "nonce": "5f0c"}'

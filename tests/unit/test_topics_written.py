@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
 from mt_core.model.connector_table import ConnectorTable
 from mt_core.model.kafka_topic import KafkaTopic
 from mt_core.model.stream import TableName
-from mt_core.spark.streams.sinks import Sink
+from mt_core.spark.catalogs.lookup import Catalogs
+from mt_core.spark.streams.sinks.kafka import KafkaSink
+from mt_core.spark.streams.sinks.sink import SinkAttempt
+from mt_core.spark.streams.sinks.targets import SinkTarget
 from mt_core.spark.streams.starts import StreamBroken
-from mt_core.spark.streams.targets import SinkTarget, topic_written
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.parser import parse
 from tests.support.registry_facts import a_stream
@@ -37,30 +40,32 @@ def kept(**changes: object) -> ConnectorTable:
     return replace(table, topic=topic(), **changes)  # type: ignore[arg-type]
 
 
-def written(table: TableName, *tables: ConnectorTable, connector: str = "kafka") -> KafkaTopic | None:
-    target = SinkTarget(table=table, connector=connector, stored_name="`s`.`c`.`x`")
-    definition = a_stream(temporary=(CREATE,), writes=(table,))
-    return topic_written(definition, target, lambda: {each.name: each for each in tables})
+def sink(table: TableName, *tables: ConnectorTable) -> KafkaSink:
+    attempt = SinkAttempt(
+        job_id="j",
+        number=1,
+        definition=a_stream(temporary=(CREATE,), writes=(table,)),
+        catalogs=cast("Catalogs", None),
+        connectors=lambda: {each.name: each for each in tables},
+    )
+    return KafkaSink(SinkTarget(table=table, connector="kafka", stored_name="`s`.`c`.`x`"), attempt)
 
 
 def test_a_temporary_table_has_the_topic_of_the_statement_that_creates_it() -> None:
-    assert written(("ships",)) == topic()
+    assert sink(("ships",)).topic() == topic()
 
 
 def test_a_table_that_stays_has_the_topic_of_the_registry() -> None:
-    assert written(STAYING, kept()) == topic()
+    assert sink(STAYING, kept()).topic() == topic()
 
 
-def test_a_table_that_was_dropped_or_is_another_one_now_or_has_another_connector_has_no_topic() -> None:
-    assert written(STAYING) is None
-    assert written(STAYING, kept(spark_name="`s`.`c`.`y`")) is None
-    assert written(STAYING, kept(), connector="print") is None
+def test_a_table_that_was_dropped_or_is_another_one_now_has_no_topic() -> None:
+    assert sink(STAYING).topic() is None
+    assert sink(STAYING, kept(spark_name="`s`.`c`.`y`")).topic() is None
 
 
 def test_a_job_ends_whose_table_over_kafka_is_gone() -> None:
-    target = SinkTarget(table=STAYING, connector="kafka", stored_name="`s`.`c`.`x`")
-
     with pytest.raises(
         StreamBroken, match=r"Table lake\.default\.ships was dropped, or renamed\. Run the INSERT again"
     ):
-        Sink(target, "j").open()
+        sink(STAYING).open()

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Protocol
 from uuid import uuid4
 
 from pyspark.errors.exceptions.captured import convert_exception
@@ -34,8 +33,8 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.member_rows import MemberRows, packed
 from mt_core.spark.streams.position import FIRST_ROWS, Position
-from mt_core.spark.streams.publication import PUBLISHED, Check
 from mt_core.spark.streams.query import StreamSessions, check_streamable, each_batch, sources_of
+from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, Sink
 from mt_core.spark.streams.source_columns import SourceColumns
 from mt_core.spark.streams.starts import NEW_JOB, Start, StreamBroken, breakage, check_start, loss, rows_at
 
@@ -44,30 +43,21 @@ _POLL_S = 0.02
 _LASTING = (StreamBroken, Unsupported, DefinitionInvalid, TableProtected)
 
 
-class Publication(Protocol):
-    """What an attempt needs of a table that it writes."""
-
-    batch: int | None
-
-    def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
-        """Write a batch once, and return how many rows that were."""
-
-
 class StreamAttempt:
-    """Runs a stream; every method may be called from any thread. *publications* are open, one for each table written."""
+    """Runs a stream; every method may be called from any thread. *sinks* are open, one for each table written."""
 
     def __init__(
         self,
         driver: SparkDriver,
         sessions: StreamSessions,
         definition: StreamDefinition,
-        publications: Mapping[TableName, Publication],
+        sinks: Mapping[TableName, Sink],
         number: int,
         watch: Check,
     ) -> None:
         self.number, self._watch = number, watch
         self._driver, self._sessions, self._definition = driver, sessions, definition
-        self._publications = publications
+        self._sinks = sinks
         self._starts = {name: Start.from_json(body) for name, body in definition.pinned["starts"].items()}
         self._job, self._generation = uuid4().hex, driver.generation
         self._session: SparkSession | None = None
@@ -174,7 +164,7 @@ class StreamAttempt:
     @property
     def has_begun(self) -> bool:
         """Whether each table has the first batch that is due there."""
-        return all(publication.batch is not None for publication in self._publications.values())
+        return all(sink.batch is not None for sink in self._sinks.values())
 
     @property
     def _is_lost(self) -> bool:
@@ -225,9 +215,9 @@ class StreamAttempt:
         if not snapshots or self._definition.pinned["begun"] or self._batch is not None:
             return
         frames = self._rows.pinned(snapshots)
-        for table, publication in self._publications.items():
-            if publication.batch is None:
-                self._written += publication.publish(self._rows.of_table(table, frames), FIRST_ROWS, self._check)
+        for table, sink in self._sinks.items():
+            if sink.batch is None:
+                self._written += sink.publish(self._rows.of_table(table, frames), FIRST_ROWS, self._check)
         for source in sources_of(self._rows.members):
             if source.name in snapshots:
                 self._position.rows_read += rows_at(source.table, snapshots[source.name])
@@ -249,11 +239,7 @@ class StreamAttempt:
         self._batch = number
 
     def _write(self, rows: DataFrame, number: int) -> None:
-        due = {
-            table: publication
-            for table, publication in self._publications.items()
-            if publication.batch is None or publication.batch < number
-        }
+        due = {table: sink for table, sink in self._sinks.items() if sink.batch is None or sink.batch < number}
         if not due:
             # A batch that was published before the stream ended; Spark fails unless its state is read.
             rows.write.format("noop").mode("overwrite").save()
@@ -266,8 +252,8 @@ class StreamAttempt:
             rows = rows.persist()
         try:
             frames = self._rows.of_batch(rows)
-            for table, publication in due.items():
-                self._written += publication.publish(self._rows.of_table(table, frames), number, self._check)
+            for table, sink in due.items():
+                self._written += sink.publish(self._rows.of_table(table, frames), number, self._check)
         finally:
             if several:
                 rows.unpersist()
@@ -280,8 +266,8 @@ class StreamAttempt:
 
     def _check_checkpoint(self, began: int | None) -> None:
         """Raise StreamBroken if a table has a batch after the last that the checkpoint *began*: others would get its number."""
-        for table, publication in self._publications.items():
-            has = FIRST_ROWS if publication.batch is None else publication.batch
+        for table, sink in self._sinks.items():
+            has = FIRST_ROWS if sink.batch is None else sink.batch
             if has > (FIRST_ROWS if began is None else began):
                 raise StreamBroken(
                     f"{display_name(table)} has batch {has}, which checkpoint {self._definition.checkpoint} does not have: it was "

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -28,9 +27,6 @@ from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.streams.attempt import StreamAttempt
 from mt_core.spark.streams.checkpoints import Checkpoints
-from mt_core.spark.streams.created_table import CreatedTable, check_creation
-from mt_core.spark.streams.file_sinks import FileSink
-from mt_core.spark.streams.publication import Check, TablePublication, check_target
 from mt_core.spark.streams.query import (
     MemberQuery,
     StreamSessions,
@@ -39,12 +35,11 @@ from mt_core.spark.streams.query import (
     check_streamable,
     sources_of,
 )
-from mt_core.spark.streams.sinks import Sink
+from mt_core.spark.streams.sinks.created_table import check_creation
+from mt_core.spark.streams.sinks.iceberg import check_target
+from mt_core.spark.streams.sinks.kinds import created_by, kind_of, sinks_of, targets_with_connector
+from mt_core.spark.streams.sinks.sink import Check, Sink, SinkAttempt
 from mt_core.spark.streams.starts import StreamBroken, start_of
-from mt_core.spark.streams.targets import FILES, sinks_of, targets_with_connector, topic_written
-from mt_core.sql.flink.connectors import KAFKA, SINKS
-
-Target = TablePublication | FileSink | Sink
 
 
 class SparkStreams(EngineRole, StreamEngine):
@@ -74,14 +69,14 @@ class SparkStreams(EngineRole, StreamEngine):
             members = [self._sessions.member(session, member) for member in definition.members]
             writes = tuple(dict.fromkeys(member.insert.table for member in members))
             creates = definition.creates is not None and members[0].insert.created
-            sinks = targets_with_connector(session, self._connectors, definition.temporary, () if creates else writes)
+            targets = targets_with_connector(session, self._connectors, definition.temporary, () if creates else writes)
             replaces = creates and check_creation(self._catalogs, definition, writes[0])
             uuids = dict[str, str]()
             for written, member in zip(definition.members, members, strict=True):
-                sink = sinks.get(member.insert.table)
-                if sink is None or sink.connector not in (*SINKS, KAFKA):
+                target = targets.get(member.insert.table)
+                if kind_of(target).in_spark:
                     check_columns(session, written.text, self._connectors)
-                if sink is None and not creates:
+                if target is None and not creates:
                     uuids[display_name(member.insert.table)] = self._check_target(member.insert.table)
             reads = self._reads(session, members)
             for table in writes:
@@ -91,7 +86,7 @@ class SparkStreams(EngineRole, StreamEngine):
                         "write another table."
                     )
             pinned = _pinned(session, members) | {
-                "sinks": [sink.to_json() for sink in sinks.values()],
+                "sinks": [target.to_json() for target in targets.values()],
                 "targets": uuids,
             }
             if definition.restored_from is not None:
@@ -106,12 +101,12 @@ class SparkStreams(EngineRole, StreamEngine):
                 return
             if running is not None:
                 running.stop()
-            publications = self._publications(job_id, definition, attempt)
-            started = StreamAttempt(self._driver, self._sessions, definition, publications, attempt, self._watch)
+            sinks = self._sinks(job_id, definition, attempt)
+            started = StreamAttempt(self._driver, self._sessions, definition, sinks, attempt, self._watch)
             try:
                 with self._working():
-                    for publication in publications.values():
-                        publication.open()
+                    for sink in sinks.values():
+                        sink.open()
                 started.start()
             except StreamBroken as error:
                 started.fail(error)
@@ -141,12 +136,12 @@ class SparkStreams(EngineRole, StreamEngine):
                 if drain and attempt.keeps_state:
                     attempt = self._end_time(job_id, definition, attempt)
             with self._working() as session:
-                publications = self._publications(job_id, definition)
-                tables = [each.last_batch() for each in publications.values() if not isinstance(each, Sink)]
+                sinks = self._sinks(job_id, definition)
+                tables = [sink.last_batch() for sink in sinks.values() if sink.keeps_batch]
                 began, committed = Checkpoints(session).batches(definition.checkpoint)
                 self._let_go(job_id)
                 # The tables of other connectors do not say what they have; the attempt does, if it was of this process.
-                unknown = None in tables or len(tables) < len(publications)
+                unknown = None in tables or len(tables) < len(sinks)
                 begun = (
                     definition.pinned["begun"]
                     or committed is not None
@@ -164,29 +159,25 @@ class SparkStreams(EngineRole, StreamEngine):
 
     def created_rows(self, job_id: str, definition: StreamDefinition) -> int | None:
         with self._working():
-            found = self._created(job_id, definition)
-            return None if found is None else found.rows()
+            created = created_by(self._attempt(job_id, definition))
+            return None if created is None else created.rows()
 
     def discard(self, job_id: str, definition: StreamDefinition) -> None:
         with self._turns[job_id], self._working() as session:
-            created = self._created(job_id, definition)
+            created = created_by(self._attempt(job_id, definition))
             if created is not None:
                 created.discard()
             Checkpoints(session).delete(definition.checkpoint)
 
     def forget(self, job_id: str, definition: StreamDefinition) -> None:
         with self._working() as session:
-            for publication in self._publications(job_id, definition).values():
-                publication.forget()
+            for sink in self._sinks(job_id, definition).values():
+                sink.forget()
             Checkpoints(session).delete(definition.checkpoint)
         self._jars.forget(definition.jars, job_id)
         self._stopped.pop(job_id, None)
 
     # ------------------------------------------------------------------------------------------------------- internal
-
-    def _created(self, job_id: str, definition: StreamDefinition, attempt: int = 0) -> CreatedTable | None:
-        reservation = definition.creates
-        return None if reservation is None else CreatedTable(self._catalogs, definition, reservation, job_id, attempt)
 
     def _end_time(self, job_id: str, definition: StreamDefinition, paused: StreamAttempt) -> StreamAttempt:
         """Let a stream that was paused give what its windows and joins still hold; return the attempt that did."""
@@ -194,10 +185,10 @@ class SparkStreams(EngineRole, StreamEngine):
             last = Checkpoints(session).add_last_batch(definition.checkpoint)
             if last is None:
                 return paused
-            publications = self._publications(job_id, definition, paused.number)
-            for publication in publications.values():
-                publication.open()
-        attempt = StreamAttempt(self._driver, self._sessions, definition, publications, paused.number, self._watch)
+            sinks = self._sinks(job_id, definition, paused.number)
+            for sink in sinks.values():
+                sink.open()
+        attempt = StreamAttempt(self._driver, self._sessions, definition, sinks, paused.number, self._watch)
         attempt.follow(paused)
         self._attempts[job_id] = attempt
         attempt.start()
@@ -219,25 +210,20 @@ class SparkStreams(EngineRole, StreamEngine):
 
     def _close(self, job_id: str, definition: StreamDefinition) -> None:
         with self._working():
-            for publication in self._publications(job_id, definition).values():
-                publication.close()
+            for sink in self._sinks(job_id, definition).values():
+                sink.close()
 
-    def _publications(self, job_id: str, definition: StreamDefinition, attempt: int = 0) -> dict[TableName, Target]:
-        sinks, publications = sinks_of(definition), dict[TableName, Target]()
-        created = self._created(job_id, definition, attempt)
-        for table in definition.writes:
-            if created is not None:
-                publications[table] = created
-            elif table in sinks and sinks[table].connector in FILES:
-                publications[table] = FileSink(self._catalogs, sinks[table], job_id, attempt)
-            elif table in sinks:
-                topic = partial(topic_written, definition, sinks[table], self._connectors)
-                publications[table] = Sink(sinks[table], job_id, topic)
-            else:
-                # Jobs of earlier releases have pinned no target.
-                uuid = definition.pinned.get("targets", {}).get(display_name(table))
-                publications[table] = TablePublication(self._catalogs, _identifier(table), job_id, attempt, uuid)
-        return publications
+    def _sinks(self, job_id: str, definition: StreamDefinition, number: int = 0) -> dict[TableName, Sink]:
+        return sinks_of(self._attempt(job_id, definition, number))
+
+    def _attempt(self, job_id: str, definition: StreamDefinition, number: int = 0) -> SinkAttempt:
+        return SinkAttempt(
+            job_id=job_id,
+            number=number,
+            definition=definition,
+            catalogs=self._catalogs,
+            connectors=self._connectors,
+        )
 
     def _reads(self, session: SparkSession, members: Sequence[MemberQuery]) -> tuple[TableName, ...]:
         """Return all tables that the members read, as streams or not."""

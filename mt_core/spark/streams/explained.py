@@ -14,12 +14,12 @@ from mt_core.spark.driver.jvm_objects import active_session, java_dataset, stati
 from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.storage.table_creations import creation_of
-from mt_core.spark.streams.created_table import not_created
 from mt_core.spark.streams.inserts import is_insert, read_insert
 from mt_core.spark.streams.query import StreamedQuery, check_first_rows, check_streamable, read_query
+from mt_core.spark.streams.sinks.created_table import CreatedTable, not_created
+from mt_core.spark.streams.sinks.kinds import kind_of, targets_with_connector
 from mt_core.spark.streams.sources import StreamSource
 from mt_core.spark.streams.starts import Start, rows_at, start_of
-from mt_core.spark.streams.targets import GUARANTEES, targets_with_connector
 
 _JSON = "json"
 
@@ -101,13 +101,14 @@ def _sink(
         name = display_name(creation.parts)
         if creation.atomicity is not Atomicity.ATOMIC:
             raise not_created(name)
-        yield f"Table {name}: its first batch that has rows creates it, as one commit (level 3, atomic); then {GUARANTEES['']}"
+        first = "its first batch that has rows creates it, as one commit (level 3, atomic)"
+        yield f"Table {name}: {first}; then {CreatedTable.guarantee}"
         return
     if not is_insert(session, member.text):
         return
     table = read_insert(session, member.text).table
     target = targets_with_connector(session, connectors, temporary, [table]).get(table)
-    yield f"Sink {display_name(table)}: {GUARANTEES['' if target is None else target.connector]}"
+    yield f"Sink {display_name(table)}: {kind_of(target).guarantee}"
 
 
 def _plan(session: SparkSession, query: StreamedQuery, mode: str) -> str:

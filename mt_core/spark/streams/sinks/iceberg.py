@@ -1,4 +1,4 @@
-"""Publication of a stream's batches in one table: each once, as one commit, by the attempt that has opened the table last."""
+"""Tables of Iceberg as sinks of a stream: each batch once, as one commit, by the attempt that has opened the table last."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import lit
 
-from mt_core.errors import CommitConflict, EngineError, StorageMissing, TableProtected
+from mt_core.errors import CommitConflict, StorageMissing, TableProtected
 from mt_core.identifiers import quote
 from mt_core.model.storage import BATCH, JOB_ID, STREAM, TABLE_ID
 from mt_core.model.table import TableIdentifier
@@ -20,10 +19,10 @@ from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
 from mt_core.spark.driver.jvm_objects import java_items, java_map, static_member, text_map, texts
 from mt_core.spark.storage.metadata import MAIN
 from mt_core.spark.storage.writes import BRANCH_SELECTOR
+from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, Sink, SinkAttempt, shaped
 from mt_core.spark.streams.starts import NEW_JOB, StreamBroken, uuid_of
 
 ATTEMPTS = 50
-PUBLISHED = "published"
 _BRANCH = "stream_"
 _METADATA = "org.apache.iceberg.TableMetadata"
 _REF = "org.apache.iceberg.SnapshotRef"
@@ -31,9 +30,6 @@ _REF = "org.apache.iceberg.SnapshotRef"
 _SAME_FILES_AS = "source-snapshot-id"
 _ADDED_FILES = "added-data-files"
 _ADDED_ROWS, _ALL_ROWS = "added-records", "total-records"
-
-Check = Callable[[str], object]
-"""Receives the step of a batch that is next, and raises what is to prevent it: write, publish; published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,20 +64,18 @@ class _Base:
     properties: Mapping[str, str]
 
 
-class TablePublication:
+class IcebergSink(Sink):
     """One attempt of one job on a table, the one with that *uuid* if there is one.
 
     Raises errors of Spark as they are, and StreamBroken if the table is gone.
     """
 
-    def __init__(
-        self, catalogs: Catalogs, table: TableIdentifier, job_id: str, attempt: int, uuid: str | None = None
-    ) -> None:
-        self._catalogs, self.table, self._job_id, self._attempt = catalogs, table, job_id, attempt
-        self._uuid = uuid
-        self._branch = f"{_BRANCH}{job_id}_{attempt}"
-        # The last batch of the job that the table has, as this attempt knows it since it opened the table.
-        self.batch: int | None = None
+    guarantee = "each batch once, as one commit"
+
+    def __init__(self, table: TableIdentifier, attempt: SinkAttempt, uuid: str | None = None) -> None:
+        self.table, self._uuid = table, uuid
+        self._catalogs, self._job_id, self._attempt = attempt.catalogs, attempt.job_id, attempt.number
+        self._branch = f"{_BRANCH}{self._job_id}_{self._attempt}"
 
     # ------------------------------------------------------------------------------------------------------- attempts
 
@@ -257,20 +251,6 @@ class _Unchanged(Exception):
 
 class _Moved(Exception):
     """Another commit came between."""
-
-
-def shaped(rows: DataFrame, table: str) -> DataFrame:
-    """Return *rows* with NULL in the columns of *table* that they do not have; raises EngineError for one that it has not."""
-    present = {name.lower() for name in rows.columns}
-    fields = rows.sparkSession.table(table).schema.fields
-    gone = [name for name in rows.columns if name.lower() not in {field.name.lower() for field in fields}]
-    if gone:
-        raise EngineError(
-            f"{table} has no column {', '.join(map(quote, gone))} any more, which the job writes; add or rename it again, or "
-            "STOP the job and run its INSERT again."
-        )
-    missing = [field for field in fields if field.name.lower() not in present]
-    return rows.select("*", *(lit(None).cast(field.dataType).alias(field.name) for field in missing))
 
 
 def check_target(catalogs: Catalogs, table: TableIdentifier) -> str:

@@ -1,4 +1,4 @@
-"""Tables of files as targets of a stream: each batch is written aside, listed, and moved into the folder of the table."""
+"""Tables of files as sinks of a stream: each batch is written aside, listed, and moved into the folder of the table."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from pyspark.sql.functions import col
 from mt_core.errors import CommitConflict
 from mt_core.identifiers import display_name, quote
 from mt_core.spark.catalogs.connector_tables import stored_table
-from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.driver.folders import Folders
 from mt_core.spark.driver.jvm_objects import active_session, scala_items
-from mt_core.spark.streams.publication import PUBLISHED, Check, shaped
+from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, Sink, SinkAttempt, shaped
+from mt_core.spark.streams.sinks.targets import SinkTarget
 from mt_core.spark.streams.starts import StreamBroken
-from mt_core.spark.streams.targets import SinkTarget
 
 LISTED = "_freshtable"
 """The folder in that of a table with what its streams have written; readers of files pass over names with that first letter."""
@@ -38,7 +37,7 @@ class _Files:
     keeps_partitions: bool
 
 
-class FileSink:
+class FileSink(Sink):
     """One attempt of one job on a table of files.
 
     A batch is in the table once it is listed: its list is written in one step, and whoever finds a list moves the files that
@@ -46,9 +45,11 @@ class FileSink:
     before the others.
     """
 
-    def __init__(self, catalogs: Catalogs, target: SinkTarget, job_id: str, attempt: int) -> None:
-        self._catalogs, self._target, self._job_id, self._attempt = catalogs, target, job_id, attempt
-        self.batch: int | None = None
+    guarantee = "each batch once; its files appear one after the other"
+
+    def __init__(self, target: SinkTarget, attempt: SinkAttempt) -> None:
+        self._target, self._catalogs = target, attempt.catalogs
+        self._job_id, self._attempt = attempt.job_id, attempt.number
 
     # ------------------------------------------------------------------------------------------------------- attempts
 

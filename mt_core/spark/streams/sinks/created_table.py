@@ -14,22 +14,21 @@ from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.driver.jvm_objects import active_session, java_strings
 from mt_core.spark.storage.table_creations import Facts, filled, settle
 from mt_core.spark.streams.checkpoints import Checkpoints
-from mt_core.spark.streams.publication import PUBLISHED, Check, Record, TablePublication, check_target
+from mt_core.spark.streams.sinks.iceberg import IcebergSink, Record, check_target
+from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, SinkAttempt
 from mt_core.spark.streams.starts import StreamBroken
 
 
-class CreatedTable(TablePublication):
+class CreatedTable(IcebergSink):
     """One attempt of a job on the table that it creates.
 
     The job has published it if the table says so: the record of the job is in the same commit as the rows of its first batch.
     """
 
-    def __init__(
-        self, catalogs: Catalogs, definition: StreamDefinition, reservation: Reservation, job_id: str, attempt: int
-    ) -> None:
+    def __init__(self, reservation: Reservation, attempt: SinkAttempt) -> None:
         name = reservation.table
-        super().__init__(catalogs, TableIdentifier(name[0], name[1:-1], name[-1]), job_id, attempt)
-        self._definition, self._reservation = definition, reservation
+        super().__init__(TableIdentifier(name[0], name[1:-1], name[-1]), attempt)
+        self._definition, self._reservation = attempt.definition, reservation
 
     def open(self) -> None:
         """Take the table over, or remove what an earlier attempt left of it; raises StreamBroken if it cannot be created."""

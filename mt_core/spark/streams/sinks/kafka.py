@@ -1,0 +1,45 @@
+"""Topics of Kafka as sinks of a stream: a batch is sent, and again if that fails in the middle."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from mt_core.identifiers import display_name
+from mt_core.model.connector_table import table_named
+from mt_core.model.kafka_topic import KafkaTopic
+from mt_core.spark.kafka.records import write_records
+from mt_core.spark.streams.sinks.repeating import RepeatingSink
+from mt_core.spark.streams.sinks.targets import temporary_tables
+from mt_core.spark.streams.starts import StreamBroken
+
+
+class KafkaSink(RepeatingSink):
+    """One attempt of one job on a table over Kafka; raises StreamBroken once the table was dropped."""
+
+    guarantee = "at least once: a batch that fails in the middle is sent again"
+    in_spark = False
+
+    def open(self) -> None:
+        """Raise StreamBroken for a table that was dropped; nothing has to be taken over."""
+        self._open_topic()
+
+    def write(self, rows: DataFrame, batch: int) -> int:
+        return write_records(rows, self._open_topic())
+
+    def topic(self) -> KafkaTopic | None:
+        """Return the topic that the table is over, None if the table was dropped since, or is another one."""
+        table = self._target.table
+        if len(table) == 1:
+            created = temporary_tables(self._attempt.definition.temporary).get(table[0].lower())
+            return None if created is None else created.kafka
+        kept = table_named(self._attempt.connectors(), table)
+        return kept.topic if kept is not None and kept.stored_name == self._target.stored_name else None
+
+    def _open_topic(self) -> KafkaTopic:
+        topic = self.topic()
+        if topic is None:
+            name = display_name(self._target.table)
+            raise StreamBroken(
+                f"Table {name} was dropped, or renamed. Run the INSERT again, into the table that has its topic now."
+            )
+        return topic

@@ -1,0 +1,116 @@
+"""Kinds of sinks: which tables take the batches of a stream, by their connectors, and the sinks of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyspark.sql import SparkSession
+
+from mt_core.identifiers import display_name, sql_name
+from mt_core.model.stream import StreamDefinition, TableName
+from mt_core.model.table import TableIdentifier
+from mt_core.spark.catalogs.connector_tables import ConnectorSource
+from mt_core.spark.driver.conf import SESSION_CATALOG
+from mt_core.spark.driver.jvm_objects import active_session, spark_identifier, state_of
+from mt_core.spark.queries.connector_names import ConnectorNames
+from mt_core.spark.streams.sinks.created_table import CreatedTable
+from mt_core.spark.streams.sinks.files import FileSink
+from mt_core.spark.streams.sinks.iceberg import IcebergSink
+from mt_core.spark.streams.sinks.jdbc import JdbcSink
+from mt_core.spark.streams.sinks.kafka import KafkaSink
+from mt_core.spark.streams.sinks.rowless import BlackholeSink, PrintSink
+from mt_core.spark.streams.sinks.sink import Sink, SinkAttempt
+from mt_core.spark.streams.sinks.targets import SinkTarget, temporary_tables
+from mt_core.sql.flink.connectors import KAFKA
+
+JDBC = "jdbc"
+FILES = ("filesystem", "parquet", "orc", "csv", "json", "text")
+KINDS: Mapping[str, type[FileSink | JdbcSink | KafkaSink | PrintSink | BlackholeSink]] = {
+    **dict.fromkeys(FILES, FileSink),
+    JDBC: JdbcSink,
+    KAFKA: KafkaSink,
+    "print": PrintSink,
+    "blackhole": BlackholeSink,
+}
+"""The kind of the tables of each connector that takes the batches of a stream; a table of Iceberg has none."""
+
+
+def kind_of(target: SinkTarget | None) -> type[Sink]:
+    """Return the kind of a target, or of a table without a connector."""
+    return IcebergSink if target is None else KINDS[target.connector]
+
+
+def targets_with_connector(
+    session: SparkSession, source: ConnectorSource, temporary: Iterable[str], tables: Iterable[TableName]
+) -> dict[TableName, SinkTarget]:
+    """Return those of *tables* that have a connector which takes rows of streams; *temporary* creates those of one part."""
+    of_session, found = _temporary_connectors(temporary), dict[TableName, SinkTarget]()
+    with active_session(session):
+        names = ConnectorNames(session, source)
+        for table in tables:
+            kept = names.named(table) if len(table) > 1 else None
+            if len(table) == 1:
+                connector = of_session.get(table[0].lower(), "")
+            else:
+                connector = kept.connector if kept is not None and kept.connector else _provider(session, table)
+            # A temporary table of files has no stored one, which says where its folder is.
+            if connector in KINDS and not (len(table) == 1 and connector in FILES):
+                stored_name = sql_name(table) if kept is None else kept.stored_name
+                found[table] = SinkTarget(table=table, connector=connector, stored_name=stored_name)
+    return found
+
+
+def pinned_targets(definition: StreamDefinition) -> dict[TableName, SinkTarget]:
+    """Return what `targets_with_connector` found when the job was created.
+
+    Jobs of earlier releases have pinned nothing: theirs have a name of one part, or are tables of JDBC in Spark's own catalog.
+    """
+    if "sinks" in definition.pinned:
+        return {target.table: target for target in map(SinkTarget.from_json, definition.pinned["sinks"])}
+    of_session = _temporary_connectors(definition.temporary)
+    return {
+        table: SinkTarget(
+            table=table,
+            connector=of_session[table[0].lower()] if len(table) == 1 else JDBC,
+            stored_name=sql_name(table),
+        )
+        for table in definition.writes
+        if len(table) == 1 or table[0] == SESSION_CATALOG
+    }
+
+
+def sinks_of(attempt: SinkAttempt) -> dict[TableName, Sink]:
+    """Return the sink of each table that a job writes."""
+    created, targets = created_by(attempt), pinned_targets(attempt.definition)
+    # Jobs of earlier releases have pinned no target.
+    uuids: Mapping[str, str] = attempt.definition.pinned.get("targets", {})
+    sinks = dict[TableName, Sink]()
+    for table in attempt.definition.writes:
+        if created is not None:
+            sinks[table] = created
+        elif table in targets:
+            sinks[table] = KINDS[targets[table].connector](targets[table], attempt)
+        else:
+            identifier = TableIdentifier(table[0], table[1:-1], table[-1])
+            sinks[table] = IcebergSink(identifier, attempt, uuids.get(display_name(table)))
+    return sinks
+
+
+def created_by(attempt: SinkAttempt) -> CreatedTable | None:
+    """Return the sink of the table that a job creates, None if it creates none."""
+    reservation = attempt.definition.creates
+    return None if reservation is None else CreatedTable(reservation, attempt)
+
+
+def _temporary_connectors(temporary: Iterable[str]) -> dict[str, str]:
+    """Return the connector of each table that the statements *temporary* create, by its name in lower case."""
+    tables = temporary_tables(temporary)
+    return {name: table.connector for name, table in tables.items() if table.connector is not None}
+
+
+def _provider(session: SparkSession, table: TableName) -> str:
+    """Return the data source of a table of Spark's own catalog, empty for any other."""
+    if table[0] != SESSION_CATALOG or len(table) < 3:
+        return ""
+    plugin = state_of(session).catalogManager().catalog(SESSION_CATALOG)
+    return str(plugin.loadTable(spark_identifier(session, table[1:])).properties().get("provider"))

@@ -30,13 +30,15 @@ from mt_core.spark.driver.failures import LOST, SPARK_ERRORS, translate
 from mt_core.spark.driver.jobs import tagged
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.streams.broken import NEW_JOB, StreamBroken
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.member_rows import MemberRows, packed
 from mt_core.spark.streams.position import FIRST_ROWS, Position
 from mt_core.spark.streams.query import StreamSessions, check_streamable, each_batch, sources_of
 from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, Sink
-from mt_core.spark.streams.source_columns import SourceColumns
-from mt_core.spark.streams.starts import NEW_JOB, Start, StreamBroken, breakage, check_start, loss, rows_at
+from mt_core.spark.streams.sources.breakage import breakage, loss
+from mt_core.spark.streams.sources.columns import SourceColumns
+from mt_core.spark.streams.sources.starts import Start, check_start, rows_at
 
 BATCH = "batch"
 _POLL_S = 0.02

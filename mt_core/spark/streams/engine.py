@@ -26,6 +26,7 @@ from mt_core.spark.engine_role import EngineRole
 from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.streams.attempt import StreamAttempt
+from mt_core.spark.streams.broken import StreamBroken
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.query import (
     MemberQuery,
@@ -39,7 +40,7 @@ from mt_core.spark.streams.sinks.created_table import check_creation
 from mt_core.spark.streams.sinks.iceberg import check_target
 from mt_core.spark.streams.sinks.kinds import created_by, kind_of, sinks_of, targets_with_connector
 from mt_core.spark.streams.sinks.sink import Check, Sink, SinkAttempt
-from mt_core.spark.streams.starts import StreamBroken, start_of
+from mt_core.spark.streams.sources.starts import start_of
 
 
 class SparkStreams(EngineRole, StreamEngine):

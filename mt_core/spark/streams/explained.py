@@ -18,8 +18,8 @@ from mt_core.spark.streams.inserts import is_insert, read_insert
 from mt_core.spark.streams.query import StreamedQuery, check_first_rows, check_streamable, read_query
 from mt_core.spark.streams.sinks.created_table import CreatedTable, not_created
 from mt_core.spark.streams.sinks.kinds import kind_of, targets_with_connector
-from mt_core.spark.streams.sources import StreamSource
-from mt_core.spark.streams.starts import Start, rows_at, start_of
+from mt_core.spark.streams.sources.starts import Start, rows_at, start_of
+from mt_core.spark.streams.sources.streamed_text import StreamSource
 
 _JSON = "json"
 

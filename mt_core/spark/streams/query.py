@@ -26,7 +26,7 @@ from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.temporary import create_temporary
 from mt_core.spark.streams.inserts import Insert, query_of, read_insert
-from mt_core.spark.streams.sources import StreamedText, StreamSource, read_sources
+from mt_core.spark.streams.sources.streamed_text import StreamedText, StreamSource, read_sources
 from mt_core.tables.engine import Query
 
 # The first foreachBatch in a JVM starts the server that Spark calls, and a second one beside it would start another.

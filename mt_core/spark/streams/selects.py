@@ -24,8 +24,9 @@ from mt_core.spark.results.batches import QueryJob, batches
 from mt_core.spark.results.row_stream import StreamedRows
 from mt_core.spark.results.spool import Spools
 from mt_core.spark.streams.query import StreamedQuery, check_first_rows, check_streamable, each_batch
-from mt_core.spark.streams.source_columns import SourceColumns
-from mt_core.spark.streams.starts import breakage, start_of
+from mt_core.spark.streams.sources.breakage import breakage
+from mt_core.spark.streams.sources.columns import SourceColumns
+from mt_core.spark.streams.sources.starts import start_of
 
 _LOOK_EVERY_S = 0.5
 # Batches that wait for the reader of the result; Spark waits for it when there are more.

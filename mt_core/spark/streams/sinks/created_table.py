@@ -13,10 +13,10 @@ from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.driver.jvm_objects import active_session, java_strings
 from mt_core.spark.storage.table_creations import Facts, filled, settle
+from mt_core.spark.streams.broken import StreamBroken
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.sinks.iceberg import IcebergSink, Record, check_target
 from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, SinkAttempt
-from mt_core.spark.streams.starts import StreamBroken
 
 
 class CreatedTable(IcebergSink):

@@ -17,9 +17,9 @@ from mt_core.identifiers import display_name, quote
 from mt_core.spark.catalogs.connector_tables import stored_table
 from mt_core.spark.driver.folders import Folders
 from mt_core.spark.driver.jvm_objects import active_session, scala_items
+from mt_core.spark.streams.broken import StreamBroken
 from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, Sink, SinkAttempt, shaped
 from mt_core.spark.streams.sinks.targets import SinkTarget
-from mt_core.spark.streams.starts import StreamBroken
 
 LISTED = "_freshtable"
 """The folder in that of a table with what its streams have written; readers of files pass over names with that first letter."""

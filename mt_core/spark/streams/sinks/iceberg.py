@@ -19,8 +19,9 @@ from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
 from mt_core.spark.driver.jvm_objects import java_items, java_map, static_member, text_map, texts
 from mt_core.spark.storage.metadata import MAIN
 from mt_core.spark.storage.writes import BRANCH_SELECTOR
+from mt_core.spark.streams.broken import NEW_JOB, StreamBroken
 from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, Sink, SinkAttempt, shaped
-from mt_core.spark.streams.starts import NEW_JOB, StreamBroken, uuid_of
+from mt_core.spark.streams.sources.starts import uuid_of
 
 ATTEMPTS = 50
 _BRANCH = "stream_"

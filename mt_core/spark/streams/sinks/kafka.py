@@ -8,9 +8,9 @@ from mt_core.identifiers import display_name
 from mt_core.model.connector_table import table_named
 from mt_core.model.kafka_topic import KafkaTopic
 from mt_core.spark.kafka.records import write_records
+from mt_core.spark.streams.broken import StreamBroken
 from mt_core.spark.streams.sinks.repeating import RepeatingSink
 from mt_core.spark.streams.sinks.targets import temporary_tables
-from mt_core.spark.streams.starts import StreamBroken
 
 
 class KafkaSink(RepeatingSink):

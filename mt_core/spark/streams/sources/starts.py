@@ -1,34 +1,19 @@
-"""Starts of a stream: the snapshot of each source that its job begins at, and what becomes of a source since."""
+"""Starts of a stream: the snapshot of each source that its job begins at."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import SparkSession
-
-from mt_core.errors import EngineError, Unsupported
+from mt_core.errors import Unsupported
 from mt_core.model.storage import TABLE_ID
 from mt_core.model.stream import OnSourceRewrite
-from mt_core.spark.driver.failures import SPARK_ERRORS, thrown_by
-from mt_core.spark.driver.jvm_objects import spark_identifier, state_of
-from mt_core.spark.kafka.losses import loss_of
-from mt_core.spark.streams.sources import STREAMING, StreamSource
+from mt_core.spark.streams.broken import NEW_JOB, StreamBroken
+from mt_core.spark.streams.sources.streamed_text import STREAMING, StreamSource
 
 _ADDING = frozenset({"append", "replace"})
-_REWRITTEN = re.compile(r"Cannot process (overwrite|delete) snapshot: (\d+)")
-_EXPIRED = re.compile(r"snapshot (\d+), the snapshot was expired or removed")
 _SKIPS = {"streaming-skip-overwrite-snapshots": "true", "streaming-skip-delete-snapshots": "true"}
-NEW_JOB = "Run the INSERT again: its new job begins with the rows that the table has then."
-_IGNORE = f"{NEW_JOB} SET 'streaming.on-source-rewrite' = 'ignore' before makes it pass over such changes."
-
-
-class StreamBroken(EngineError):
-    """A stream that no restart can continue."""
-
-    internal = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,60 +104,6 @@ def check_start(source: StreamSource, start: Start, read: Iterable[int] = ()) ->
         raise StreamBroken(
             f"{begin} of {source.name} expired, or was rolled back, before the stream read on. {NEW_JOB}"
         )
-
-
-def breakage(
-    session: SparkSession, sources: Iterable[StreamSource], starts: Mapping[str, Start], error: BaseException
-) -> StreamBroken | None:
-    """Return what became of a source if that is why a stream failed with *error*, None if it is not."""
-    sources = tuple(sources)
-    for source in sources:
-        if source.name in starts and (what := _disappearance(session, source, starts[source.name])) is not None:
-            return StreamBroken(f"Table {source.name} {what}. {NEW_JOB}")
-    if (lost := loss(sources, error)) is not None:
-        return lost
-    for message in (*(thrown.message for thrown in thrown_by(error)), str(error)):
-        if match := _REWRITTEN.search(message):
-            how = "replaced rows" if match[1] == "overwrite" else "deleted rows"
-            return StreamBroken(f"Snapshot {match[2]} of {_owner(sources, match[2])} {how}. {_IGNORE}")
-        if match := _EXPIRED.search(message):
-            return StreamBroken(
-                f"Snapshot {match[1]} of {_owner(sources, match[1])}, up to which the stream had read, has expired. {NEW_JOB}"
-            )
-    return None
-
-
-def loss(sources: Iterable[StreamSource], error: BaseException) -> StreamBroken | None:
-    """Return what became of the records of a topic if that is why a stream failed with *error*, None if it is not."""
-    tables = [source.topic for source in sources if source.topic is not None]
-    text = loss_of(tables, (*(thrown.message for thrown in thrown_by(error)), str(error)))
-    return None if text is None else StreamBroken(text)
-
-
-def _disappearance(session: SparkSession, source: StreamSource, start: Start) -> str | None:
-    plugin = state_of(session).catalogManager().catalog(source.parts[0])
-    identifier = spark_identifier(session, source.parts[1:])
-    plugin.invalidateTable(identifier)
-    if not plugin.tableExists(identifier):
-        return "was dropped"
-    table = plugin.loadTable(identifier)
-    if not hasattr(table, "table") or uuid_of(table.table()) != start.uuid:
-        return "was dropped and created again"
-    return None
-
-
-def _owner(sources: tuple[StreamSource, ...], snapshot_id: str) -> str:
-    """Return the name of the source that has the snapshot, the names of all if none has it any more."""
-    tables = [source for source in sources if source.table is not None]
-    for source in tables:
-        try:
-            source.table.refresh()
-            if source.table.snapshot(int(snapshot_id)) is not None:
-                return source.name
-        except SPARK_ERRORS:
-            # The table was dropped since.
-            continue
-    return " or ".join(source.name for source in tables)
 
 
 def _ancestors(table: Any) -> Iterator[Any]:

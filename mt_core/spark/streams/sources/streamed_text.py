@@ -20,8 +20,8 @@ from mt_core.spark.kafka.topics import TopicTable, stream_name, topic_table
 from mt_core.spark.queries.connector_names import ConnectorNames, topic_of
 from mt_core.spark.queries.relations import ParsedQuery, RelationName, parse
 from mt_core.spark.queries.views import Names, View
-from mt_core.spark.streams.connector_sources import FILES, stream_of
-from mt_core.spark.streams.past_rows import past_rows
+from mt_core.spark.streams.sources.connectors import FILES, stream_of
+from mt_core.spark.streams.sources.past_rows import past_rows
 
 STREAMING = "streaming"
 MAX_VIEW_DEPTH = 50

@@ -11,7 +11,7 @@ from mt_core.errors import SourcesChanged
 from mt_core.identifiers import quote
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import java_items
-from mt_core.spark.streams.sources import StreamSource
+from mt_core.spark.streams.sources.streamed_text import StreamSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame
 
 from benchmarks.embedded import Embedded, embedded_gateway
 from benchmarks.report import Finding, Target
-from benchmarks.sampling import Samples, show
+from benchmarks.sampling import Samples, show, wait_out_of_step
 
-COMMITS, ROWS_EACH, ROWS_BEFORE, GROUPS = 15, 100, 100_000, 1000
-WARM_UP = 3
+COMMITS, ROWS_EACH, ROWS_BEFORE, GROUPS = 30, 100, 100_000, 1000
+WARM_UP = 8
 LONGEST_WAIT_S = 60.0
 SOURCE = "lake.default.readings"
 PROJECTION = f"SELECT id, device, value * 2 AS doubled FROM {SOURCE}"
@@ -86,7 +86,7 @@ def measure() -> Iterator[Finding]:
                 )
             )
         yield Finding(
-            title=f"Commit to visible row: {ROWS_EACH} rows a second into {ROWS_BEFORE:,}",
+            title=f"Commit to visible row: {ROWS_EACH} rows every 1 to 2 s into {ROWS_BEFORE:,}",
             columns=["query", "kept fresh by", "p50", "p99"],
             rows=rows,
             targets=targets,
@@ -135,12 +135,12 @@ def _lags(gateway: Embedded, query: Query, name: str, kept: Keeping) -> Samples:
     target = f"lake.default.{name}"
     with kept(target):
         time.sleep(2)
-        for _ in range(WARM_UP + COMMITS):
+        for number in range(WARM_UP + COMMITS):
             begun = time.monotonic()
             gateway.spark.sql(
                 f"INSERT INTO {SOURCE} SELECT {ROWS_BEFORE} + id, pmod(id * 7, {GROUPS}), id FROM range({ROWS_EACH})"
             )
-            time.sleep(max(0.0, 1 - (time.monotonic() - begun)))
+            wait_out_of_step(begun, number)
         wanted = _shown(gateway, SOURCE, "count(*)")[-1][1]
         deadline = time.monotonic() + LONGEST_WAIT_S
         while gateway.spark.sql(f"SELECT {query.counted} FROM {target}").head()[0] < wanted:  # type: ignore[index]

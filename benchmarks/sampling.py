@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+GOLDEN_RATIO = 0.618034
+
 
 @dataclass(frozen=True, slots=True)
 class Samples:
@@ -37,6 +39,14 @@ def show(seconds: float) -> str:
     if abs(seconds) < 1:
         return f"{seconds * 1000:.1f} ms" if abs(seconds) < 0.1 else f"{seconds * 1000:.0f} ms"
     return f"{seconds:.2f} s"
+
+
+def wait_out_of_step(begun: float, number: int) -> None:
+    """Wait until 1 to 2 s after *begun*, so that the events of a row meet all phases of what goes on once a second.
+
+    Events in step with it would all wait equally long, as chance has it.
+    """
+    time.sleep(max(0.0, begun + 1 + number * GOLDEN_RATIO % 1 - time.monotonic()))
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -16,7 +16,7 @@ import psutil
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.report import Finding, Target
-from benchmarks.sampling import Samples, show
+from benchmarks.sampling import Samples, show, wait_out_of_step
 from mt_core.model.stream import StreamDefinition, StreamMember
 from mt_core.spark.driver.conf import DriverSettings
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -26,7 +26,7 @@ from mt_core.spark.streams.engine import SparkStreams
 COMMITS, ROWS_EACH, ROWS_BEFORE = 15, 100, 100_000
 TURNS, WARM_UP = 2, 5
 INTERVAL_MS = 1000
-MOST, GOLDEN = 1.2, 0.618034
+MOST = 1.2
 LARGE_ROWS, LARGE_COMMITS, LARGE_INTERVAL_MS, LEAST = 3_000_000, 4, 100, 0.85
 IDLE_JOBS, IDLE_WITH_STATE, IDLE_S, MOST_IDLE = 50, 10, 20.0, 0.2
 START_S, LONGEST_WAIT_S = 180.0, 60.0
@@ -247,9 +247,7 @@ def _lags(spark: SparkSession, target: str, kept: Keeping, commits: int) -> list
         for number in range(commits):
             begun = time.monotonic()
             spark.sql(f"INSERT INTO {SOURCE} SELECT id, pmod(id, 100), id FROM range({ROWS_EACH})")
-            # At all phases of the trigger: commits in step with it would all wait equally long, as chance has it.
-            pause = 1 + number * GOLDEN % 1
-            time.sleep(max(0.0, pause - (time.monotonic() - begun)))
+            wait_out_of_step(begun, number)
         _wait(spark, target)
     shown = _shown(spark, target)
     measured = _shown(spark, SOURCE)[-(commits - WARM_UP) :] if commits > WARM_UP else []

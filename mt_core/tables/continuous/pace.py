@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 from mt_core.maintenance.strategy import Way
 from mt_core.model.freshness import Freshness
 
-LOOKS, LOOKS_AT_REST = 10, 5
+LOOKS, LOOKS_AT_REST = 20, 5
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 SHORTEST_LOOK, LONGEST_LOOK = timedelta(milliseconds=50), timedelta(seconds=5)
 SHORTEST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)
 
 
 def look_every(freshness: Freshness, *, at_rest: bool = False) -> timedelta:
-    """Return how often the sources are looked at: ten times within the freshness, from twenty times a second to every 5 s.
+    """Return how often the sources are looked at: twenty times within the freshness, from twenty times a second to every 5 s.
 
     *at_rest*: nothing changed for a minute; five times are enough.
     """

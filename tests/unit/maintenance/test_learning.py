@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from mt_core.maintenance.cost import DOUBTED_AFTER, RETRIED_AFTER, Measured, Sizes, in_vain_again, slower_than_recomputing
+from mt_core.maintenance.cost import (
+    DOUBTED_AFTER,
+    RETRIED_AFTER,
+    Measured,
+    Sizes,
+    in_vain_again,
+    slower_than_recomputing,
+)
 from mt_core.maintenance.strategy import Strategy, Way
 from mt_core.model.storage import InVain
 

@@ -70,6 +70,12 @@ def duration_of(text: str) -> timedelta | None:
     return int(match[1]) * _UNITS[match[2]]
 
 
+def flink_duration_of(text: str) -> timedelta | None:
+    """Return what `duration_of` does, of a number without a unit that many milliseconds, as in Flink."""
+    text = text.strip()
+    return duration_of(f"{text} ms" if text.isdigit() else text)
+
+
 def bytes_of(text: str) -> int | None:
     """Return the number of bytes that *text* such as `64 mb` means; None for anything else."""
     match = _SIZE.fullmatch(text.lower())

@@ -10,6 +10,7 @@ from mt_core.errors import DefinitionInvalid, SqlSyntaxError, Unsupported
 from mt_core.model.stream import SourceHint
 from mt_core.options import BOOLEAN
 from mt_core.sql.cursor import TokenCursor
+from mt_core.sql.state_ttl_hints import with_state_ttls
 from mt_core.tokens import Token, TokenKind, significant
 
 STREAMING = "streaming"
@@ -29,10 +30,13 @@ class HintedText:
 
 
 def without_hints(text: str) -> HintedText:
-    """Return *text* without its OPTIONS; a hint of another name remains, for those in SELECT are Spark's.
+    """Return *text* without its OPTIONS; a hint of another name remains, for those in SELECT are Spark's, and STATE_TTL is as
+    Spark reads it.
 
-    Raises SqlSyntaxError for OPTIONS that cannot be read, or that come after anything but the name of a table.
+    Raises SqlSyntaxError for OPTIONS that cannot be read, or that come after anything but the name of a table, and for such a
+    STATE_TTL.
     """
+    text = with_state_ttls(text)
     if not _OPTIONS.search(text):
         return HintedText(text=text)
     blanked, hints, end = list[str](), list[SourceHint](), 0

@@ -20,7 +20,12 @@ MAY_CATCH_ALL = {
     "mt_core/gateway/http/errors.py",
     "scheduler_plugins/memory/delivery.py",
 }
-READS_THE_ENVIRONMENT = {"mt_core/cli.py", "mt_core/spark/jars.py", "tests/support/gateway/own_process.py"}
+READS_THE_ENVIRONMENT = {
+    "mt_core/cli.py",
+    "mt_core/spark/jars.py",
+    "mt_core/spark/operator_jar.py",
+    "tests/support/gateway/own_process.py",
+}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 LOOKED_AT = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ExceptHandler, ast.Call, ast.Attribute)

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import pytest
 from tests.support.gateway.own_process import FAST, launch, ready_url
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("mt_core", "scheduler_plugins", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = ("mt_core", "scheduler_plugins", "java", "pyproject.toml", "README.md", "LICENSE")
+JAR = "mt_core/spark/freshtable-operators.jar"
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 SETUP = """
@@ -24,6 +26,14 @@ CREATE MATERIALIZED TABLE lake.default.revenue FRESHNESS = INTERVAL '1' DAY REFR
   AS SELECT city, count(*) AS orders, sum(amount) AS revenue FROM lake.default.orders GROUP BY city;
 INSERT INTO lake.default.orders VALUES (4, 'Oslo', 100.00, 2.5);
 ALTER MATERIALIZED TABLE lake.default.revenue REFRESH;
+"""
+FIRST_CLICKS = """
+CREATE TABLE lake.default.clicks (city STRING, n INT) USING iceberg;
+CREATE TABLE lake.default.firsts (city STRING, n INT) USING iceberg;
+INSERT INTO lake.default.clicks VALUES ('Rome', 1), ('Rome', 1);
+SET 'execution.runtime-mode' = 'streaming';
+INSERT INTO lake.default.firsts SELECT city, n FROM (
+  SELECT *, ROW_NUMBER() OVER (PARTITION BY city ORDER BY now()) AS rn FROM lake.default.clicks) WHERE rn = 1;
 """
 DRIVER = """
 import sys
@@ -107,6 +117,8 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, main / name)
     shutil.copytree(ROOT / "dags", dags)
+    # As `make wheel` does.
+    run([sys.executable, "-m", "mt_core.spark.operator_jar", main / JAR], ROOT, dict(os.environ))
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder]
     run([*build, main, dags], folder, dict(os.environ))
     return folder
@@ -118,14 +130,26 @@ def installation(wheels: Path) -> Installation:
     return Installation(wheels / "environment", wheel)
 
 
+def runtime_alone(folder: Path) -> dict[str, str]:
+    """Return the environment of a machine that has the `java` of this one, and no compiler."""
+    java, command = shutil.which("java"), folder / "bin" / "java"
+    assert java is not None
+    command.parent.mkdir()
+    command.symlink_to(java)
+    rest = os.environ["PATH"].split(os.pathsep)
+    found = [each for each in rest if shutil.which("javac", path=each) is None]
+    return {"PATH": os.pathsep.join([str(command.parent), *found]), "JAVA_HOME": ""}
+
+
 @pytest.fixture(scope="module")
 def gateway(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a gateway which runs with nothing but the extra `gateway`."""
+    """The URL of a gateway which runs with nothing but the extra `gateway`, where there is a JRE and no JDK."""
     home = tmp_path_factory.mktemp("home")
     options = [part for setting in FAST for part in ("-D", setting)]
     command = [str(installation.bin / "freshtable"), "gateway", "--home", str(home), *options]
     installation.install("gateway")
-    process = launch(command, home / "stderr.txt", installation.environ)
+    environ = installation.environ | runtime_alone(tmp_path_factory.mktemp("java"))
+    process = launch(command, home / "stderr.txt", environ)
     try:
         yield ready_url(process)
     finally:
@@ -163,6 +187,19 @@ def test_statements_and_a_refresh_work_with_the_extra_gateway_alone(installation
 
     assert rows == "city,orders,revenue\n,1,7.25\nOslo,2,105.50\nRome,1,10.00\n"
     assert installation.run("python", "-c", DRIVER, gateway) == "(2, 'Oslo', Decimal('5.50'), None)\n"
+
+
+def test_the_operators_of_streams_are_in_the_wheel_and_work_without_a_jdk(
+    installation: Installation, gateway: str
+) -> None:
+    sql = ["freshtable", "sql", "--gateway", gateway, "--format", "csv"]
+
+    installation.run(*sql, "-e", FIRST_CLICKS)
+    deadline = time.monotonic() + 60
+    while "Rome" not in (rows := installation.run(*sql, "-e", "SELECT * FROM lake.default.firsts")):
+        assert time.monotonic() < deadline, rows
+
+    assert rows == "city,n\nRome,1\n"
 
 
 @pytest.mark.postgres

@@ -150,3 +150,48 @@ def test_streaming_is_an_option_of_every_table() -> None:
     read = ReadStatement("SELECT 1 FROM t /*+ OPTIONS('streaming' = 'TRUE') */ JOIN u /*+ OPTIONS() */")
 
     check_hints(read.type, read.text, read.hints)
+
+
+@pytest.mark.parametrize(
+    ("sql", "given"),
+    [
+        ("SELECT /*+ STATE_TTL('o' = '1 d') */ 1 FROM o", "SELECT /*+ STATE_TTL('o' , '1 d') */ 1 FROM o"),
+        ("SELECT /*+ state_ttl(o='0',\n `p` = '10') */ 1", "SELECT /*+ state_ttl(o,'0',\n `p` , '10') */ 1"),
+        (
+            "SELECT /*+ BROADCAST(a), STATE_TTL('a'='1 h'), X(b = c) */ 1",
+            "SELECT /*+ BROADCAST(a), STATE_TTL('a','1 h'), X(b = c) */ 1",
+        ),
+        (
+            "SELECT /*+ STATE_TTL('a' = '1 s') */ /*+ STATE_TTL('b' = '1 s') */ 1",
+            "SELECT /*+ STATE_TTL('a' , '1 s') */ /*+ STATE_TTL('b' , '1 s') */ 1",
+        ),
+        ("SELECT '/*+ STATE_TTL(1) */' FROM t", "SELECT '/*+ STATE_TTL(1) */' FROM t"),
+        ("SELECT 1 -- /*+ STATE_TTL(1) */", "SELECT 1 -- /*+ STATE_TTL(1) */"),
+    ],
+)
+def test_a_state_ttl_is_as_spark_reads_it_at_the_same_places(sql: str, given: str) -> None:
+    assert without_hints(sql).text == given
+
+
+@pytest.mark.parametrize(
+    ("hint", "reason", "column"),
+    [
+        ("STATE_TTL('o' = '1 parsec')", "the STATE_TTL of 'o' is a duration such as 30 min, 10 s or 500 ms, or 0", 28),
+        ("STATE_TTL('o' = '10 ns')", "the STATE_TTL of 'o' is a duration", 28),
+        ("STATE_TTL('o', '1 d')", "expected =", 25),
+        ("STATE_TTL('o' = 1)", "expected the duration of 'o' in quotes", 28),
+        ("STATE_TTL", "expected \\( before the names of tables", 22),
+    ],
+)
+def test_a_state_ttl_that_is_none_is_refused_at_its_place(hint: str, reason: str, column: int) -> None:
+    with pytest.raises(SqlSyntaxError, match=reason) as refused:
+        without_hints(f"SELECT /*+ {hint} */ 1")
+
+    assert refused.value.facts["column"] == column
+
+
+def test_a_state_ttl_elsewhere_is_refused_at_its_place() -> None:
+    with pytest.raises(SqlSyntaxError, match="expected it directly after SELECT") as refused:
+        without_hints("SELECT 1\nFROM o /*+ STATE_TTL('o' = '1 d') */")
+
+    assert (refused.value.facts["line"], refused.value.facts["column"]) == (2, 8)

@@ -25,7 +25,7 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
         f"{_CHECKPOINTING}min-pause", f"{_CHECKPOINTING}timeout",
         "execution.buffer-timeout.interval", "pipeline.auto-watermark-interval", "restart-strategy.fixed-delay.delay",
         "table.exec.interval-join.min-cleanup-interval", "table.exec.mini-batch.allow-latency",
-        "table.exec.source.idle-timeout", "table.exec.state.ttl",
+        "table.exec.source.idle-timeout",
     )),
     (BOOLEAN, (
         f"{_ASYNC}lookup.key-ordered-enabled", f"{_ASYNC}state.enabled", f"{_CHECKPOINTING}incremental",

@@ -18,7 +18,9 @@ from mt_core.sessions.properties.stream_properties import (
     ON_SOURCE_REWRITE_KEY,
     RESTORE_KEYS,
     SAVEPOINTS_KEY,
+    STATE_TTL_KEY,
     interval_of,
+    state_ttl_of,
 )
 from mt_core.tables.settings import DEFAULT_CONTINUOUS_KEY, DEFAULT_FULL_KEY, THRESHOLD_KEY, ZONE_KEY
 
@@ -31,7 +33,7 @@ _MAY_BE_EMPTY = {TIMEOUT_KEY, *_OF_STREAMS}
 # they have no effect in a session, and clients send them because they send their whole configuration.
 ACTING = frozenset({
     ZONE_KEY, TIMEOUT_KEY, RUNTIME_MODE_KEY, _DML_SYNC.key, HOOKS_KEY, THRESHOLD_KEY, DEFAULT_FULL_KEY, DEFAULT_CONTINUOUS_KEY,
-    *_OF_STREAMS,
+    STATE_TTL_KEY, *_OF_STREAMS,
 })  # fmt: skip
 _UNDERSTOOD = {each.key: each for each in (*SETTINGS, _DML_SYNC) if each.key in ACTING}
 _GATEWAYS = frozenset(each.key for each in SETTINGS) - ACTING
@@ -49,6 +51,8 @@ _MOST_HOURS, _MOST_MINUTES = 18, 59
 def check_property(key: str, value: str) -> None:
     """Raise RequestInvalid with key, value and what is expected, if *key* takes effect in a session and *value* is invalid."""
     setting = _UNDERSTOOD.get(key)
+    if key == STATE_TTL_KEY:
+        state_ttl_of(value.strip())
     if setting is None or (key in _MAY_BE_EMPTY and not value.strip()):
         return
     if key == INTERVAL_KEY:

@@ -8,12 +8,15 @@ from datetime import timedelta
 
 from mt_core.errors import RequestInvalid
 from mt_core.model.stream import OnSourceRewrite
-from mt_core.options import duration_of
+from mt_core.options import FLINK_DURATION, flink_duration_of
 
 INTERVAL_KEY = "execution.checkpointing.interval"
 CHECKPOINTS_KEY = "execution.checkpointing.dir"
 SAVEPOINTS_KEY = "execution.checkpointing.savepoint-dir"
 ON_SOURCE_REWRITE_KEY = "streaming.on-source-rewrite"
+STATE_TTL_KEY = "table.exec.state.ttl"
+FOR_EVER = timedelta(days=36_500)
+"""The TTL that 0 means: with an expiry, though a late one, a stream that has a shorter one can read the state of a key."""
 # The newer name of Flink first, which counts if both are set.
 RESTORE_KEYS = ("execution.state-recovery.path", "execution.savepoint.path")
 _MILLISECOND = timedelta(milliseconds=1)
@@ -66,13 +69,24 @@ class StreamProperties:
 
 def interval_of(text: str) -> timedelta:
     """Return the duration that *text* means, a number without a unit in milliseconds as in Flink; raises RequestInvalid."""
-    interval = duration_of(f"{text} ms" if text.isdigit() else text)
+    interval = flink_duration_of(text)
     if interval is None:
         raise RequestInvalid(
             f"{INTERVAL_KEY}: '{text}' (the session) cannot be used; expected a duration such as 10 s or 500 ms.",
             key=INTERVAL_KEY,
         )
     return interval
+
+
+def state_ttl_of(text: str) -> timedelta:
+    """Return how long a stream keeps the state of a key, as *text* says; raises RequestInvalid."""
+    ttl = flink_duration_of(text or "0")
+    if ttl is None:
+        raise RequestInvalid(
+            f"{STATE_TTL_KEY}: '{text}' (the session) cannot be used; expected {FLINK_DURATION.name}, or 0 for ever.",
+            key=STATE_TTL_KEY,
+        )
+    return ttl or FOR_EVER
 
 
 def _inside(folder: str, name: str) -> str:

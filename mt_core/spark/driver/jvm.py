@@ -16,6 +16,7 @@ from mt_core.spark import jars
 from mt_core.spark.driver import conf
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.file_systems import check_warehouse
+from mt_core.spark.operator_jar import operator_jar
 from mt_core.spark.process import end_process, launch_process
 
 
@@ -46,6 +47,9 @@ def launch(settings: conf.DriverSettings, generation: int) -> Incarnation:
     """Start a JVM with Spark in it; raises ConfigError with Spark's reason, EngineError if another attempt may succeed."""
     conf.prepare_files(settings)
     wanted = conf.spark_conf(settings)
+    operators = operator_jar(settings.environ)
+    if operators is not None:
+        wanted["spark.jars"] = ",".join(filter(None, [str(operators), wanted.get("spark.jars")]))
     wanted.update(jars.jar_conf(settings.jars_dir, wanted))
     try:
         gateway = launch_process(_pyspark_conf(conf.launch_conf(wanted)), settings.log_file)

@@ -185,18 +185,20 @@ class SparkStatements(StatementEngine):
 
     def reads_stream(self, context: SessionContext, query: StreamMember) -> bool:
         with self._session(context) as session:
-            return reads_stream(read_query(session, query, self._connectors))
+            return reads_stream(read_query(session, query, self._connectors, context.properties))
 
     def explain_streams(
         self, context: SessionContext, queries: Sequence[StreamMember], temporary: Sequence[str], mode: str
     ) -> str:
         with self._session(context) as session:
-            return explained_streams(session, queries, temporary, mode, self._connectors)
+            return explained_streams(session, queries, temporary, mode, self._connectors, context.properties)
 
     def follow(self, context: SessionContext, query: StreamMember, *, job_id: str) -> ResultRows:
         job = QueryJob(job_id=job_id, pool=INTERACTIVE_POOL, description=query.text[:DESCRIPTION_LENGTH])
         with self._session(context) as session:
-            return follow(self._driver, read_query(session, query, self._connectors), job, self._spools)
+            return follow(
+                self._driver, read_query(session, query, self._connectors, context.properties), job, self._spools
+            )
 
     def create_unbounded(self, context: SessionContext, table: CreateConnectorTable) -> None:
         with self._session(context) as session:

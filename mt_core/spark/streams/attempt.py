@@ -33,6 +33,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.streams.broken import NEW_JOB, StreamBroken
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.member_rows import MemberRows, packed
+from mt_core.spark.streams.operators.state_store import state_store_for
 from mt_core.spark.streams.position import FIRST_ROWS, Position
 from mt_core.spark.streams.query import StreamSessions, check_streamable, each_batch, sources_of
 from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, Sink
@@ -186,7 +187,7 @@ class StreamAttempt:
         definition = self._definition
         try:
             session = self._session = self._sessions.session(definition)
-            members = [self._sessions.member(session, member) for member in definition.members]
+            members = [self._sessions.member(session, each, definition.settings) for each in definition.members]
             self._rows = MemberRows.of(members, definition.pinned)
             checkpoints = Checkpoints(session)
             if definition.restored_from is not None:
@@ -203,9 +204,11 @@ class StreamAttempt:
         except QueryFailed as cause:
             raise Unsupported(f"The query can no longer run: {cause.message}") from cause
         self._check("start")
-        with active_session(session), tagged(session.sparkContext, self._job, REFRESH_POOL, "stream"):
+        rows = packed(frames)
+        tags = tagged(session.sparkContext, self._job, REFRESH_POOL, "stream")
+        with active_session(session), tags, state_store_for(rows):
             self._query = (
-                each_batch(packed(frames), self._take)
+                each_batch(rows, self._take)
                 .option("checkpointLocation", definition.checkpoint)
                 .trigger(processingTime=f"{definition.interval_ms} milliseconds")
                 .start()

@@ -16,6 +16,8 @@ END_OF_TIME_MS = 253402300799000
 """The last second of the year 9999, which Spark's arithmetic on times can hold."""
 _COPY, _FACTS, _PROBE = "checkpoint", "savepoint.json", "probe"
 _CREATED = "created"
+# What Spark notes of an operator with state of its own.
+_NOTES, _SCHEMAS = "_metadata/v2", "/_stateSchema/"
 # Spark's file with the id of the query: a savepoint begins another one.
 _QUERY = "metadata"
 
@@ -95,12 +97,27 @@ class Checkpoints:
         part = f"{checkpoint}.part"
         self._copy(f"{savepoint}/{_COPY}", part)
         self._folders.delete(f"{part}/{_QUERY}")
+        self._relocate(part, checkpoint)
         self._folders.move(part, checkpoint)
 
     def delete(self, folder: str) -> None:
         """Delete a folder; harmless if there is none."""
         self._folders.delete(folder)
         self._folders.delete(f"{folder}.part")
+
+    def _relocate(self, part: str, checkpoint: str) -> None:
+        """Let the state of operators in *part* find its schemas in *checkpoint*: Spark notes their whole paths."""
+        for operator in self._folders.names(f"{part}/state"):
+            notes = f"{part}/state/{operator}/{_NOTES}"
+            for name in filter(str.isdecimal, self._folders.names(notes)):
+                version, body = self._folders.read(f"{notes}/{name}").split("\n", 1)
+                facts: dict[str, Any] = json.loads(body)
+                for store in facts["stateStoreInfo"]:
+                    paths = store["stateSchemaFilePaths"]
+                    tails = [path[path.rindex(_SCHEMAS) :] for path in paths]
+                    store["stateSchemaFilePaths"] = [f"{checkpoint}/state/{operator}{tail}" for tail in tails]
+                self._folders.delete(f"{notes}/{name}")
+                self._folders.write(f"{notes}/{name}", f"{version}\n{json.dumps(facts, separators=(',', ':'))}")
 
     def _last(self, folder: str) -> int | None:
         return max((int(name) for name in self._folders.names(folder) if name.isdecimal()), default=None)

@@ -67,7 +67,7 @@ class SparkStreams(EngineRole, StreamEngine):
 
     def prepare(self, definition: StreamDefinition, job_id: str) -> StreamDefinition:
         with self._driver.translating(), self._sessions.passing(definition) as session:
-            members = [self._sessions.member(session, member) for member in definition.members]
+            members = [self._sessions.member(session, member, definition.settings) for member in definition.members]
             writes = tuple(dict.fromkeys(member.insert.table for member in members))
             creates = definition.creates is not None and members[0].insert.created
             targets = targets_with_connector(session, self._connectors, definition.temporary, () if creates else writes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
@@ -30,15 +30,16 @@ def explained_streams(
     temporary: Sequence[str],
     mode: str,
     connectors: ConnectorSource,
+    settings: Mapping[str, str],
 ) -> str:
     """Return the explanation of queries, tables of these or INSERT statements that read streams, in a *mode* of EXPLAIN or as json.
 
-    Raises what running them would.
+    *settings* are the properties of the session. Raises what running them would.
     """
     with active_session(session):
         parts = []
         for member in members:
-            query = read_query(session, member, connectors)
+            query = read_query(session, member, connectors, settings)
             lines = _stream(session, query, connectors)
             sink = _sink(session, member, temporary, connectors)
             parts.append("\n".join(["== Stream ==", *lines, *sink, "", _plan(session, query, mode)]))

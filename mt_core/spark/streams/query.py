@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -26,9 +27,12 @@ from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.temporary import create_temporary
 from mt_core.spark.streams.inserts import Insert, query_of, read_insert
+from mt_core.spark.streams.operators.first_rows import with_first_rows
+from mt_core.spark.streams.operators.state_ttls import read_ttls
 from mt_core.spark.streams.sources.streamed_text import StreamedText, StreamSource, read_sources
 from mt_core.tables.engine import Query
 
+no_settings: Mapping[str, str] = MappingProxyType({})
 # The first foreachBatch in a JVM starts the server that Spark calls, and a second one beside it would start another.
 _callback_server = threading.Lock()
 _KEEPS_STATE = frozenset(
@@ -56,19 +60,20 @@ _WAY_OUT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedQuery:
-    """A query in its session, and its sources."""
+    """A query in its session, and its sources; `settings` are the properties of the session."""
 
     text: StreamedText
     session: SparkSession = field(repr=False)
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def streaming(self, options: Mapping[str, Mapping[str, str]]) -> DataFrame:
         """Return the rows as a stream, whose sources have the *options* under their names.
 
-        Raises Unsupported for a subquery that reads one.
+        Raises Unsupported for a subquery that reads one, and for rows that would change once they are given.
         """
         try:
             with active_session(self.session), streamed(self.session, self.text.topics):
-                return self._frame(self.text.streaming(options))
+                return self._stream(self.text.streaming(options))
         except SPARK_ERRORS as cause:
             error = translate(cause)
             if isinstance(error, QueryFailed) and error.error_class == _STREAM_IN_SUBQUERY:
@@ -78,6 +83,17 @@ class StreamedQuery:
     def pinned(self, snapshots: Mapping[str, str]) -> DataFrame:
         """Return the rows of the query at *snapshots* of its sources."""
         return self._frame(self.text.pinned(self.session, snapshots))
+
+    def _stream(self, text: str) -> DataFrame:
+        parsed = query_of(self.session, text)
+        frame = java_dataset(self.session, parsed)
+        analysed = frame.queryExecution().analyzed()
+        if analysed.isStreaming():
+            ttls = read_ttls(text, parsed, self.settings)
+            plan = with_first_rows(self.session, analysed, ttls)
+            ttls.check()
+            frame = frame if plan is analysed else java_dataset(self.session, plan)
+        return DataFrame(frame, self.session)
 
     def _frame(self, text: str) -> DataFrame:
         with active_session(self.session):
@@ -139,22 +155,28 @@ class StreamSessions:
         finally:
             close_plugins(session, self.driver.session)
 
-    def member(self, session: SparkSession, member: StreamMember) -> MemberQuery:
-        """Return an INSERT with its sources. Raises Unsupported, and Spark's own errors."""
+    def member(self, session: SparkSession, member: StreamMember, settings: Mapping[str, str]) -> MemberQuery:
+        """Return an INSERT, of a stream with *settings*, with its sources. Raises Unsupported, and Spark's own errors."""
         with active_session(session):
             insert = read_insert(session, member.text)
             text = read_sources(session, member.text, insert.plan, member.hints, self.connectors)
             topic = None if insert.created else ConnectorNames(session, self.connectors).topic(insert.table)
-        return MemberQuery(insert=insert, text=text, session=session, topic=topic)
+        return MemberQuery(insert=insert, text=text, session=session, topic=topic, settings=settings)
 
 
 def read_query(
-    session: SparkSession, member: StreamMember, connectors: ConnectorSource = no_connectors
+    session: SparkSession,
+    member: StreamMember,
+    connectors: ConnectorSource = no_connectors,
+    settings: Mapping[str, str] = no_settings,
 ) -> StreamedQuery:
-    """Return the query of a SELECT, or of an INSERT, with its sources. Raises Unsupported, and Spark's own errors."""
+    """Return the query of a SELECT, or of an INSERT, in a session with *settings*, with its sources.
+
+    Raises Unsupported, and Spark's own errors.
+    """
     with active_session(session):
         text = read_sources(session, member.text, query_of(session, member.text), member.hints, connectors)
-    return StreamedQuery(text=text, session=session)
+    return StreamedQuery(text=text, session=session, settings=settings)
 
 
 def sources_of(members: Sequence[MemberQuery]) -> tuple[StreamSource, ...]:

@@ -23,6 +23,7 @@ from mt_core.spark.results.arrow import ResultForm, arrow_frame
 from mt_core.spark.results.batches import QueryJob, batches
 from mt_core.spark.results.row_stream import StreamedRows
 from mt_core.spark.results.spool import Spools
+from mt_core.spark.streams.operators.state_store import state_store_for
 from mt_core.spark.streams.query import StreamedQuery, check_first_rows, check_streamable, each_batch
 from mt_core.spark.streams.sources.breakage import breakage
 from mt_core.spark.streams.sources.columns import SourceColumns
@@ -125,6 +126,7 @@ class _Feed:
             self._driver.translating(),
             active_session(stream.sparkSession),
             tagged(context, job.job_id, job.pool, job.description),
+            state_store_for(stream),
         ):
             return writer.start()
 

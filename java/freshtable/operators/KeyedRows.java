@@ -1,0 +1,133 @@
+package freshtable.operators;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder;
+import org.apache.spark.sql.catalyst.encoders.RowEncoder;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.SerializeFromObject;
+import org.apache.spark.sql.catalyst.plans.logical.TransformWithState;
+import org.apache.spark.sql.catalyst.plans.logical.TransformWithState$;
+import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.streaming.StatefulProcessor;
+import org.apache.spark.sql.streaming.TimeMode;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructType;
+import scala.Some;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The rows of a plan, by key: what an operator with state of its own takes and gives.
+ *
+ * <p>Keys and rows are Spark's internal ones. Rows of the public API would be converted column by column, which costs more than
+ * the operator itself, and its classes for dates and times do not hold every value.
+ */
+final class KeyedRows {
+  private KeyedRows() {}
+
+  /** Returns a plan with the columns of {@code child}, by name and id, whose rows are those that the processor gives. */
+  static LogicalPlan transformed(
+      LogicalPlan child, List<Expression> keys, StatefulProcessor<InternalRow, InternalRow, InternalRow> processor) {
+    List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(child.output()));
+    List<Attribute> keyColumns = new ArrayList<>();
+    for (int position = 0; position < keys.size(); position++) {
+      // By position: the names of columns are in the schema of the state, and may change between two starts.
+      Alias key = alias(normalized(keys.get(position)), "key" + position);
+      columns.add(key);
+      keyColumns.add(key.toAttribute());
+    }
+    LogicalPlan keyed = new Project(seq(columns), child);
+    CreateNamedStruct key = struct(keyColumns), row = struct(CollectionConverters.asJava(child.output()));
+    Attribute given = attribute("row", row.dataType());
+    LogicalPlan planned =
+        TransformWithState$.MODULE$.apply(
+            seq(keyColumns), child.output(), publicly(processor), TimeMode.ProcessingTime(), OutputMode.Append(), keyed,
+            rowEncoder(key.dataType()), rowEncoder(row.dataType()), rowEncoder(row.dataType()));
+    TransformWithState plan = (TransformWithState) ((SerializeFromObject) planned).child();
+    LogicalPlan transformed =
+        plan.copy(
+            key, row, plan.groupingAttributes(), plan.dataAttributes(), plan.statefulProcessor(), plan.timeMode(),
+            plan.outputMode(), internalEncoder(key.dataType()), given, plan.child(), plan.hasInitialState(),
+            plan.initialStateGroupingAttrs(), plan.initialStateDataAttrs(), plan.initialStateDeserializer(),
+            plan.initialState());
+    return new Project(seq(fields(given, CollectionConverters.asJava(child.output()))), transformed);
+  }
+
+  private static List<NamedExpression> fields(Attribute row, List<Attribute> columns) {
+    List<NamedExpression> fields = new ArrayList<>();
+    for (int position = 0; position < columns.size(); position++) {
+      Attribute column = columns.get(position);
+      Expression field = new GetStructField(row, position, new Some<>(column.name()));
+      fields.add(
+          new Alias(field, column.name(), column.exprId(), column.qualifier(), new Some<>(column.metadata()), seq(List.of())));
+    }
+    return fields;
+  }
+
+  /** Returns what is one value for all numbers that SQL takes as equal: 0.0 and -0.0, and each NaN. */
+  private static Expression normalized(Expression key) {
+    boolean floating = key.dataType() instanceof DoubleType || key.dataType() instanceof FloatType;
+    return floating ? new KnownFloatingPointNormalized(new NormalizeNaNAndZero(key)) : key;
+  }
+
+  private static CreateNamedStruct struct(List<Attribute> columns) {
+    List<Expression> parts = new ArrayList<>();
+    for (Attribute column : columns) {
+      parts.add(Literal$.MODULE$.apply(column.name()));
+      parts.add(column);
+    }
+    return new CreateNamedStruct(seq(parts));
+  }
+
+  private static ExpressionEncoder<Row> rowEncoder(StructType type) {
+    return ExpressionEncoder.apply(type);
+  }
+
+  /** Returns the encoder of rows of that type that takes an internal row as it is. */
+  @SuppressWarnings("unchecked")
+  private static ExpressionEncoder<Object> internalEncoder(StructType type) {
+    ExpressionEncoder<Row> encoder = rowEncoder(type);
+    List<Expression> parts = new ArrayList<>();
+    for (int position = 0; position < type.size(); position++) {
+      parts.add(Literal$.MODULE$.apply(type.apply(position).name()));
+      parts.add(new GetStructField(new BoundReference(0, type, false), position, scala.Option.empty()));
+    }
+    ExpressionEncoder<?> internal =
+        new ExpressionEncoder<>(encoder.encoder(), new CreateNamedStruct(seq(parts)), encoder.objDeserializer());
+    return (ExpressionEncoder<Object>) internal;
+  }
+
+  @SuppressWarnings("unchecked")
+  private static StatefulProcessor<Row, Row, Row> publicly(StatefulProcessor<?, ?, ?> processor) {
+    return (StatefulProcessor<Row, Row, Row>) processor;
+  }
+
+  private static Attribute attribute(String name, StructType type) {
+    return new AttributeReference(name, type, false, Metadata.empty(), NamedExpression.newExprId(), seq(List.of()));
+  }
+
+  private static Alias alias(Expression value, String name) {
+    return new Alias(value, name, NamedExpression.newExprId(), seq(List.of()), scala.Option.empty(), seq(List.of()));
+  }
+
+  private static <T> Seq<T> seq(List<? extends T> items) {
+    return CollectionConverters.<T>asScala(new ArrayList<T>(items)).toSeq();
+  }
+}

@@ -1,0 +1,118 @@
+"""How long the operators of a query keep the state of a key that gets nothing new: by hints, else by the session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from mt_core.errors import DefinitionInvalid, Unsupported
+from mt_core.options import FLINK_DURATION, flink_duration_of
+from mt_core.sessions.properties.stream_properties import FOR_EVER, STATE_TTL_KEY, state_ttl_of
+from mt_core.spark.driver.jvm_objects import scala_items
+
+_HINT = "STATE_TTL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Block:
+    """The hints of one SELECT: where its items begin in the text, what it reads, and the durations by name."""
+
+    starts: frozenset[int]
+    reads: frozenset[str]
+    ttls: Mapping[str, timedelta]
+
+
+@dataclass(frozen=True, slots=True)
+class StateTtls:
+    """The durations of a query."""
+
+    default: timedelta
+    blocks: tuple[_Block, ...] = ()
+    _used: list[_Block] = field(init=False, default_factory=list, repr=False)
+
+    def of(self, start: int | None) -> timedelta:
+        """Return that of the operator which the item at *start* of the text asks for."""
+        for block in self.blocks:
+            if start in block.starts:
+                self._used.append(block)
+                return next(iter(block.ttls.values()))
+        return self.default
+
+    def check(self) -> None:
+        """Raise Unsupported for a hint of a SELECT that has none of our operators."""
+        for block in self.blocks:
+            if block not in self._used:
+                raise Unsupported(
+                    f"{_HINT}('{next(iter(block.ttls))}'): that SELECT keeps no state with a TTL; write the hint into the one that "
+                    "has ROW_NUMBER(), or leave it out."
+                )
+
+
+def read_ttls(text: str, parsed: Any, settings: Mapping[str, str]) -> StateTtls:
+    """Return the durations of the query *parsed* from *text*, in a session with *settings*.
+
+    Raises DefinitionInvalid for a hint about a table that its SELECT does not read.
+    """
+    blocks = tuple(_blocks(parsed)) if _HINT in text.upper() else ()
+    for block in blocks:
+        for name in block.ttls:
+            if name.lower() not in block.reads:
+                raise DefinitionInvalid(
+                    f"{_HINT}('{name}'): the SELECT reads {', '.join(sorted(block.reads)) or 'no table'}; name a table after FROM, "
+                    "by its alias if it has one."
+                )
+    return StateTtls(state_ttl_of(settings.get(STATE_TTL_KEY, "").strip()), blocks)
+
+
+def _blocks(plan: Any) -> Iterator[_Block]:
+    kind = _kind(plan)
+    if kind == "UnresolvedWith":
+        for entry in scala_items(plan.cteRelations()):
+            yield from _blocks(entry._2())
+    if kind == "UnresolvedHint":
+        ttls: dict[str, timedelta] = {}
+        while kind == "UnresolvedHint":
+            if str(plan.name()).upper() == _HINT:
+                # Of several hints about a table the first one counts, within one the last.
+                ttls = dict(_ttls(plan)) | ttls
+            plan = plan.child()
+            kind = _kind(plan)
+        items = scala_items(plan.projectList() if kind == "Project" else plan.expressions())
+        if ttls:
+            origins = (item.origin().startIndex() for item in items)
+            starts = frozenset(int(start.get()) for start in origins if start.isDefined())
+            yield _Block(starts=starts, reads=frozenset(_reads(plan.children())), ttls=ttls)
+    for child in scala_items(plan.children()):
+        yield from _blocks(child)
+
+
+def _ttls(hint: Any) -> Iterator[tuple[str, timedelta]]:
+    parameters = [_text(each) for each in scala_items(hint.parameters())]
+    for name, text in zip(parameters[::2], parameters[1::2], strict=True):
+        ttl = flink_duration_of(text)
+        if ttl is None:
+            raise DefinitionInvalid(f"{_HINT}('{name}' = '{text}'): expected {FLINK_DURATION.name}, or 0 for ever.")
+        yield name, ttl or FOR_EVER
+
+
+def _text(parameter: Any) -> str:
+    return str(parameter.value().toString() if _kind(parameter) == "Literal" else parameter.name())
+
+
+def _reads(plans: Any) -> Iterator[str]:
+    """Yield the names of what a SELECT reads, in lower case: its aliases, else tables, as written and by the last part."""
+    for plan in scala_items(plans):
+        match _kind(plan):
+            case "SubqueryAlias":
+                yield str(plan.alias()).lower()
+            case "UnresolvedRelation":
+                parts = [str(part).lower() for part in scala_items(plan.multipartIdentifier())]
+                yield from {parts[-1], ".".join(parts)}
+            case _:
+                yield from _reads(plan.children())
+
+
+def _kind(node: Any) -> str:
+    return str(node.getClass().getSimpleName())

@@ -1,0 +1,60 @@
+"""Hints after SELECT, `/*+ STATE_TTL('clicks' = '1 d') */`: Flink's, whose form Spark does not read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mt_core.errors import SqlSyntaxError
+from mt_core.options import FLINK_DURATION, flink_duration_of
+from mt_core.sql.cursor import TokenCursor
+from mt_core.tokens import Token, TokenKind, significant
+
+STATE_TTL = "STATE_TTL"
+_HINT = re.compile(r"/\*\+.*?\bSTATE_TTL\b", re.IGNORECASE | re.DOTALL)
+_KEYS = (TokenKind.STRING, TokenKind.WORD, TokenKind.IDENTIFIER)
+
+
+def with_state_ttls(text: str) -> str:
+    """Return *text* with a comma for the = of each STATE_TTL, so that Spark gives it to the query block where it stands.
+
+    All positions stay. Raises SqlSyntaxError for one that cannot be read, that has no duration, or does not follow SELECT.
+    """
+    if not _HINT.search(text):
+        return text
+    characters = list(text)
+    before = ""
+    for token in significant(text):
+        if token.kind is TokenKind.HINT and _HINT.match(token.text):
+            for sign in _signs(text, token, before):
+                characters[sign] = ","
+        before = before if token.kind is TokenKind.HINT else token.keyword
+    return "".join(characters)
+
+
+def _signs(text: str, hint: Token, before: str) -> Iterator[int]:
+    """Yield the offset of each = in the STATE_TTL of *hint*, which comes after the word *before*."""
+    # At the line and column of the text that was sent.
+    cursor = TokenCursor(re.sub(r"[^\n]", " ", text[: hint.start + 3]) + hint.text[3:-2])
+    while not cursor.at_end:
+        if not cursor.accept(STATE_TTL):
+            cursor.take()
+            continue
+        if before != "SELECT":
+            raise SqlSyntaxError(
+                'Encountered "/*+ STATE_TTL"; expected it directly after SELECT', line=hint.line, column=hint.column
+            )
+        for _ in cursor.entries("the names of tables with their durations"):
+            yield _sign(cursor)
+
+
+def _sign(cursor: TokenCursor) -> int:
+    """Read `'table' = 'duration'`, and return the offset of the sign."""
+    name = cursor.value("the name or the alias of a table in quotes", *_KEYS)
+    sign = cursor.peek()
+    cursor.expect("=")
+    value = cursor.peek()
+    if value is not None and value.kind is TokenKind.STRING and flink_duration_of(value.value) is None:
+        raise cursor.refusal(f"the STATE_TTL of '{name}' is {FLINK_DURATION.name}, or 0 for ever")
+    cursor.string(f"the duration of '{name}' in quotes")
+    return -1 if sign is None else sign.start

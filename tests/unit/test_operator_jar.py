@@ -1,0 +1,100 @@
+"""The jar of the operators: compiled once for each state of its sources, and missed in words."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from mt_core.errors import EngineError, JavaMissing
+from mt_core.spark.operator_jar import SOURCES_ENTRY, compiled, hash_of, main, operator_jar
+
+TEXT = "package freshtable; public final class Simple { public static int one() { return 1; } }"
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    folder = tmp_path / "java"
+    folder.mkdir()
+    (folder / "Simple.java").write_text(TEXT)
+    return folder
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+
+@pytest.fixture
+def without_jdk(environ: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    return {**environ, "PATH": str(tmp_path), "JAVA_HOME": ""}
+
+
+def test_sources_are_compiled_once_until_they_change(
+    sources: Path, environ: dict[str, str], without_jdk: dict[str, str]
+) -> None:
+    first = compiled(environ, sources)
+
+    again = compiled(without_jdk, sources)
+    (sources / "Simple.java").write_text(TEXT.replace("1", "2"))
+    other = compiled(environ, sources)
+
+    assert again == first
+    assert other != first
+    with zipfile.ZipFile(other) as archive:
+        assert archive.read(SOURCES_ENTRY).decode() == hash_of(sources)
+        assert archive.namelist() == ["META-INF/MANIFEST.MF", SOURCES_ENTRY, "freshtable/Simple.class"]
+
+
+def test_what_does_not_compile_is_an_error_with_the_words_of_the_compiler(
+    sources: Path, environ: dict[str, str]
+) -> None:
+    (sources / "Simple.java").write_text("package freshtable; class Simple { int one() { return nothing; } }")
+
+    with pytest.raises(EngineError, match=r"Simple\.java:1: error: cannot find symbol"):
+        compiled(environ, sources)
+
+    assert not list(Path(environ["XDG_CACHE_HOME"]).rglob("*.jar"))
+
+
+def test_a_machine_without_a_jdk_is_told_how_to_get_one(sources: Path, without_jdk: dict[str, str]) -> None:
+    with pytest.raises(
+        JavaMissing, match=r"There is no javac on this machine.*openjdk-17-jdk-headless.*install the wheel"
+    ):
+        compiled(without_jdk, sources)
+
+
+def test_the_command_ends_with_an_error_without_a_jdk(
+    without_jdk: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main([str(tmp_path / "x.jar")], without_jdk)
+
+    assert code == 1
+    assert "There is no javac on this machine" in capsys.readouterr().err
+    assert not (tmp_path / "x.jar").exists()
+
+
+def test_a_driver_starts_without_the_operators_where_they_cannot_be_compiled(
+    sources: Path, without_jdk: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        found = operator_jar(without_jdk, sources)
+
+    assert found is None
+    assert "the operators were not compiled: There is no javac" in caplog.text
+
+
+def test_an_installed_wheel_has_its_jar_beside_its_modules(
+    sources: Path, environ: dict[str, str], without_jdk: dict[str, str], tmp_path: Path
+) -> None:
+    packaged, absent = tmp_path / "freshtable-operators.jar", tmp_path / "absent"
+
+    missing = operator_jar(without_jdk, absent, packaged)
+    shutil.copyfile(compiled(environ, sources), packaged)
+    found = operator_jar(without_jdk, absent, packaged)
+
+    assert (missing, found) == (None, packaged)

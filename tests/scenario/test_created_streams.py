@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from mt_core.errors import EngineError, EngineUnavailable, GatewayError, MtError
 from mt_core.model.stream import StopRequest
 from tests.support.fake_rows import FakeRows
-from tests.support.gateway.whole import Row, WholeGateway
+from tests.support.gateway.whole import WholeGateway
 from tests.support.gateway.whole import whole_gateway as whole_gateway
 
 STREAMING, BATCH = (f"SET 'execution.runtime-mode' = '{mode}'" for mode in ("streaming", "batch"))
@@ -27,26 +25,6 @@ def begin(whole: WholeGateway, statement: str = CREATE) -> str:
     return str(answer["job id"])
 
 
-def run_batch(whole: WholeGateway, *rows: str) -> None:
-    whole.streams.source += rows
-    whole.streams.run_batches()
-    whole.watch_streams(6)
-
-
-def job(whole: WholeGateway, job_id: str) -> Row:
-    [found] = whole.sql(f"DESCRIBE JOB '{job_id}'")
-    return found
-
-
-def perform(whole: WholeGateway, statement: str) -> list[Row]:
-    """Execute a statement that waits for the owner of streams."""
-    with ThreadPoolExecutor(1) as pool:
-        rows = pool.submit(whole.sql, statement)
-        while not rows.done():
-            whole.watch_streams()
-        return rows.result()
-
-
 def nothing_left(whole: WholeGateway) -> bool:
     return not whole.streams.created and not whole.streams.checkpoints and not whole.streams.running()
 
@@ -55,11 +33,11 @@ def test_a_table_appears_with_the_first_batch_of_its_job_and_grows(whole: WholeG
     job_id = begin(whole)
     before = dict(whole.streams.created)
 
-    run_batch(whole, "x", "y")
+    whole.run_batch("x", "y")
     first = list(whole.streams.created[job_id])
-    run_batch(whole, "z")
+    whole.run_batch("z")
 
-    described = job(whole, job_id)
+    described = whole.job(job_id)
     assert (before, first, whole.streams.created[job_id]) == ({}, ["x", "y"], ["x", "y", "z"])
     assert (described["kind"], described["status"]) == ("CREATE TABLE AS", "RUNNING")
     assert (described["affected rows"], described["target"]) == (3, "lake.default.copies")
@@ -69,14 +47,14 @@ def test_a_table_appears_with_the_first_batch_of_its_job_and_grows(whole: WholeG
 def test_a_job_that_is_stopped_before_its_first_batch_leaves_nothing(whole: WholeGateway) -> None:
     job_id = begin(whole)
 
-    perform(whole, f"STOP JOB '{job_id}'")
+    whole.perform(f"STOP JOB '{job_id}'")
 
-    assert (job(whole, job_id)["status"], nothing_left(whole)) == ("CANCELED", True)
+    assert (whole.job(job_id)["status"], nothing_left(whole)) == ("CANCELED", True)
 
 
 def test_to_stop_a_job_whose_table_has_rows_is_refused_with_both_ways_out(whole: WholeGateway) -> None:
     job_id = begin(whole)
-    run_batch(whole, "x", "y")
+    whole.run_batch("x", "y")
 
     refusal = whole.refused(f"STOP JOB '{job_id}'")
 
@@ -84,26 +62,26 @@ def test_to_stop_a_job_whose_table_has_rows_is_refused_with_both_ways_out(whole:
         f"Job {job_id} has created table lake.default.copies, which has 2 rows: STOP JOB '{job_id}' WITH SAVEPOINT keeps the "
         "table, WITH DROP drops it."
     ) in refusal
-    assert (job(whole, job_id)["status"], whole.streams.running()) == ("RUNNING", {job_id})
+    assert (whole.job(job_id)["status"], whole.streams.running()) == ("RUNNING", {job_id})
 
 
 def test_a_savepoint_keeps_the_table(whole: WholeGateway) -> None:
     job_id = begin(whole)
-    run_batch(whole, "x")
+    whole.run_batch("x")
 
-    [answer] = perform(whole, f"STOP JOB '{job_id}' WITH SAVEPOINT")
+    [answer] = whole.perform(f"STOP JOB '{job_id}' WITH SAVEPOINT")
 
-    assert (job(whole, job_id)["status"], whole.streams.created) == ("FINISHED", {job_id: ["x"]})
+    assert (whole.job(job_id)["status"], whole.streams.created) == ("FINISHED", {job_id: ["x"]})
     assert list(whole.streams.savepoints) == [answer["savepoint path"]]
 
 
 def test_with_drop_the_table_goes_with_its_job(whole: WholeGateway) -> None:
     job_id = begin(whole)
-    run_batch(whole, "x")
+    whole.run_batch("x")
 
-    perform(whole, f"STOP JOB '{job_id}' WITH DROP")
+    whole.perform(f"STOP JOB '{job_id}' WITH DROP")
 
-    assert (job(whole, job_id)["status"], nothing_left(whole)) == ("CANCELED", True)
+    assert (whole.job(job_id)["status"], nothing_left(whole)) == ("CANCELED", True)
 
 
 def test_a_job_without_a_table_yet_has_no_savepoint(whole: WholeGateway) -> None:
@@ -133,18 +111,18 @@ def test_with_drop_is_refused_for_a_job_that_creates_no_table(whole: WholeGatewa
     refusal = whole.refused(f"STOP JOB '{job_id}' WITH DROP")
 
     assert f"STOP JOB … WITH DROP: job {job_id} creates no table; use STOP JOB '{job_id}'." in refusal
-    assert job(whole, job_id)["status"] == "RUNNING"
+    assert whole.job(job_id)["status"] == "RUNNING"
 
 
 @pytest.mark.parametrize("rows", [[], ["x"]])
 def test_a_job_that_fails_for_good_leaves_nothing(whole: WholeGateway, rows: list[str]) -> None:
     job_id = begin(whole)
-    run_batch(whole, *rows)
+    whole.run_batch(*rows)
 
     whole.streams.fail(job_id, "Snapshot 7 of flights replaced rows.", final=True)
     whole.watch_streams(2)
 
-    failed = job(whole, job_id)
+    failed = whole.job(job_id)
     assert (failed["status"], failed["error"]) == ("FAILED", "Snapshot 7 of flights replaced rows.")
     assert nothing_left(whole)
 
@@ -152,12 +130,12 @@ def test_a_job_that_fails_for_good_leaves_nothing(whole: WholeGateway, rows: lis
 def test_a_replacement_that_fails_after_its_first_batch_keeps_its_rows(whole: WholeGateway) -> None:
     whole.streams.others.add(COPIES)
     job_id = begin(whole, REPLACE)
-    run_batch(whole, "x")
+    whole.run_batch("x")
 
     whole.streams.fail(job_id, "Snapshot 7 of flights replaced rows.", final=True)
     whole.watch_streams(2)
 
-    assert (job(whole, job_id)["status"], whole.streams.created) == ("FAILED", {job_id: ["x"]})
+    assert (whole.job(job_id)["status"], whole.streams.created) == ("FAILED", {job_id: ["x"]})
 
 
 def test_a_replacement_that_fails_before_its_first_batch_leaves_nothing(whole: WholeGateway) -> None:
@@ -167,28 +145,28 @@ def test_a_replacement_that_fails_before_its_first_batch_leaves_nothing(whole: W
     whole.streams.fail(job_id, "gone", final=True)
     whole.watch_streams(2)
 
-    assert (job(whole, job_id)["status"], nothing_left(whole)) == ("FAILED", True)
+    assert (whole.job(job_id)["status"], nothing_left(whole)) == ("FAILED", True)
 
 
 def test_a_failure_is_told_when_its_table_is_gone(whole: WholeGateway) -> None:
     job_id = begin(whole)
-    run_batch(whole, "x")
+    whole.run_batch("x")
     whole.streams.fail(job_id, "gone", final=True)
 
     whole.streams.available = False
     whole.watch_streams(2)
-    between = job(whole, job_id)["status"]
+    between = whole.job(job_id)["status"]
     whole.streams.available = True
     whole.watch_streams(3)
 
     assert between != "FAILED"
-    assert (job(whole, job_id)["status"], nothing_left(whole)) == ("FAILED", True)
+    assert (whole.job(job_id)["status"], nothing_left(whole)) == ("FAILED", True)
 
 
 @pytest.mark.parametrize("cause", [EngineError("the store does not answer"), EngineUnavailable("Spark is starting.")])
 def test_a_failure_waits_for_the_store_and_keeps_its_reason(whole: WholeGateway, cause: MtError) -> None:
     job_id = begin(whole)
-    run_batch(whole, "x")
+    whole.run_batch("x")
 
     def refuse() -> None:
         raise cause
@@ -196,11 +174,11 @@ def test_a_failure_waits_for_the_store_and_keeps_its_reason(whole: WholeGateway,
     whole.streams.after_discard = refuse
     whole.streams.fail(job_id, "Snapshot 7 of flights replaced rows.", final=True)
     whole.watch_streams(3)
-    between = job(whole, job_id)["status"]
+    between = whole.job(job_id)["status"]
     whole.streams.after_discard = lambda: None
     whole.watch_streams(2)
 
-    failed = job(whole, job_id)
+    failed = whole.job(job_id)
     assert between == "RUNNING"
     assert (failed["status"], failed["error"]) == ("FAILED", "Snapshot 7 of flights replaced rows.")
     assert nothing_left(whole)
@@ -208,7 +186,7 @@ def test_a_failure_waits_for_the_store_and_keeps_its_reason(whole: WholeGateway,
 
 def test_a_gateway_that_ends_between_the_removal_and_the_row_leaves_it_to_the_next(whole: WholeGateway) -> None:
     job_id = begin(whole)
-    run_batch(whole, "x")
+    whole.run_batch("x")
 
     def end() -> None:
         whole.streams.after_discard = lambda: None
@@ -222,21 +200,21 @@ def test_a_gateway_that_ends_between_the_removal_and_the_row_leaves_it_to_the_ne
     whole.start()
     whole.watch_streams(3)
 
-    assert (job(whole, job_id)["status"], nothing_left(whole)) == ("CANCELED", True)
+    assert (whole.job(job_id)["status"], nothing_left(whole)) == ("CANCELED", True)
 
 
 @pytest.mark.parametrize("rows", [[], ["x"]])
 def test_a_job_of_a_killed_gateway_goes_on_in_the_next(whole: WholeGateway, rows: list[str]) -> None:
     job_id = begin(whole)
-    run_batch(whole, *rows)
+    whole.run_batch(*rows)
 
     whole.streams.lose(available=True)
     whole.kill()
     whole.start()
     whole.watch_streams()
-    run_batch(whole, "y")
+    whole.run_batch("y")
 
-    assert (job(whole, job_id)["status"], whole.streams.created) == ("RUNNING", {job_id: [*rows, "y"]})
+    assert (whole.job(job_id)["status"], whole.streams.created) == ("RUNNING", {job_id: [*rows, "y"]})
 
 
 @pytest.mark.parametrize(("mode", "statement"), [(STREAMING, REPLACE), (BATCH, "CREATE TABLE copies AS SELECT 1")])
@@ -278,7 +256,7 @@ def test_a_statement_that_waits_is_cancelled_and_its_table_with_rows_goes_on(who
     whole.client.cancel(operation)
     whole.watch_streams(4)
 
-    assert (job(whole, job_id)["status"], whole.streams.created) == ("RUNNING", {job_id: ["x"]})
+    assert (whole.job(job_id)["status"], whole.streams.created) == ("RUNNING", {job_id: ["x"]})
 
 
 def test_hints_are_found_in_the_translation_of_a_table_in_flinks_words(whole: WholeGateway) -> None:

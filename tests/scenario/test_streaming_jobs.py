@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -12,7 +11,7 @@ from mt_core.model.job import JobStatus
 from mt_core.model.stream import StreamState
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.upkeep.registered import RegisteredTables
-from tests.support.gateway.whole import DAILY, Row, WholeGateway
+from tests.support.gateway.whole import DAILY, WholeGateway
 from tests.support.gateway.whole import whole_gateway as whole_gateway
 from tests.support.registry_facts import a_job, a_stream
 
@@ -36,37 +35,21 @@ def submit(whole: WholeGateway, job_id: str = JOB) -> None:
     whole.watch_streams()
 
 
-def described(whole: WholeGateway, job_id: str = JOB) -> Row:
-    [job] = whole.sql(f"DESCRIBE JOB '{job_id}'")
-    return job
-
-
-def stop(whole: WholeGateway, statement: str) -> list[Row]:
-    """Execute STOP JOB, which waits for the owner."""
-    with ThreadPoolExecutor(1) as pool:
-        rows = pool.submit(whole.sql, statement)
-        while not rows.done():
-            whole.watch_streams()
-        return rows.result()
-
-
 def test_a_streaming_job_goes_on_over_sessions_and_gateways(whole: WholeGateway) -> None:
     whole.streams.source += ["x", "y"]
     submit(whole)
-    whole.streams.run_batches()
-    whole.watch_streams(6)
+    whole.run_batch()
     whole.expire_sessions()
-    before = described(whole)
+    before = whole.job(JOB)
 
     whole.streams.lose(available=True)
     whole.kill()
     whole.start()
-    between = described(whole)
+    between = whole.job(JOB)
     whole.streams.source.append("z")
     whole.watch_streams()
-    whole.streams.run_batches()
-    whole.watch_streams(6)
-    after = described(whole)
+    whole.run_batch()
+    after = whole.job(JOB)
 
     assert [each["status"] for each in (before, between, after)] == ["RUNNING", "RESTARTING", "RUNNING"]
     assert [each["restarts"] for each in (before, after)] == [0, 1]
@@ -87,7 +70,7 @@ def test_a_job_whose_engine_fails_ten_restarts_long_has_failed_with_the_last_err
         whole.tick(minutes=1)
         whole.watch_streams()
 
-    job = described(whole)
+    job = whole.job(JOB)
     assert (job["status"], job["restarts"]) == ("FAILED", 10)
     assert job["error"] == "no space left on device 10 (after 10 restarts without a batch)"
 
@@ -95,10 +78,10 @@ def test_a_job_whose_engine_fails_ten_restarts_long_has_failed_with_the_last_err
 def test_a_job_is_stopped_from_another_session_and_has_ended_then(whole: WholeGateway) -> None:
     submit(whole)
 
-    rows = stop(whole, f"STOP JOB '{JOB}'")
+    rows = whole.perform(f"STOP JOB '{JOB}'")
 
     assert rows == [{"result": "OK"}]
-    assert described(whole)["status"] == "CANCELED"
+    assert whole.job(JOB)["status"] == "CANCELED"
     assert whole.streams.running() == set()
     assert "has ended and cannot be stopped any more" in whole.refused(f"STOP JOB '{JOB}'")
 
@@ -108,19 +91,19 @@ def test_a_savepoint_is_answered_and_told_by_describe(whole: WholeGateway, words
     submit(whole)
     whole.streams.source.append("x")
 
-    [answer] = stop(whole, f"STOP JOB '{JOB}' WITH SAVEPOINT{words}")
+    [answer] = whole.perform(f"STOP JOB '{JOB}' WITH SAVEPOINT{words}")
 
     path = answer["savepoint path"]
     assert path.startswith("memory:/s/savepoint-aaaaaa-")
     assert {path: (rows, rows)} == whole.streams.savepoints
-    assert (described(whole)["status"], described(whole)["savepoint path"]) == ("FINISHED", path)
+    assert (whole.job(JOB)["status"], whole.job(JOB)["savepoint path"]) == ("FINISHED", path)
 
 
 def test_a_savepoint_goes_to_the_folder_of_the_session(whole: WholeGateway) -> None:
     submit(whole)
     whole.sql("SET 'execution.checkpointing.savepoint-dir' = 's3://b/saved/'")
 
-    [answer] = stop(whole, f"STOP JOB '{JOB}' WITH SAVEPOINT")
+    [answer] = whole.perform(f"STOP JOB '{JOB}' WITH SAVEPOINT")
 
     assert answer["savepoint path"].startswith("s3://b/saved/savepoint-aaaaaa-")
 
@@ -133,10 +116,10 @@ def test_a_savepoint_that_fails_says_why_and_that_the_job_goes_on(whole: WholeGa
 
     whole.streams.after_copy = fail
     with pytest.raises(Exception, match=r"Job a+ goes on, because its savepoint failed: memory:/s is read-only"):
-        stop(whole, f"STOP JOB '{JOB}' WITH SAVEPOINT")
+        whole.perform(f"STOP JOB '{JOB}' WITH SAVEPOINT")
 
     whole.watch_streams(3)
-    assert described(whole)["status"] == "RUNNING"
+    assert whole.job(JOB)["status"] == "RUNNING"
 
 
 def test_a_batch_job_has_no_savepoint(whole: WholeGateway) -> None:
@@ -161,7 +144,7 @@ def test_a_table_that_a_job_reads_or_writes_is_not_dropped_before_the_job_is_sto
         f"STOP JOB '{JOB}' first."
     ) in refusal
     assert whole.state() == before
-    stop(whole, f"STOP JOB '{JOB}'")
+    whole.perform(f"STOP JOB '{JOB}'")
     whole.sql("DROP MATERIALIZED TABLE daily")
     assert whole.sql("SHOW MATERIALIZED TABLES") == []
 

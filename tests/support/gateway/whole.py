@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -217,6 +217,12 @@ class WholeGateway:
             self.tick(seconds=1)
             wait(self.owner.pass_over())
 
+    def run_batch(self, *rows: str) -> None:
+        """Let every streaming job read what its source has, with *rows* added, and its owner notice it."""
+        self.streams.source += rows
+        self.streams.run_batches()
+        self.watch_streams(6)
+
     @property
     def owner(self) -> StreamOwner:
         """The owner of streaming jobs."""
@@ -228,6 +234,19 @@ class WholeGateway:
     def sql(self, statement: str) -> list[Row]:
         """Execute a statement to its end and return its rows."""
         return self.rows(self.client.execute(statement))
+
+    def perform(self, statement: str) -> list[Row]:
+        """Execute a statement that waits for the owner of streaming jobs."""
+        with ThreadPoolExecutor(1) as pool:
+            rows = pool.submit(self.sql, statement)
+            while not rows.done():
+                self.watch_streams()
+            return rows.result()
+
+    def job(self, job_id: str) -> Row:
+        """Return what DESCRIBE JOB says."""
+        [found] = self.sql(f"DESCRIBE JOB '{job_id}'")
+        return found
 
     def rows(self, operation: str) -> list[Row]:
         """Return the rows of an operation once it has finished."""

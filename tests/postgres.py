@@ -17,7 +17,7 @@ from typing import Any
 
 import psycopg
 
-START_S = 30
+START_S = 90
 FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=32MB", "max_connections=40")
 
 

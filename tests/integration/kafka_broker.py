@@ -24,7 +24,7 @@ from tests.support.gateway.own_process import wait_until
 PACKAGES = ("org.apache.kafka:kafka_2.13:3.9.1",)
 # What the resolver leaves out, because Spark has it.
 _OF_SPARK = ("scala-library-*.jar", "log4j-*.jar", "slf4j-api-*.jar")
-START_S = 60.0
+START_S = 180.0
 _MEMORY = "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 

@@ -18,7 +18,7 @@ SPARK_HOME = Path(pyspark.__file__).parent
 PACKAGE = "org.apache.spark.deploy"
 EXECUTOR = "CoarseGrainedExecutorBackend"
 SMALL = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-UP_S = 60.0
+UP_S = 180.0
 
 
 class StandaloneCluster:

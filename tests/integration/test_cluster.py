@@ -14,7 +14,7 @@ from mt_core.client.http import GatewayClient, Refresh
 from mt_core.errors import GatewayError
 from tests.integration.standalone_cluster import StandaloneCluster
 from tests.support.added_jar import words_jar
-from tests.support.gateway.own_process import GatewayUnderTest, rows_of, wait_until
+from tests.support.gateway.own_process import WAIT_S, GatewayUnderTest, rows_of, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 LOST_AFTER_S = 5
@@ -44,7 +44,7 @@ def change(gateway: GatewayUnderTest, value: int) -> str:
 
 
 def engine(gateway: GatewayUnderTest) -> str:
-    return httpx.get(f"{gateway.url}/v3/info", timeout=5.0).headers["Freshtable-Engine"]
+    return httpx.get(f"{gateway.url}/v3/info", timeout=WAIT_S).headers["Freshtable-Engine"]
 
 
 def fact(gateway: GatewayUnderTest, key: str) -> str | None:

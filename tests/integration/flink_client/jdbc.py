@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROGRAM = Path(__file__).with_name("Jdbc.java")
-WAIT_S = 100
+WAIT_S = 180
 FAST = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Dfile.encoding=UTF-8")
 Answer = list[list[str]]
 

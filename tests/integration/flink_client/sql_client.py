@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.support.terminal import Terminal, plain
 
 PROMPT = "Flink SQL> "
-WAIT_S = 100
+WAIT_S = 180
 FAST = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
 DONE = "[INFO] Execute statement succeeded."
 TABLEAU = "SET 'sql-client.execution.result-mode' = 'tableau';"

@@ -25,8 +25,9 @@ from mt_core.client.http import GatewayClient
 from mt_core.demo.process import GatewayProcess
 
 ROOT = Path(__file__).parents[3]
-START_S = 90.0
-WAIT_S = 60.0
+# Several times what a busy machine takes.
+START_S = 180.0
+WAIT_S = 180.0
 POLL_S = 0.1
 FAST = (
     "sql-gateway.endpoint.rest.port=0",
@@ -120,7 +121,7 @@ class GatewayUnderTest:
 
     def info(self) -> int:
         """Return the status code of GET /v3/info."""
-        return httpx.get(f"{self.url}/v3/info", timeout=5.0).status_code
+        return httpx.get(f"{self.url}/v3/info", timeout=WAIT_S).status_code
 
     def runs(self, table: str) -> list[Row]:
         """Return the ledger of *table*, oldest run first."""

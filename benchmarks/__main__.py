@@ -10,6 +10,7 @@ from rich.console import Console
 
 from benchmarks import (
     airflow,
+    batches,
     continuous,
     ctas,
     fixed_cost,
@@ -35,6 +36,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Finding]]] = {
     "fixed_cost": fixed_cost.measure,
     "incremental": incremental.measure,
     "continuous": continuous.measure,
+    "batches": batches.measure,
     "many_continuous": many_continuous.measure,
     "streams": streams.measure,
     "ctas": ctas.measure,

@@ -8,8 +8,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
 
-INCOMPARABLE = re.compile("map<|variant|geometry|geography")
-"""Finds in the text of a type, in lower case, what makes its values ones that cannot be grouped."""
+_INCOMPARABLE = re.compile("map<|variant|geometry|geography")
+_MAP = "map<"
+
+
+def can_be_looked_up(type_: str) -> bool:
+    """Return whether rows are found by their values of a type, which is in SQL."""
+    return _INCOMPARABLE.search(type_.lower()) is None
+
+
+def can_be_told_apart(type_: str) -> bool:
+    """Return whether two values of a type, which is in SQL, can be told apart: those of a map by its entries in their order."""
+    return can_be_looked_up(type_.lower().removeprefix(_MAP))
 
 
 class ChangeKind(IntEnum):

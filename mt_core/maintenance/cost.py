@@ -26,6 +26,8 @@ CLEARLY_SMALLER = 0.5
 """Share of the bytes of a change that took too long up to which another change is tried."""
 RETRIED_AFTER = 5
 """Recomputations after which a change is tried again whatever its size: what made the last one slow may have gone."""
+DOUBTED_AFTER = 1
+"""The same where only the last change was slow: it may have been the first in a JVM, or other work beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,14 +104,15 @@ def in_vain_again(strategy: Strategy, sizes: Sizes, last: InVain | None) -> str 
 
 def slower_than_recomputing(way: Way, changed_bytes: int, runs: Sequence[Measured]) -> str | None:
     """Return why *way* would take longer than a recomputation, by the last *runs* of the table, newest first; None if not."""
-    applied = next((number for number, run in enumerate(runs) if run.way is way), None)
+    applied = [run for run in runs if run.way is way]
     recomputed = next((run for run in runs if run.way is Way.RECOMPUTE), None)
-    if applied is None or recomputed is None or way is Way.NOTHING:
+    if not applied or recomputed is None or way is Way.NOTHING:
         return None
-    last = runs[applied]
+    last = applied[0]
     smaller = last.bytes_read is not None and changed_bytes <= CLEARLY_SMALLER * last.bytes_read
-    since = sum(run.way is Way.RECOMPUTE for run in runs[:applied])
-    if last.seconds <= recomputed.seconds or smaller or since >= RETRIED_AFTER:
+    since = sum(run.way is Way.RECOMPUTE for run in runs[: runs.index(last)])
+    again = len(applied) > 1 and applied[1].seconds > recomputed.seconds
+    if last.seconds <= recomputed.seconds or smaller or since >= (RETRIED_AFTER if again else DOUBTED_AFTER):
         return None
     return f"the last change by {way} took {_seconds(last)}, a recomputation {_seconds(recomputed)}"
 

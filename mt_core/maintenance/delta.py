@@ -161,10 +161,16 @@ class DeltaTexts:
                 parts.append(f"SELECT {pairs} FROM {self._change(readings(self.pieces)[number], _both)}")
         return f"SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)})"
 
-    def renewed(self, columns: Sequence[str], keys: Sequence[int], key_table: str) -> str:
-        """Return the rows that the query gives now for the keys in *key_table*."""
+    def renewed(self, columns: Sequence[str], keys: Sequence[int], key_table: str, bounds: str = "true") -> str:
+        """Return the rows that the query gives now for the keys in *key_table*.
+
+        `q` meets *bounds* in all of them: Spark takes literals down to the sources, where they spare partitions and files.
+        """
         given, names = ", ".join(map(quote, columns)), [columns[position] for position in keys]
-        return f"SELECT q.* FROM ({self.full()}\n) AS q({given}) LEFT SEMI JOIN {key_table} AS k ON {same('q', names)}"
+        return (
+            f"SELECT q.* FROM ({self.full()}\n) AS q({given}) "
+            f"LEFT SEMI JOIN {key_table} AS k ON {same('q', names)} WHERE {bounds}"
+        )
 
     def _sum(self, numbers: Iterable[int], image: Callable[[Images], str]) -> str:
         return "\nUNION ALL\n".join(f"({self._over(number, image)}\n)" for number in numbers)

@@ -78,3 +78,14 @@ def test_bounds_are_a_condition_on_each_column_that_null_meets() -> None:
         "(q.`n` IS NULL OR q.`n` BETWEEN CAST('-1.50' AS decimal(4,2)) AND CAST('2.00' AS decimal(4,2)))"
     )
     assert condition_of([]) == "true"
+
+
+@pytest.mark.parametrize(
+    ("values", "condition"),
+    [
+        (["it's"], "q.`k` IN (CAST('it\\'s' AS string))"),
+        (["a", None, "b"], "(q.`k` IS NULL OR q.`k` IN (CAST('a' AS string), CAST('b' AS string)))"),
+    ],
+)
+def test_few_values_are_named(values: Sequence[str | None], condition: str) -> None:
+    assert Bound(column="k", type="string", low="a", high="z").among(values) == condition

@@ -16,6 +16,8 @@ from mt_core.spark.maintenance.row_images import Computed
 
 EVERYWHERE = "true"
 """The condition that every row meets."""
+MOST_NAMED = 200
+"""Values up to which they are named: of a longer list Iceberg looks at the least and the greatest alone."""
 # Types, by the start of their texts, that a text holds exactly, whatever the time zone is.
 _TYPES = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "string")
 # Their names in Iceberg, where they are others.
@@ -36,6 +38,14 @@ class Bound:
         name, (low, high) = f"q.{quote(self.column)}", (string_literal(str(end)) for end in (self.low, self.high))
         return f"({name} IS NULL OR {name} BETWEEN CAST({low} AS {self.type}) AND CAST({high} AS {self.type}))"
 
+    def among(self, values: Sequence[Any]) -> str:
+        """Return the condition in SQL that rows `q` meet of which the value is one of *values*, of which NULL may be one."""
+        name = f"q.{quote(self.column)}"
+        listed = ", ".join(
+            f"CAST({string_literal(str(value))} AS {self.type})" for value in values if value is not None
+        )
+        return f"({name} IS NULL OR {name} IN ({listed}))" if None in values else f"{name} IN ({listed})"
+
     def fits(self, schema: Any) -> bool:
         """Return whether the column has the type in a schema of Iceberg as well."""
         type_ = str(schema.caseInsensitiveFindField(self.column).type())
@@ -48,6 +58,18 @@ class Bound:
             expressions.greaterThanOrEqual(self.column, low), expressions.lessThanOrEqual(self.column, high)
         )
         return getattr(expressions, "or")(expressions.isNull(self.column), between)
+
+
+def named_values(values: Computed, columns: Sequence[str]) -> str:
+    """Return a condition in SQL that rows `q` meet with values of *values* in *columns*: one of few values, or within bounds.
+
+    Hidden partitions, such as buckets, are found by the values alone.
+    """
+    conditions = []
+    for bound in bounds_of(values, columns):
+        found = [] if values.rows is None else values.rows[bound.column].unique().to_pylist()
+        conditions.append(bound.among(found) if 0 < len(found) <= MOST_NAMED else bound.condition())
+    return " AND ".join(conditions) or EVERYWHERE
 
 
 def bounds_of(values: Computed, columns: Sequence[str]) -> list[Bound]:

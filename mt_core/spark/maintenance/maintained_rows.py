@@ -18,7 +18,7 @@ from mt_core.maintenance.delta import DeltaTexts, counted_again, ordered, touche
 from mt_core.maintenance.first_rows import FirstRows
 from mt_core.maintenance.strategy import Strategy, Ties, ValueChanged, Way, check_keys
 from mt_core.spark.maintenance.appended_partitions import appended_values
-from mt_core.spark.maintenance.bounds import EVERYWHERE, bounds_of, condition_of
+from mt_core.spark.maintenance.bounds import EVERYWHERE, bounds_of, condition_of, named_values
 from mt_core.spark.maintenance.query_shapes import values_of
 from mt_core.spark.maintenance.replacement import Replacement
 from mt_core.spark.maintenance.row_delta import InPlace, RowDelta
@@ -156,7 +156,7 @@ class _Replaced:
         found = kept(self.session.sql(self.texts.keys(names, strategy.key_columns, strategy.keys)))
         check_keys(strategy, found.count())
         keys, gone = tuple(found.frame.columns), self._view(found.frame)
-        rows = self._stored(self.texts.renewed(names, strategy.keys, gone))
+        rows = self._stored(self.texts.renewed(names, strategy.keys, gone, self._named(found, keys)))
         if self.in_place is not None and self.in_place.command is not None:
             touched = touched_rows(self.session, self.in_place.at, keys, Wanted(rows=found, keys=keys))
             return RowDelta(command=self.in_place.command, gone=touched, rows=rows, few=False)
@@ -180,11 +180,11 @@ class _Replaced:
             old = f"({touched(old, names, grouping, certain, bounds)})"
         text = self.texts.merged(old, names, strategy.merge, certain)
         if doubtful is not None:
-            doubted = self._view(doubtful.select(*map(quote, grouping)))
-            text = f"{text}\nUNION ALL\n{self.texts.renewed(names, keys, doubted)}"
+            doubted, named = self._view(doubtful.frame.select(*map(quote, grouping))), self._named(doubtful, grouping)
+            text = f"{text}\nUNION ALL\n{self.texts.renewed(names, keys, doubted, named)}"
         rows = self._stored(text)
         if command is not None:
-            few = doubtful is None and gone.rows is not None
+            few = doubtful is None and delta.rows is not None and gone.rows is not None
             return RowDelta(command=command, gone=gone, rows=rows, few=few)
         return Replacement(keys=grouping, gone=self._view(delta.frame), bounds=bounds, rows=rows)
 
@@ -222,6 +222,10 @@ class _Replaced:
     def _bounds(self, values: Computed, columns: Sequence[str]) -> str:
         return EVERYWHERE if self.in_place is None else condition_of(bounds_of(values, columns))
 
+    def _named(self, values: Computed, columns: Sequence[str]) -> str:
+        """Return a condition on rows of the query that have *values*; none for small sources, as it is compiled anew each time."""
+        return EVERYWHERE if is_small(self.maintenance.changes.source_bytes) else named_values(values, columns)
+
     def _view(self, frame: DataFrame) -> str:
         return self.stack.enter_context(temporary_view(frame))
 
@@ -238,7 +242,7 @@ def _gone(net: Computed, copies: str) -> Computed:
 
 def _changed_groups(
     session: SparkSession, texts: DeltaTexts, names: list[str], strategy: Strategy
-) -> tuple[Computed, DataFrame, DataFrame | None]:
+) -> tuple[Computed, DataFrame, Computed | None]:
     """Return the groups that changed: all with the change of their aggregates, those in no doubt, the others if there are any."""
     if not texts.images:
         appended = kept(session.sql(texts.added()).toDF(*names))
@@ -250,7 +254,7 @@ def _changed_groups(
         return delta, certain, None
     doubtful = kept(delta.frame.where(doubt))
     check_keys(strategy, doubtful.count())
-    return delta, certain, doubtful.frame
+    return delta, certain, doubtful
 
 
 def _texts(

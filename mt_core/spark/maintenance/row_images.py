@@ -11,9 +11,9 @@ from uuid import uuid4
 
 from pyarrow import ChunkedArray, Table, array, compute, concat_tables, int64
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import array_repeat, col, explode, lit
+from pyspark.sql.functions import any_value, array_repeat, col, explode, lit, map_entries
 from pyspark.sql.functions import sum as total
-from pyspark.sql.types import ArrayType, StructType
+from pyspark.sql.types import ArrayType, MapType, StructType
 
 from mt_core.errors import SourcesChanged
 from mt_core.identifiers import display_name, quote, sql_name
@@ -43,7 +43,8 @@ def source_images(session: SparkSession, lineage: Lineage, source: Source, old: 
             before, after = (stack.enter_context(_rows_of(session, source, tasks)) for tasks in (files.old, files.new))
         copies = f"_copies_{uuid4().hex}"
         # Spark cannot plan a view over staged files: the views are of what is computed.
-        net = difference(before, after, copies, small=is_small(files.size))
+        rows = sum(task.estimatedRowsCount() for task in (*files.old, *files.new)) if is_small(files.size) else None
+        net = difference(before, after, copies, small=is_small(files.size), most=rows)
         stack.close()
         with images_of(net, copies) as images:
             yield images
@@ -63,25 +64,37 @@ def is_small(size: int | None) -> bool:
     return size is not None and size <= SMALL
 
 
-def difference(before: DataFrame, after: DataFrame, copies: str, *, small: bool = False) -> Computed:
+def difference(
+    before: DataFrame, after: DataFrame, copies: str, *, small: bool = False, most: int | None = None
+) -> Computed:
     """Return the rows of which two frames with the same columns have not as many, computed.
 
     Column *copies* has how many more the second one has. The frames are read once, before this returns. *small*: they may be few
-    rows, which are compared here: Spark takes several times as long to group them as to read them.
+    rows, which are compared here: Spark takes several times as long to group them as to read them. *most*: as many at most, None if
+    that is not known.
     """
     signed = before.withColumn(copies, lit(-1)).unionAll(after.withColumn(copies, lit(1)))
-    if small:
-        signed = signed.coalesce(1)
-        rows = None if _has_nested(before) else signed.limit(MOST_COMPARED + 1).toArrow()
-        if rows is not None and rows.num_rows <= MOST_COMPARED:
+    if small and not _has_nested(before) and (most is None or most <= MOST_COMPARED):
+        # A limit takes all rows through one task: those of which the number is known are read by as many as there are cores.
+        rows = (signed.coalesce(1).limit(MOST_COMPARED + 1) if most is None else signed).toArrow()
+        if rows.num_rows <= MOST_COMPARED:
             found = net_of(rows, copies)
             net = before.sparkSession.createDataFrame(found, schema=signed.schema)
             if found.num_rows > MOST_LOCAL:
                 return Computed(frame=net.localCheckpoint(), rows=None)
             # In one part, which need not be exchanged to be grouped.
             return Computed(frame=net.coalesce(1), rows=found)
-    columns = [quote(name) for name in before.columns]
-    return kept(signed.groupBy(*columns).agg(total(copies).alias(copies)).where(col(copies) != 0))
+    return kept(_grouped(signed.coalesce(1) if small else signed, copies))
+
+
+def _grouped(signed: DataFrame, copies: str) -> DataFrame:
+    """Return what `net_of` does, by Spark; a map counts by its entries in their order, which is seen in its list of keys."""
+    maps = [field.name for field in signed.schema.fields if isinstance(field.dataType, MapType)]
+    keys = [col(quote(name)) for name in signed.columns if name not in (copies, *maps)]
+    entries = [map_entries(quote(name)).alias(f"{copies}_{number}") for number, name in enumerate(maps)]
+    values = (any_value(quote(name)).alias(name) for name in maps)
+    net = signed.groupBy(*keys, *entries).agg(total(copies).alias(copies), *values)
+    return net.where(col(copies) != 0).select(*(quote(name) for name in signed.columns))
 
 
 def net_of(rows: Table, copies: str) -> Table:
@@ -105,7 +118,7 @@ def _differ(one: ChunkedArray, other: ChunkedArray) -> ChunkedArray:
 
 def _has_nested(frame: DataFrame) -> bool:
     """Return whether Arrow cannot group by a column."""
-    return any(isinstance(field.dataType, StructType | ArrayType) for field in frame.schema.fields)
+    return any(isinstance(field.dataType, StructType | ArrayType | MapType) for field in frame.schema.fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +137,9 @@ class Computed:
 def images_of(net: Computed, copies: str) -> Iterator[Images]:
     """Give the rows of a `difference` as temporary views, as many of each as its column *copies* says."""
     removed, added = (repeated(net, copies, sign) for sign in (-1, 1))
+    if net.rows is not None:
+        # In one part, which need not be exchanged to be grouped.
+        removed, added = removed.coalesce(1), added.coalesce(1)
     with ExitStack() as stack:
         yield Images(
             removed=stack.enter_context(temporary_view(removed)),
@@ -141,8 +157,7 @@ def repeated(net: Computed, copies: str, sign: int) -> DataFrame:
         return net.frame.withColumn(copies, many).select(*map(quote, columns))
     counts = compute.multiply(net.rows[copies], sign).to_pylist()
     places = [place for place, count in enumerate(counts) for _ in range(count)]
-    # In one part, which need not be exchanged to be grouped.
-    return local(net.frame, net.rows.select(columns).take(array(places, int64()))).coalesce(1)
+    return local(net.frame, net.rows.select(columns).take(array(places, int64())))
 
 
 def local(like: DataFrame, rows: Table) -> DataFrame:

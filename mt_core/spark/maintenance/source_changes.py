@@ -10,7 +10,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from mt_core.identifiers import sql_name
-from mt_core.maintenance.changes import INCOMPARABLE, ChangeKind, Commit, SourceChange, change_between
+from mt_core.maintenance.changes import ChangeKind, Commit, SourceChange, can_be_told_apart, change_between
 from mt_core.maintenance.delta import Piece, Reading, numbered, readings
 from mt_core.maintenance.shape import QueryShape
 from mt_core.model.storage import COMMITTED, PIN
@@ -115,7 +115,11 @@ class SourceLogs(EngineRole):
         """Return a change of rows with its size, which is read from the files that differ."""
         columns = columns_of(static_member(self._driver.session, _CONVERT)(table.schema()))
         reason = next(
-            (f"values of column {each.name} cannot be compared" for each in columns if INCOMPARABLE.search(each.type)),
+            (
+                f"values of column {each.name} cannot be compared"
+                for each in columns
+                if not can_be_told_apart(each.type)
+            ),
             None,
         )
         difference = reason or files_between(self._driver.session, table, old, new)

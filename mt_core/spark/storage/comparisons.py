@@ -15,7 +15,7 @@ from pyspark.sql import types as spark
 from mt_core.errors import Incomparable, QueryFailed, SourcesChanged
 from mt_core.identifiers import quote
 from mt_core.maintenance.certainty import certainty_of
-from mt_core.maintenance.changes import INCOMPARABLE
+from mt_core.maintenance.changes import can_be_looked_up
 from mt_core.maintenance.shape import read_shape
 from mt_core.rowset import RowSet
 from mt_core.spark.driver.conf import REFRESH_POOL
@@ -156,7 +156,7 @@ def _columns_of(rows: DataFrame, comparison: Comparison, text: str) -> _Columns:
     left_out |= {
         column.name: f"values of type {column.type} cannot be compared"
         for column in comparison.columns
-        if INCOMPARABLE.search(column.type.lower())
+        if not can_be_looked_up(column.type)
     }
     keys = read_shape(*trees).keys
     # A grouping key is copied from a source, so that its digits are certain.

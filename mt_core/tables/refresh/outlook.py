@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from mt_core.errors import DefinitionInvalid
-from mt_core.maintenance.changes import INCOMPARABLE, ChangeKind, SourceChange
+from mt_core.maintenance.changes import ChangeKind, SourceChange, can_be_looked_up
 from mt_core.maintenance.shape import QueryShape
 from mt_core.maintenance.strategy import Strategy, Way, choose, choose_partitions
 from mt_core.model.table import RefreshMode, TableDefinition, TableIdentifier
@@ -104,14 +104,20 @@ def _obstacle(choice: Strategy, query: ShapedQuery, definition: TableDefinition)
     stored = {column.name.lower(): column.type for column in definition.columns}
     match choice.way:
         case Way.KEYS | Way.PARTITIONS:
-            used = [query.columns[position] for position in choice.keys]
+            used = looked_up = [query.columns[position] for position in choice.keys]
         case Way.MERGE:
             used = list(query.columns)
+            # First rows have no aggregates, and are not looked up.
+            looked_up = [
+                each for each, function in zip(used, choice.merge, strict=choice.first is None) if function is None
+            ]
         case Way.SIGNED:
-            maps = [each.name for each in definition.columns if INCOMPARABLE.search(each.type.lower())]
-            return f"values of column {maps[0]} cannot be compared" if maps else None
+            used, looked_up = [], list(definition.columns)
         case _:
             return None
+    maps = [each.name for each in looked_up if not can_be_looked_up(each.type)]
+    if maps:
+        return f"values of column {maps[0]} cannot be compared"
     rounded = [each.name for each in used if not is_exact(each.type, stored.get(each.name.lower(), ""))]
     return f"column {rounded[0]} is stored in another type than the query gives" if rounded else None
 

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from mt_core.maintenance.changes import ChangeKind, Commit, SourceChange, change_between
+from mt_core.maintenance.changes import (
+    ChangeKind,
+    Commit,
+    SourceChange,
+    can_be_looked_up,
+    can_be_told_apart,
+    change_between,
+)
 
 
 def log(*commits: tuple[str, str | None, str, dict[str, str]]) -> dict[str, Commit]:
@@ -100,3 +107,18 @@ def test_a_new_version_that_has_expired_is_not_known() -> None:
 )
 def test_a_change_is_told_in_words(change: SourceChange, text: str) -> None:
     assert str(change) == text
+
+
+@pytest.mark.parametrize(
+    ("type_", "looked_up", "told_apart"),
+    [
+        ("decimal(9,2)", True, True),
+        ("array<struct<a:string>>", True, True),
+        ("MAP<STRING, INT>", False, True),
+        ("map<string,map<int,int>>", False, False),
+        ("array<map<string,int>>", False, False),
+        ("variant", False, False),
+    ],
+)
+def test_maps_tell_rows_apart_and_are_not_looked_up(type_: str, looked_up: bool, told_apart: bool) -> None:
+    assert (can_be_looked_up(type_), can_be_told_apart(type_)) == (looked_up, told_apart)

@@ -69,9 +69,9 @@ def test_keys_that_the_query_gives_are_those_of_its_rows_before_and_after_the_ch
 
 
 def test_keys_are_computed_again_at_the_new_versions() -> None:
-    assert JOIN.renewed(["a", "b"], (1,), "keys") == (
+    assert JOIN.renewed(["a", "b"], (1,), "keys", "q.`b` IN (7)") == (
         "SELECT q.* FROM (SELECT * FROM o VERSION AS OF 2 AS x JOIN c VERSION AS OF 6\n) AS q(`a`, `b`) "
-        "LEFT SEMI JOIN keys AS k ON q.`b` <=> k.`b`"
+        "LEFT SEMI JOIN keys AS k ON q.`b` <=> k.`b` WHERE q.`b` IN (7)"
     )
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from mt_core.maintenance.cost import RETRIED_AFTER, Measured, Sizes, in_vain_again, slower_than_recomputing
+from mt_core.maintenance.cost import (
+    DOUBTED_AFTER,
+    RETRIED_AFTER,
+    Measured,
+    Sizes,
+    in_vain_again,
+    slower_than_recomputing,
+)
 from mt_core.maintenance.strategy import Strategy, Way
 from mt_core.model.storage import InVain
 
@@ -18,7 +25,8 @@ SLOWER = "the last change by keys took 12 s, a recomputation 4.0 s"
     ("runs", "changed_bytes", "reason"),
     [
         ([SLOW, ALL], 100, SLOWER),
-        ([ALL, SLOW, QUICK], 51, SLOWER),
+        ([SLOW, QUICK, ALL], 51, SLOWER),
+        ([ALL, SLOW, SLOW, QUICK], 51, SLOWER),
         ([QUICK, SLOW, ALL], 100, None),
         ([SLOW, ALL], 50, None),
         ([Measured(way=Way.KEYS, seconds=12.0, bytes_read=None), ALL], 1, SLOWER),
@@ -27,11 +35,14 @@ SLOWER = "the last change by keys took 12 s, a recomputation 4.0 s"
         ([ALL], 100, None),
         ([Measured(way=Way.MERGE, seconds=12.0, bytes_read=100), ALL], 100, None),
         ([], 100, None),
-        ([ALL] * (RETRIED_AFTER - 1) + [SLOW], 100, SLOWER),
-        ([ALL] * RETRIED_AFTER + [SLOW], 100, None),
+        ([ALL] * (RETRIED_AFTER - 1) + [SLOW, SLOW], 100, SLOWER),
+        ([ALL] * RETRIED_AFTER + [SLOW, SLOW], 100, None),
+        ([ALL] * (RETRIED_AFTER - 1) + [SLOW, ALL, SLOW], 100, SLOWER),
+        ([ALL] * DOUBTED_AFTER + [SLOW, QUICK], 100, None),
+        ([ALL] * DOUBTED_AFTER + [SLOW], 100, None),
     ],
 )
-def test_a_change_that_took_longer_than_a_recomputation_is_not_repeated_until_it_is_smaller_or_long_ago(
+def test_a_change_that_took_longer_than_a_recomputation_is_repeated_if_it_is_smaller_after_one_if_it_was_the_first_or_long_ago(
     runs: list[Measured], changed_bytes: int, reason: str | None
 ) -> None:
     assert slower_than_recomputing(Way.KEYS, changed_bytes, runs) == reason

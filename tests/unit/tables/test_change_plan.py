@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 
 import pytest
@@ -72,6 +73,15 @@ def test_rounded_values_do_not_combine_so_that_their_keys_are_replaced() -> None
 
 def test_rounded_rows_are_taken_out_as_they_were_stored() -> None:
     assert plan(SIGNED, "float") is Way.SIGNED
+
+
+@pytest.mark.parametrize("engine", [KEYS, MERGE])
+def test_maps_are_no_keys(engine: ChangedEngine) -> None:
+    found = replace(engine.found, columns=(Column(name="k", type="map<string,int>"), DOUBLES[1]))
+    with_map = copy(engine)
+    with_map.found = found
+
+    assert plan(with_map, "map<string,int>") == "recomputed: values of column k cannot be compared"
 
 
 def test_rows_with_maps_are_not_counted() -> None:

@@ -40,8 +40,8 @@ def operator_jar(environ: Mapping[str, str], sources: Path = _JAVA, packaged: Pa
         return packaged if packaged.is_file() else None
     try:
         return compiled(environ, sources)
-    except MtError as error:
-        log.warning("the operators were not compiled: %s", error.message, extra={"action": "operators_not_compiled"})
+    except (MtError, OSError) as error:
+        log.warning("the operators were not compiled: %s", error, extra={"action": "operators_not_compiled"})
         return None
 
 

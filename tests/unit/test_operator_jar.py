@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import zipfile
 from pathlib import Path
 
@@ -88,13 +87,23 @@ def test_a_driver_starts_without_the_operators_where_they_cannot_be_compiled(
     assert "the operators were not compiled: There is no javac" in caplog.text
 
 
-def test_an_installed_wheel_has_its_jar_beside_its_modules(
-    sources: Path, environ: dict[str, str], without_jdk: dict[str, str], tmp_path: Path
+def test_a_driver_starts_without_the_operators_where_nothing_can_be_kept(
+    sources: Path, environ: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
+    Path(environ["XDG_CACHE_HOME"]).write_text("not a folder")
+
+    with caplog.at_level(logging.WARNING):
+        found = operator_jar(environ, sources)
+
+    assert found is None
+    assert "the operators were not compiled: " in caplog.text
+
+
+def test_an_installed_wheel_has_its_jar_beside_its_modules(without_jdk: dict[str, str], tmp_path: Path) -> None:
     packaged, absent = tmp_path / "freshtable-operators.jar", tmp_path / "absent"
 
     missing = operator_jar(without_jdk, absent, packaged)
-    shutil.copyfile(compiled(environ, sources), packaged)
+    packaged.touch()
     found = operator_jar(without_jdk, absent, packaged)
 
     assert (missing, found) == (None, packaged)

@@ -15,7 +15,12 @@ AIRFLOW_CONTRACT := tests/airflow/test_scheduler_contract.py
 NOT_CHECKED := $(if $(filter check,$(MAKECMDGOALS)),and (spark or postgres or flink))
 
 # $(call timed,NAME,COMMAND) runs a part of a target and prints how long it took.
-timed = @start=$$(date +%s); $(2); status=$$?; echo "$(1) took $$(($$(date +%s) - start)) s"; exit $$status
+timed = start=$$(date +%s); $(2); status=$$?; echo "$(1) took $$(($$(date +%s) - start)) s"; exit $$status
+# $(call beside,COMMAND,OTHER) runs both at once, shows what OTHER said when both have ended, and fails if one of them did.
+beside = said=$$(mktemp); ($(2)) >$$said 2>&1 & other=$$!; trap "kill $$other" INT TERM; \
+	($(1)); status=$$?; wait $$other || status=$$?; cat $$said; rm -f $$said; exit $$status
+# Airflow mostly waits for its clock. The tests that go on beside it take what it leaves of the cores.
+LET_AIRFLOW_GO_FIRST := nice -n 5
 
 .PHONY: help setup airflow wheel demo check format test test-slow test-deep bench picture docs clean
 help:            ## Show this list
@@ -51,11 +56,11 @@ demo: setup      ## Run the main job on real data; KEEP=1 leaves the gateway run
 check: setup     ## Format, lint, types, import layers, fast tests (under a minute)
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
-	$(call timed,mypy,$(BIN)/mypy)
+	@$(call timed,mypy,$(BIN)/mypy)
 	PYTHONPATH=dags $(BIN)/lint-imports --cache-dir .import_linter_cache
 	$(BIN)/deptry mt_core scheduler_plugins
 	cd dags && ../$(BIN)/deptry freshtable_airflow
-	$(call timed,fast tests,$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not spark and not postgres and not flink and not airflow and not slow')
+	@$(call timed,fast tests,$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not spark and not postgres and not flink and not airflow and not slow')
 
 format: setup    ## Rewrite the sources in our format
 	$(BIN)/ruff format --quiet .
@@ -63,16 +68,16 @@ format: setup    ## Rewrite the sources in our format
 
 test: setup airflow ## All tests but the slow ones, with a real Spark, a real PostgreSQL and a real Airflow
 	$(BIN)/python -m tests.integration.flink_client.jars
-	$(call timed,tests without Airflow,$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow and not airflow $(NOT_CHECKED)')
-	$(call timed,tests with Airflow,$(BIN)/python -m pytest -q -m 'airflow and not slow')
-	$(call timed,tests of dags/,$(AIRFLOW_VENV)/bin/python -m pytest -q dags/tests)
+	@$(call beside,$(call timed,tests without Airflow,$(LET_AIRFLOW_GO_FIRST) $(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow and not airflow $(NOT_CHECKED)'),\
+		$(call timed,tests with Airflow,$(BIN)/python -m pytest -q -m 'airflow and not slow'))
+	@$(call timed,tests of dags/,$(AIRFLOW_VENV)/bin/python -m pytest -q dags/tests)
 	$(BIN)/mypy --python-executable $(AIRFLOW_VENV)/bin/python --allow-untyped-calls dags/freshtable_airflow
 
 test-slow: setup airflow ## The tests that take minutes: kill -9, many readers, many examples
 	$(BIN)/python -m tests.integration.kafka_broker
-	$(call timed,slow tests without Airflow,$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'slow and not airflow' --timeout 900 --durations 20)
-	$(call timed,slow tests with Airflow,$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'slow and airflow' --ignore $(AIRFLOW_CONTRACT) --timeout 900 --durations 20)
-	$(call timed,contract of schedulers with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' $(AIRFLOW_CONTRACT))
+	@$(call beside,$(call timed,slow tests without Airflow,$(LET_AIRFLOW_GO_FIRST) $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'slow and not airflow' --timeout 900 --durations 20),\
+		$(call timed,slow tests with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' --ignore $(AIRFLOW_CONTRACT) --durations 20))
+	@$(call timed,contract of schedulers with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' $(AIRFLOW_CONTRACT))
 
 test-deep: setup ## The long random tests ten times as deep as in `make test-slow`, and all cases of which it takes some: hours
 	FRESHTABLE_TEST_DEPTH=10 $(BIN)/python -m pytest -q -m 'slow and not airflow' -k 'random or generated or maintained or dialect'

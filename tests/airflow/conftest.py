@@ -14,12 +14,15 @@ from tests.airflow.settings import AirflowSettings
 from tests.airflow.stack import AirflowStack, free_port, running_airflow
 
 HERE = Path(__file__).parent
+# The first test of a session starts Airflow; a test waits for several things, for each of which Airflow gets its time.
+TEST_S = 900
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.airflow)
+            item.add_marker(pytest.mark.timeout(TEST_S))
 
 
 @pytest.fixture(scope="session")

@@ -8,12 +8,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from mt_core.client.http import GatewayClient
+from tests.airflow.rest import ANSWERS_S, SOON_S
 from tests.airflow.settings import SERVICE_PASSWORD, SERVICE_USER
 from tests.airflow.stack import AirflowStack
 from tests.support.gateway.own_process import GatewayUnderTest, Row, wait_until
 
 PREFIX = "mt__lake.default."
-SOON_S = 90.0
 
 
 class Lake(GatewayUnderTest):
@@ -30,6 +30,7 @@ class Lake(GatewayUnderTest):
                 "materialized-table.refresh-mode.freshness-threshold=0 s",
                 "workflow-scheduler.type=airflow",
                 f"workflow-scheduler.airflow.endpoint={airflow.url}",
+                f"workflow-scheduler.airflow.request-timeout={ANSWERS_S} s",
                 f"workflow-scheduler.airflow.user-name={SERVICE_USER}",
                 f"workflow-scheduler.airflow.password={SERVICE_PASSWORD}",
             ),

@@ -15,6 +15,8 @@ LOOK_AGAIN_S = 0.2
 TRIES = 20
 # Longer than Airflow waits for SQLite (30 s) before it answers that the database is locked.
 ANSWERS_S = 90
+# What Airflow does within 5 to 40 s on a machine that has nothing else to do.
+SOON_S = 180
 # What Airflow says, with 500 and 503, when another of its processes was writing to SQLite just then.
 BUSY = re.compile("Database error|Database is locked")
 
@@ -37,7 +39,7 @@ class AirflowRest:
         """Return the answer to a call of `/api/v2`."""
         for _ in range(TRIES):
             answer = self._client.request(
-                method, f"/api/v2{path}", json=body, params=query, headers={"Authorization": f"Bearer {self._login()}"}
+                method, f"/api/v2{path}", json=body, params=query, headers={"Authorization": f"Bearer {self.token()}"}
             )
             if answer.status_code == httpx.codes.UNAUTHORIZED:
                 self._token = ""
@@ -136,7 +138,8 @@ class AirflowRest:
         path = f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/xcomEntries/return_value"
         return self.get(path).get("value")
 
-    def _login(self) -> str:
+    def token(self) -> str:
+        """Return the token of a login."""
         if not self._token:
             body = {"username": self._user, "password": self._password}
             self._token = self._client.post("/auth/token", json=body).raise_for_status().json()["access_token"]

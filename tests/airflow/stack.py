@@ -51,12 +51,13 @@ class AirflowStack:
         template = self._venv / f"database-{_version(self._venv)}.db"
         if template.exists():
             _copy(template, self.settings.database)
-            return
-        self._airflow("db", "migrate")
-        # Another test run may do the same just now: each puts a whole file in place.
-        fresh = template.with_name(f"{template.name}.{os.getpid()}")
-        _copy(self.settings.database, fresh)
-        fresh.replace(template)
+        else:
+            self._airflow("db", "migrate")
+            # Another test run may do the same just now: each puts a whole file in place.
+            fresh = template.with_name(f"{template.name}.{os.getpid()}")
+            _copy(self.settings.database, fresh)
+            fresh.replace(template)
+        _let_readers_in(self.settings.database)
 
     def start(self, *names: str) -> None:
         """Start components (default: all that do not run) and wait until Airflow says that they are healthy."""
@@ -171,6 +172,12 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 def _copy(database: Path, to: Path) -> None:
     with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(to)) as copy:
         source.backup(copy)
+
+
+def _let_readers_in(database: Path) -> None:
+    """Have SQLite write beside its readers: otherwise each of Airflow's components waits for the reads of all others."""
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
 
 
 def _version(venv: Path) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from dags.tests.stub_gateway import StubGateway, definition, shard_of
+from tests.airflow.rest import SOON_S
 from tests.airflow.stack import AirflowStack
 
-SOON_S = 60
 LOOK_AGAIN_S = 5
 BROKEN_ZONE = "Europe/Atlantis"
 

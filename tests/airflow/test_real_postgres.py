@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from dags.tests.stub_gateway import TOKEN
-from tests.airflow.lake import SOON_S, Lake
+from tests.airflow.lake import Lake
+from tests.airflow.rest import SOON_S
 from tests.airflow.settings import AirflowSettings
 from tests.airflow.stack import free_port, running_airflow
 
@@ -18,7 +19,6 @@ TOKENS_LIVE_S = 5
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.postgres
-@pytest.mark.timeout(600)
 def test_on_postgresql_and_with_tokens_that_expire_a_table_lives_from_create_to_drop(
     tmp_path: Path, postgres_database: str, stack_kind: str
 ) -> None:

@@ -8,8 +8,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from dags.tests.stub_gateway import StubGateway, StubRun, definition, refusal
+from tests.airflow.rest import SOON_S
 from tests.airflow.stack import AirflowStack
-from tests.airflow.test_dags import SOON_S, now, publish
+from tests.airflow.test_dags import now, publish
 
 BERLIN = ZoneInfo("Europe/Berlin")
 # A task is waited for by its own process for that long before it is deferred.

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
-import httpx
 import pytest
 
 from dags.tests.stub_gateway import TOKEN
 from mt_core.errors import TableNotCreated, WorkflowError
 from mt_core.model.table import RefreshStatus
+from tests.airflow.rest import ANSWERS_S, SOON_S
 from tests.airflow.stack import AirflowStack
 from tests.support.gateway.with_airflow import LiveGateway
 
-SOON_S = 90
 DAG = "mt__lake.shop.daily"
 DAILY = "INTERVAL '1' DAY"
 CREATE = "CREATE MATERIALIZED TABLE {} FRESHNESS = {} REFRESH_MODE = FULL AS SELECT * FROM lake.shop.orders"
@@ -22,7 +21,8 @@ CREATE = "CREATE MATERIALIZED TABLE {} FRESHNESS = {} REFRESH_MODE = FULL AS SEL
 
 @pytest.fixture
 def gateway(airflow: AirflowStack, gateway_port: int) -> Iterator[LiveGateway]:
-    options = {"endpoint": airflow.url, "user-name": airflow.user, "password": airflow.password}
+    login = {"user-name": airflow.user, "password": airflow.password}
+    options = {"endpoint": airflow.url, "request-timeout": f"{ANSWERS_S} s", **login}
     with closing(LiveGateway(gateway_port, TOKEN, options)) as live:
         yield live
         for table in list(live.show("SHOW MATERIALIZED TABLES")):
@@ -122,8 +122,7 @@ def test_airflow_away_at_create_and_at_drop(airflow: AirflowStack, gateway: Live
 
 
 def test_who_paused_a_dag_is_read_from_the_event_log(airflow: AirflowStack, gateway_port: int) -> None:
-    login = httpx.post(f"{airflow.url}/auth/token", json={"username": airflow.user, "password": airflow.password})
-    options = {"endpoint": airflow.url, "token": login.json()["access_token"]}
+    options = {"endpoint": airflow.url, "token": airflow.rest.token()}
     with closing(LiveGateway(gateway_port, TOKEN, options)) as gateway:
         gateway.sql(CREATE.format("daily", DAILY))
         airflow.rest.pause(DAG, True)

@@ -39,7 +39,7 @@ class HookReceiver:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(POLL_S,), daemon=True).start()
 
     def at(self, event: str, act: Callable[[], object], *, after_answer: bool) -> None:
         self._event, self._act, self._after_answer = event, act, after_answer

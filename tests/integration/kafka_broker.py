@@ -10,15 +10,14 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
 
-from mt_core.errors import MtError
-from mt_core.spark.jars import cache_dir, fetch_packages
+from mt_core.spark.jars import cache_dir
+from tests.integration.maven_jars import Environ, fetch, maven_jars
 from tests.support.gateway.own_process import wait_until
 
 PACKAGES = ("org.apache.kafka:kafka_2.13:3.9.1",)
@@ -28,14 +27,15 @@ START_S = 180.0
 _MEMORY = "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
-def broker_jars(environ: Mapping[str, str]) -> list[Path]:
+def broker_jars(environ: Environ) -> list[Path]:
     """Return the jars of the broker, about 30 MB; raises ConfigError that says where to put them where nothing can be fetched."""
-    folder = cache_dir(environ) / "kafka"
-    conf = {"spark.jars.packages": ",".join(PACKAGES), "spark.jars.ivy": str(folder)}
-    with tempfile.TemporaryDirectory() as logs:
-        fetch_packages(PACKAGES, folder, Path(logs) / "spark.log", conf)
+    maven_jars(environ, "kafka", PACKAGES)
     of_spark = Path(pyspark.__path__[0]) / "jars"
-    return [*(folder / "jars").glob("*.jar"), *(jar for pattern in _OF_SPARK for jar in of_spark.glob(pattern))]
+    # What the packages depend on lies beside them.
+    return [
+        *(cache_dir(environ) / "kafka" / "jars").glob("*.jar"),
+        *(jar for pattern in _OF_SPARK for jar in of_spark.glob(pattern)),
+    ]
 
 
 class KafkaBroker:
@@ -126,15 +126,5 @@ def _listens(port: int) -> bool:
         return each.connect_ex(("127.0.0.1", port)) == 0
 
 
-def main() -> int:
-    try:
-        jars = broker_jars(os.environ)
-    except MtError as error:
-        sys.stderr.write(f"{error.message}\n")
-        return 1
-    sys.stdout.write(f"Kafka jars: {len(jars)} in {jars[0].parent}\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fetch("Kafka", broker_jars))

@@ -98,31 +98,49 @@ def test_deletes_are_carried_out_and_those_left_behind_do_not_count(world: Refre
     assert world.engine.fragments(identifier) == Fragments(small_files=0, delete_files=0)
 
 
+class Compacted:
+    """A follower whose tables are compacted after each fourth batch, when the test says so."""
+
+    def __init__(self, follower: Follower, monkeypatch: pytest.MonkeyPatch, **limits: int) -> None:
+        monkeypatch.setattr(stretch, "COMPACT_BATCHES", 4)
+        self._follower, self._world, self._monkeypatch = follower, follower.world, monkeypatch
+        self._waiting: list[Callable[[], None]] = []
+        services = replace(self._world.services, settings=replace(self._world.services.settings, **limits))
+        follower.lookout = LookOut(services, submit=lambda work: work(), beside=self._waiting.append)
+
+    def carry_out_beside(self, statement: str) -> None:
+        """Carry out the compaction that was asked for; a batch with the rows of *statement* comes before it is published."""
+        rewrite = self._world.engine.rewrite_files
+
+        def meanwhile(asked: Rewrite) -> Staged:
+            staged = rewrite(asked)
+            self._follower.step(statement)
+            return staged
+
+        self._monkeypatch.setattr(self._world.engine, "rewrite_files", meanwhile)
+        self._waiting.pop()()
+
+    def count(self, name: str) -> int:
+        """Return how many compactions of a table there were."""
+        table_id, kinds = self._world.table(name).table_id, [RunKind.COMPACTION]
+        return len(
+            in_transaction(self._world.registry, lambda tx: list(tx.runs.newest(table_id=table_id, kinds=kinds)))
+        )
+
+
 @pytest.mark.slow
 def test_batches_of_a_continuous_table_go_on_while_it_is_compacted(
     follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stretch, "COMPACT_BATCHES", 4)
-    waiting: list[Callable[[], None]] = []
-    world = follower.world
-    services = replace(world.services, settings=replace(world.services.settings, compact_small_files=3))
-    follower.lookout = LookOut(services, submit=lambda work: work(), beside=waiting.append)
+    compactions, world = Compacted(follower, monkeypatch, compact_small_files=3), follower.world
     follower.follow("dear", "SELECT city, amount FROM orders WHERE amount > 1")
     for amount in range(2, 8):
         follower.step(f"INSERT INTO orders VALUES ('Rome', {amount})")
-    rewrite = world.engine.rewrite_files
 
-    def meanwhile(asked: Rewrite) -> Staged:
-        staged = rewrite(asked)
-        follower.step("INSERT INTO orders VALUES ('Bern', 9)")
-        return staged
-
-    monkeypatch.setattr(world.engine, "rewrite_files", meanwhile)
-    waiting.pop()()
+    compactions.carry_out_beside("INSERT INTO orders VALUES ('Bern', 9)")
     follower.step("INSERT INTO orders VALUES ('Oslo', 9)")
 
-    table_id, kinds = world.table("dear").table_id, [RunKind.COMPACTION]
-    assert len(in_transaction(world.registry, lambda tx: list(tx.runs.newest(table_id=table_id, kinds=kinds)))) == 1
+    assert compactions.count("dear") == 1
     assert world.rows("dear") == world.plain("SELECT * FROM orders WHERE amount > 1")
     assert set(follower.strategies("dear")) == {"append"}
     assert len(world.plain(f"SELECT file_path FROM {world.table('dear').identifier.sql}.files")) == 3
@@ -132,29 +150,17 @@ def test_batches_of_a_continuous_table_go_on_while_it_is_compacted(
 def test_batches_that_delete_by_keys_go_on_while_their_table_is_compacted(
     follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stretch, "COMPACT_BATCHES", 4)
-    waiting: list[Callable[[], None]] = []
+    compactions = Compacted(follower, monkeypatch, compact_delete_files=3)
     world, query = follower.world, "SELECT city, sum(amount) AS total FROM orders GROUP BY city"
     world.spark("INSERT INTO orders SELECT uuid(), CAST(id AS INT) FROM range(20000)")
-    services = replace(world.services, settings=replace(world.services.settings, compact_delete_files=3))
-    follower.lookout = LookOut(services, submit=lambda work: work(), beside=waiting.append)
     follower.follow("totals", query, options="'write.upsert' = 'equality-delete'")
     for amount in range(2, 8):
         follower.step(f"INSERT INTO orders VALUES ('Rome', {amount}), (NULL, 1)")
-    rewrite = world.engine.rewrite_files
 
-    def meanwhile(asked: Rewrite) -> Staged:
-        staged = rewrite(asked)
-        follower.step("INSERT INTO orders VALUES ('Rome', 9), ('Bern', 9)")
-        return staged
+    compactions.carry_out_beside("INSERT INTO orders VALUES ('Rome', 9), ('Bern', 9)")
 
-    monkeypatch.setattr(world.engine, "rewrite_files", meanwhile)
-    waiting.pop()()
-
-    table_id, kinds = world.table("totals").table_id, [RunKind.COMPACTION]
-    compactions = in_transaction(world.registry, lambda tx: list(tx.runs.newest(table_id=table_id, kinds=kinds)))
     by_key = f"SELECT content FROM {world.table('totals').identifier.sql}.delete_files"
-    assert (len(compactions), world.plain(by_key)) == (1, [(2,)])
+    assert (compactions.count("totals"), world.plain(by_key)) == (1, [(2,)])
     assert world.rows("totals") == world.plain(query)
     follower.step("INSERT INTO orders VALUES ('Rome', 9), ('Oslo', 9)")
     assert (world.rows("totals"), set(follower.strategies("totals"))) == (world.plain(query), {"merge"})

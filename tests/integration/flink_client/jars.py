@@ -5,14 +5,10 @@ Run as a module it fetches them and says where they are.
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
-from mt_core.errors import MtError
-from mt_core.spark.jars import cache_dir, fetch_packages
+from tests.integration.maven_jars import Environ, fetch, maven_jars
 
 FLINK = "2.3.0"
 # The driver's bundle has all of Flink that the client needs too; the rest is what Flink's distribution has beside it.
@@ -30,27 +26,10 @@ PACKAGES = (
 IN_THE_BUNDLE = ("flink-clients", "flink-shaded-jackson", "flink-sql-gateway-api", "flink-table-api-java-bridge")
 
 
-def flink_jars(environ: Mapping[str, str]) -> list[Path]:
+def flink_jars(environ: Environ) -> list[Path]:
     """Return the jars, about 57 MB; raises ConfigError that says where to put them where nothing can be fetched."""
-    folder = cache_dir(environ) / "flink"
-    conf = {
-        "spark.jars.packages": ",".join(PACKAGES),
-        "spark.jars.excludes": ",".join(f"org.apache.flink:{artifact}" for artifact in IN_THE_BUNDLE),
-        "spark.jars.ivy": str(folder),
-    }
-    with tempfile.TemporaryDirectory() as logs:
-        return fetch_packages(PACKAGES, folder, Path(logs) / "spark.log", conf)
-
-
-def main() -> int:
-    try:
-        jars = flink_jars(os.environ)
-    except MtError as error:
-        sys.stderr.write(f"{error.message}\n")
-        return 1
-    sys.stdout.write(f"Flink jars: {len(jars)} in {jars[0].parent}\n")
-    return 0
+    return maven_jars(environ, "flink", PACKAGES, [f"org.apache.flink:{artifact}" for artifact in IN_THE_BUNDLE])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fetch("Flink", flink_jars))

@@ -16,7 +16,7 @@ from tests.support.fake_engine import FakeEngine
 from tests.support.gateway.wired import WiredGateway, fake_parts
 from tests.support.memory_registry import MemoryRegistry
 
-ANSWER_S = 30.0
+ANSWER_S = 90.0
 CONTEXT = CommandContext(catalog="lake", namespace=("shop",))
 
 

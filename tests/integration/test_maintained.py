@@ -177,6 +177,7 @@ def test_a_change_that_only_scalar_subqueries_read_is_applied_while_they_give_th
     [
         pytest.param("PARTITIONED BY (s)", "", (2, 3), True, id="delete files"),
         pytest.param("PARTITIONED BY (s)", "", (2, 3), False, id="delete files of small files"),
+        pytest.param("", "", (2, 3), False, id="delete files of the driver"),
         pytest.param(
             "", ", 'write.merge.mode' = 'copy-on-write'", None, True, id="copy-on-write", marks=pytest.mark.slow
         ),
@@ -204,6 +205,8 @@ def test_as_many_copies_of_a_row_go_from_a_large_table_as_its_sources_lost(
 
     assert (run.strategy, world.rows("mt")) == ("signed", world.plain(query))
     assert written is None or (run.rows_inserted, run.rows_deleted) == written
+    jobs = f"SELECT summary['spark.app.id'] IS NOT NULL FROM lake.{world.namespace}.mt.snapshots ORDER BY committed_at DESC"
+    assert world.plain(f"{jobs} LIMIT 1") == [(bool(partitioned or storage),)]
     world.spark("UPDATE o SET s = 'e' WHERE k = 2")
     assert (world.tick("mt").strategy, world.rows("mt")) == ("signed", world.plain(query))
 

@@ -13,8 +13,9 @@ from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.jvm_objects import state_of, static_member
 from mt_core.spark.maintenance.replacement import run_command
-from mt_core.spark.maintenance.row_images import Computed, temporary_view
+from mt_core.spark.maintenance.row_images import Computed, local, temporary_view
 from mt_core.spark.maintenance.touched_rows import PLACE, TableAt
+from mt_core.spark.maintenance.written_files import FileWriter, collected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +33,36 @@ class InPlace:
 class RowDelta:
     """The rows `gone` go, which have their PLACE, `rows`, in the table's columns, come; `command` is Spark's for that.
 
-    `few`: what comes is at hand, and one task writes all of it.
+    `few`: what goes is at hand, what comes is computed from rows at hand, and one task or the driver writes all of it.
     """
 
     command: Any
     gone: Computed
     rows: DataFrame
     few: bool
+
+    def written_by_driver(self, table: Any, branch: str, summary: Mapping[str, str]) -> bool:
+        """Carry the change out on *branch* of Iceberg's *table* as `write_into` does, but without a job.
+
+        False, and nothing is committed, if it is not of few rows, or the table has partitions.
+        """
+        session, places = self.rows.sparkSession, self.gone.rows
+        if not self.few or places is None or table.specs().size() > 1 or not table.spec().isUnpartitioned():
+            return False
+        writer = FileWriter.of(session, table)
+        if not writer.stores(self.rows):
+            return False
+        rows = collected(self.rows)
+        commit = table.newRowDelta().toBranch(branch)
+        if len(rows):
+            commit.addRows(writer.data_file(rows))
+        if places.num_rows:
+            ordered = places.select(PLACE[:2]).sort_by([(name, "ascending") for name in PLACE[:2]])
+            commit.addDeletes(writer.position_deletes(collected(local(self.gone.frame, ordered))))
+        for key, value in summary.items():
+            commit.set(key, value)
+        commit.commit()
+        return True
 
     def write_into(self, branch: str, summary: Mapping[str, str]) -> None:
         """Carry the change out on *branch*, of which `command` is, by one commit, whose snapshot has *summary*."""

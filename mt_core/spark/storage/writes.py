@@ -140,7 +140,8 @@ def _apply(change: Change, write: Write, maintenance: Maintenance, in_place: InP
     """Write to the run's branch what applies a change."""
     match change:
         case RowDelta():
-            change.write_into(_branch(write), write.summary)
+            if in_place is None or not change.written_by_driver(in_place.at.table, write.branch, write.summary):
+                change.write_into(_branch(write), write.summary)
         case Replacement() if in_place is not None:
             if not upserted(in_place.at.table, write.branch, change, write.summary):
                 change.write_into(_branch(write), write.summary)

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from mt_core.errors import TableProtected, Unsupported
+from mt_core.errors import DefinitionInvalid, TableProtected, Unsupported
 from mt_core.model.storage import TABLE_ID
 from mt_core.model.stream import StreamDefinition
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -209,7 +209,7 @@ def test_what_cannot_appear_with_its_first_batch_is_refused_with_the_way_out(cre
         Unsupported, match=r"A stream cannot create spark_catalog.default.c: .* CREATE TABLE first and INSERT INTO it"
     ):
         prepare(files, created.job_id)
-    with pytest.raises(Unsupported, match=r"There is no namespace lake.nowhere; CREATE DATABASE first"):
+    with pytest.raises(DefinitionInvalid, match=r"create it first: CREATE DATABASE lake.nowhere"):
         prepare(nowhere, created.job_id)
     with pytest.raises(TableProtected, match="daily is a materialized table"):
         prepare(kept, created.job_id)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from mt_core.clock import SystemClock
-from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
+from mt_core.errors import Canceled, DefinitionInvalid, EngineUnavailable, MtError, QueryFailed
 from mt_core.jobs.store import JobStore
 from mt_core.model.job import JobStatus
 from mt_core.sessions.ports import SessionContext
@@ -237,6 +237,37 @@ def test_explain_says_what_readers_see(world: World) -> None:
     assert "level 2, cleaned up: the table is there at once and grows" in plans[2]
     assert "level 1, none: rows are visible as they are written" in plans[3]
     assert not world.exists("lake.made.t")
+
+
+def test_nothing_is_created_in_a_namespace_that_is_not_there(world: World) -> None:
+    before = world.rows("SHOW NAMESPACES IN lake"), world.files()
+
+    refusals = []
+    for table, rest in (
+        ("lake.nowhere.t", "AS SELECT 1 AS a"),
+        ("stored.nowhere.t", "USING iceberg AS SELECT 1 AS a"),
+        ("lake.nowhere.t", "(a INT)"),
+    ):
+        with pytest.raises(DefinitionInvalid) as refused:
+            world.create(f"CREATE TABLE {table} {rest}")
+        refusals.append(refused.value.message)
+    with pytest.raises(DefinitionInvalid, match="There is no namespace"):
+        world.rows("CREATE VIEW lake.nowhere.v AS SELECT 1 AS a")
+
+    assert (
+        refusals[0]
+        == refusals[2]
+        == "There is no namespace lake.nowhere; create it first: CREATE DATABASE lake.nowhere."
+    )
+    assert refusals[1] == "There is no namespace stored.nowhere; create it first: CREATE DATABASE stored.nowhere."
+    assert (world.rows("SHOW NAMESPACES IN lake"), world.files()) == before
+
+
+def test_a_script_creates_its_namespace_itself(world: World) -> None:
+    world.rows("BEGIN CREATE NAMESPACE lake.scripted; CREATE TABLE lake.scripted.t (a INT); END")
+
+    assert world.exists("lake.scripted.t")
+    world.rows("DROP TABLE lake.scripted.t")
 
 
 @pytest.mark.slow

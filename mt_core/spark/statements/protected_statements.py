@@ -34,6 +34,13 @@ WRITES_TO_ITS_TABLE = frozenset(
         *("UpdateTable", "DeleteFromTable"),
     }
 )
+# These need a namespace that is there.
+CREATES = frozenset(
+    {
+        *("CreateTable", "CreateTableAsSelect", "ReplaceTable", "ReplaceTableAsSelect"),
+        *("CreateView", "CreateIcebergView"),
+    }
+)
 # After these a table is no longer where a streaming job reads or writes it.
 TAKES_AWAY: Mapping[str, str] = {
     "DropTable": "DROP TABLE",

@@ -12,11 +12,13 @@ from mt_core.errors import SqlSyntaxError, TableProtected, Unsupported
 from mt_core.identifiers import Namespace, display_name
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
+from mt_core.spark.catalogs.namespaces import check_namespace
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import active_session, java_class, java_dataset, scala_items, state_of
 from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.views import Names
 from mt_core.spark.statements.protected_statements import (
+    CREATES,
     HARMLESS,
     NEW_NAME,
     PROCEDURES,
@@ -77,6 +79,8 @@ def run_protected(
     connectors: ConnectorSource = no_connectors,
 ) -> DataFrame:
     """Run *text* unless it would change one of *tables*; raises TableProtected, and Spark's own errors.
+
+    Raises DefinitionInvalid for what would be created in a namespace that is not there.
 
     What runs of a statement that is no query is the plan that *adapt* makes of its own, with the tables of *connectors*.
 
@@ -185,6 +189,10 @@ class _Check:
         targets = list(self._targets(plan, kind))
         changed = [self._qualified(parts) for parts, is_temporary in targets if not is_temporary]
         self._refuse(refusal_of(kind, self._words), changed)
+        if kind in CREATES and not self._in_script:
+            # A script may create the namespace first.
+            for full in changed:
+                check_namespace(self._session, full)
         if kind in TAKES_AWAY:
             for full in changed:
                 self._tables.check_no_stream(_identifiers(full), f"{TAKES_AWAY[kind]} {display_name(full)}")

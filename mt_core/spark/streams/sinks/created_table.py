@@ -11,7 +11,8 @@ from mt_core.model.storage import BATCH, JOB_ID, STREAM
 from mt_core.model.stream import StreamDefinition, TableName
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.lookup import Catalogs
-from mt_core.spark.driver.jvm_objects import active_session, java_strings
+from mt_core.spark.catalogs.namespaces import check_namespace
+from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.storage.table_creations import Facts, filled, settle
 from mt_core.spark.streams.broken import StreamBroken
 from mt_core.spark.streams.checkpoints import Checkpoints
@@ -90,7 +91,6 @@ def check_creation(catalogs: Catalogs, definition: StreamDefinition, table: Tabl
         )
     identifier = TableIdentifier(table[0], table[1:-1], table[-1])
     try:
-        plugin = catalogs.plugin(table[0])
         catalogs.iceberg_catalog(table[0])
     except CatalogUnsupported as cause:
         raise not_created(name) from cause
@@ -99,8 +99,7 @@ def check_creation(catalogs: Catalogs, definition: StreamDefinition, table: Tabl
             f"Table {name}: LOCATION does not go with a stream, which needs a folder of its own until its first batch; leave it "
             "out, or CREATE TABLE first and INSERT INTO it."
         )
-    if not plugin.namespaceExists(java_strings(catalogs.session, table[1:-1])):
-        raise Unsupported(f"There is no namespace {display_name(table[:-1])}; CREATE DATABASE first.")
+    check_namespace(catalogs.session, table)
     try:
         check_target(catalogs, identifier)
     except StorageMissing:

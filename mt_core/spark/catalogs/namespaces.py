@@ -1,0 +1,27 @@
+"""Namespaces that have to be there before their tables: a catalog of type jdbc would keep a table without one."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from mt_core.errors import DefinitionInvalid
+from mt_core.identifiers import display_name
+from mt_core.spark.driver.file_systems import settings_of
+from mt_core.spark.driver.jvm_objects import java_strings, state_of
+
+_JDBC = "org.apache.iceberg.jdbc.JdbcCatalog"
+
+
+def check_namespace(session: SparkSession, name: tuple[str, ...]) -> None:
+    """Raise DefinitionInvalid if a table or view of that full name would be made in a namespace that is not there.
+
+    Other catalogs than Iceberg's of type jdbc say so themselves, or have folders for namespaces.
+    """
+    catalog, *levels, _ = name
+    settings = settings_of(session, catalog)
+    if not levels or (settings.get("type") != "jdbc" and settings.get("catalog-impl") != _JDBC):
+        return
+    plugin = state_of(session).catalogManager().catalog(catalog)
+    if not plugin.namespaceExists(java_strings(session, levels)):
+        namespace = display_name([catalog, *levels])
+        raise DefinitionInvalid(f"There is no namespace {namespace}; create it first: CREATE DATABASE {namespace}.")

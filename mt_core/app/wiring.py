@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from mt_core import __version__
@@ -16,7 +16,9 @@ from mt_core.jobs.store import HISTORY, JobStore
 from mt_core.jobs.stream_owner import MOST_RUNNING, StreamOwner
 from mt_core.jobs.streams import StreamEngine
 from mt_core.keepers.by_mode import KeeperByMode
+from mt_core.keepers.by_source import KeeperBySource
 from mt_core.keepers.change import ChangeKeeper
+from mt_core.keepers.stream import StreamKeeper
 from mt_core.keepers.workflow import WorkflowKeeper
 from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.properties.stream_properties import StreamDefaults
@@ -75,11 +77,6 @@ class Wiring:
 
     def __init__(self, parts: Parts, *, watch: Watch | None = None) -> None:
         self._parts = parts
-        self.tables = wire_tables(parts.registry, parts.engine, parts.scheduler, parts.settings, parts.clock)
-        self.sessions, self.signal = parts.sessions, self.tables.signal
-        self.manager = TableManager(self.tables)
-        self.workers = Workers(self.tables, count=parts.refresh_threads, watch=watch)
-        self.continuous = ContinuousWorkers(self.tables, count=parts.continuous_threads, watch=watch)
         self.jobs = JobStore(
             parts.registry,
             owner=parts.settings.owner,
@@ -87,6 +84,12 @@ class Wiring:
             history=parts.job_history,
             hooks=parts.job_hooks,
         )
+        tables = wire_tables(parts.registry, parts.engine, parts.scheduler, parts.settings, parts.clock)
+        self.tables = self._keeping_streams(parts, tables)
+        self.sessions, self.signal = parts.sessions, self.tables.signal
+        self.manager = TableManager(self.tables)
+        self.workers = Workers(self.tables, count=parts.refresh_threads, watch=watch)
+        self.continuous = ContinuousWorkers(self.tables, count=parts.continuous_threads, watch=watch)
         self.streams = self._own_streams(parts)
         ports = StatementPorts(
             engine=parts.statements,
@@ -109,6 +112,14 @@ class Wiring:
             engine_trouble=parts.engine.trouble,
             published=PublishedWorkflows(parts.registry, parts.scheduler.identifier),
         )
+
+    def _keeping_streams(self, parts: Parts, tables: TableServices) -> TableServices:
+        """Return *tables* with a keeper of those over streams, if there is an engine for these."""
+        if parts.streams is None:
+            return tables
+        checkpoints = parts.streams.defaults.checkpoints
+        stream = StreamKeeper(store=self.jobs, engine=parts.streams.engine, clock=parts.clock, checkpoints=checkpoints)
+        return replace(tables, keeper=KeeperBySource(stream, tables.keeper))
 
     def _own_streams(self, parts: Parts) -> Streams | None:
         """Return what carries detached jobs out, None without an engine for them."""

@@ -85,6 +85,8 @@ class StreamOwner:
     def check_stop(self, job: Job, request: StopRequest) -> None:
         """Raise IllegalStatus with the way out if *request* would lose the rows of a table that the job creates, or saves none."""
         definition = job.definition
+        if definition is not None and definition.keeps is not None:
+            return
         if definition is None or definition.creates is None:
             if request.drop:
                 raise IllegalStatus(
@@ -141,7 +143,8 @@ class StreamOwner:
             if self._closed:
                 break
             may_start = starts > 0 and len(self._runs) < self._most_running
-            step = steps.next_step(job, progress, ran=ran, may_start=may_start, now=now)
+            redefined = run is not None and run.before.definition != job.definition
+            step = steps.next_step(job, progress, ran=ran, may_start=may_start, now=now, redefined=redefined)
             if step is Step.START:
                 starts -= 1
                 self._runs[job.job_id] = _Run(job, now, now)
@@ -163,11 +166,8 @@ class StreamOwner:
         match step:
             case Step.WAIT:
                 return ()
-            case Step.RECORD:
-                self._record(job, progress)
-                return ()
-            case Step.RESTART:
-                self._restart(job, progress)
+            case Step.RECORD | Step.RESTART | Step.REDEFINE:
+                self._note(step, job, progress)
                 return ()
             case Step.START:
                 work = self._start
@@ -180,6 +180,16 @@ class StreamOwner:
             case _:
                 raise MtError(f"Job {job.job_id}: there is no step {step}.")
         return self._begin(job, work)
+
+    def _note(self, step: Step, job: Job, progress: StreamProgress) -> None:
+        """Take a step that calls no engine."""
+        match step:
+            case Step.RESTART:
+                self._restart(job, progress)
+            case Step.REDEFINE:
+                self._redefine(job, progress)
+            case _:
+                self._record(job, progress)
 
     def _begin(self, job: Job, step: Callable[[Job, StreamDefinition], None]) -> Sequence[Future[None]]:
         """Begin a step in a thread of its own; no other begins for the job before its end."""
@@ -218,6 +228,12 @@ class StreamOwner:
             self._runs[job.job_id] = replace(run, recorded_at=now)
             self._store.update(job.job_id, change)
 
+    def _redefine(self, job: Job, progress: StreamProgress) -> None:
+        """Let the next pass start the stream with its new definition, as another attempt, which ends this one."""
+        run = self._runs.pop(job.job_id)
+        self._store.update(job.job_id, partial(steps.recorded, progress=progress, before=run.before))
+        self._woken.set()
+
     def _restart(self, job: Job, progress: StreamProgress) -> None:
         run = self._runs.pop(job.job_id)
         failures = steps.failures_after(state_of(job), progress, self._clock.now() - run.began_at)
@@ -250,6 +266,10 @@ class StreamOwner:
         error = progress.error or steps.LOST
         if not progress.final:
             error = f"{error} (after {steps.MOST_RESTARTS} restarts without a batch)"
+        if definition.keeps is not None:
+            # Its rows are right up to there, and it can go on once somebody has mended what failed.
+            self._suspend(job, progress, error=without_passwords(error))
+            return
         self._end(job, JobStatus.FAILED, progress, error=without_passwords(error))
 
     def _replaced(self, job: Job, definition: StreamDefinition) -> bool:
@@ -258,18 +278,8 @@ class StreamOwner:
 
     def _stop(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
         """Carry out the request; it is repeated with the next pass while the engine is away."""
-        request = state_of(job).stop or StopRequest()
         try:
-            if request.savepoint is None:
-                self._engine.stop(job.job_id, definition)
-                self.check_stop(job, request)
-                if definition.creates is not None:
-                    self._engine.discard(job.job_id, definition)
-                path, status = None, JobStatus.CANCELED
-            else:
-                self.check_stop(job, request)
-                path = self._engine.savepoint(job.job_id, definition, request.savepoint, drain=request.drain)
-                status = JobStatus.FINISHED
+            status, path = self._stopped(job, definition, state_of(job).stop or StopRequest())
         except EngineUnavailable as cause:
             if job.job_id not in self._awaiting_stop:
                 self._awaiting_stop.add(job.job_id)
@@ -280,7 +290,36 @@ class StreamOwner:
             self._store.update(job.job_id, partial(steps.not_stopped, reason=without_passwords(str(cause))))
         else:
             last = self._engine.progress(job.job_id)
-            self._end(job, status, progress if last.batch is None else last, savepoint=path)
+            last = progress if last.batch is None else last
+            if status is JobStatus.SUSPENDED:
+                self._suspend(job, last)
+            else:
+                self._end(job, status, last, savepoint=path)
+
+    def _stopped(self, job: Job, definition: StreamDefinition, request: StopRequest) -> tuple[JobStatus, str | None]:
+        """Stop a stream as it was asked; return the status that its job has then, and the path of its savepoint."""
+        if request.savepoint is not None:
+            self.check_stop(job, request)
+            path = self._engine.savepoint(job.job_id, definition, request.savepoint, drain=request.drain)
+            return JobStatus.FINISHED, path
+        self._engine.stop(job.job_id, definition)
+        if definition.keeps is not None and not request.drop:
+            return JobStatus.SUSPENDED, None
+        self.check_stop(job, request)
+        if definition.creates is not None:
+            self._engine.discard(job.job_id, definition)
+        elif definition.keeps is not None:
+            self._engine.forget(job.job_id, definition)
+        return JobStatus.CANCELED, None
+
+    def _suspend(self, job: Job, progress: StreamProgress, *, error: str | None = None) -> None:
+        run = self._runs.pop(job.job_id, None)
+        self._awaiting_stop.discard(job.job_id)
+        before = run.before if run is not None else job
+        self._store.update(
+            job.job_id, lambda job: steps.suspended(steps.recorded(job, progress, before), error or job.error)
+        )
+        log.info("job %s is suspended", job.job_id, extra={"action": "stream_suspended"})
 
     def _end(
         self,

@@ -28,23 +28,35 @@ class Step(Enum):
     FINISH = auto()
     FAIL = auto()
     STOP = auto()
+    # It goes on with another definition.
+    REDEFINE = auto()
 
 
-def next_step(job: Job, progress: StreamProgress | None, *, ran: timedelta, may_start: bool, now: datetime) -> Step:
+def next_step(
+    job: Job,
+    progress: StreamProgress | None,
+    *,
+    ran: timedelta,
+    may_start: bool,
+    now: datetime,
+    redefined: bool = False,
+) -> Step:
     """Return the next step of *job*, whose stream reports *progress*: None if this process has not started it.
 
-    *ran* is for how long it has run since then.
+    *ran* is for how long it has run since then; a *redefined* job had another definition when it started.
     """
     state = state_of(job)
     if state.stop is not None:
         return Step.STOP
+    if job.status is JobStatus.SUSPENDED:
+        return Step.WAIT
     if progress is None:
         resting = state.start_at is not None and state.start_at > now
         return Step.START if may_start and not resting else Step.WAIT
     if progress.finished:
         return Step.FINISH
     if progress.running:
-        return Step.RECORD
+        return Step.REDEFINE if redefined else Step.RECORD
     if progress.final or failures_after(state, progress, ran) > MOST_RESTARTS:
         return Step.FAIL
     return Step.RESTART
@@ -103,6 +115,19 @@ def not_stopped(job: Job, reason: str) -> Job:
     if job.status is JobStatus.RUNNING:
         return job.advance(JobStatus.RESTARTING, stream=stream)
     return replace(job, stream=stream)
+
+
+def suspended(job: Job, error: str | None) -> Job:
+    """Return *job* as one that goes on where it is when its table is resumed."""
+    stream = replace(state_of(job), stop=None, failures=0, start_at=None)
+    return job.advance(JobStatus.SUSPENDED, error=error, stream=stream)
+
+
+def resumed(job: Job) -> Job:
+    """Return the suspended *job* as one that starts again; any other as it is."""
+    if job.status is not JobStatus.SUSPENDED:
+        return job
+    return job.advance(JobStatus.RESTARTING, error=None, stream=replace(state_of(job), stop=None))
 
 
 def stop_requested(job: Job, request: StopRequest) -> Job:

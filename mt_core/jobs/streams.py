@@ -1,4 +1,4 @@
-"""What a detached job needs of an engine: to prepare, start, watch, stop and copy a stream."""
+"""What a detached job needs of an engine: to check, prepare, start, watch, stop and copy a stream."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ class StreamEngine(Protocol):
 
         Nothing runs. Raises Unsupported or QueryFailed, with the position and the way out.
         """
+
+    def check(self, definition: StreamDefinition) -> None:
+        """Raise Unsupported or QueryFailed unless a stream can keep a materialized table by the query of *definition*."""
 
     def start(self, job_id: str, definition: StreamDefinition, attempt: int) -> None:
         """Begin the stream, or go on from its checkpoint, and return at once; harmless if that attempt runs.

@@ -20,6 +20,8 @@ class ChangeKeeper:
     fresh_at: Mapping[str, datetime]
 
     def objection(self, table: MaterializedTable) -> str:
+        if table.definition.streams:
+            return "This gateway runs no streams, and a table over rows without end needs one."
         return ""
 
     def create(self, table: MaterializedTable, *, active: bool) -> str:

@@ -19,6 +19,8 @@ class JobStatus(StrEnum):
     CREATED = "CREATED"
     RUNNING = "RUNNING"
     RESTARTING = "RESTARTING"
+    # The stream of a materialized table that is suspended: it goes on where it stopped.
+    SUSPENDED = "SUSPENDED"
     FINISHED = "FINISHED"
     CANCELED = "CANCELED"
     FAILED = "FAILED"
@@ -28,9 +30,10 @@ _ENDS = frozenset({JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED})
 
 TRANSITIONS: Mapping[JobStatus, frozenset[JobStatus]] = {
     # A stream that is stopped with a savepoint has FINISHED.
-    JobStatus.CREATED: _ENDS | {JobStatus.RUNNING},
-    JobStatus.RUNNING: _ENDS | {JobStatus.RESTARTING},
-    JobStatus.RESTARTING: _ENDS | {JobStatus.RUNNING},
+    JobStatus.CREATED: _ENDS | {JobStatus.RUNNING, JobStatus.SUSPENDED},
+    JobStatus.RUNNING: _ENDS | {JobStatus.RESTARTING, JobStatus.SUSPENDED},
+    JobStatus.RESTARTING: _ENDS | {JobStatus.RUNNING, JobStatus.SUSPENDED},
+    JobStatus.SUSPENDED: _ENDS | {JobStatus.RESTARTING},
     JobStatus.FINISHED: frozenset(),
     JobStatus.CANCELED: frozenset(),
     JobStatus.FAILED: frozenset(),

@@ -1,4 +1,4 @@
-"""Streams: what a streaming INSERT, STATEMENT SET or CREATE TABLE AS needs to run without its session, and how far it has come."""
+"""Streams: what a streaming INSERT, a set of these, a CREATE TABLE AS or a materialized table needs to run without a session."""
 
 from __future__ import annotations
 
@@ -35,10 +35,14 @@ class SourceHint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamMember:
-    """One statement as Spark reads it: blanks stand where its hints were, so that positions are those of the user's text."""
+    """One statement as Spark reads it: blanks stand where its hints were, so that positions are those of the user's text.
+
+    One that is *endless_only* reads as streams only what can be read in no other way, and all else as it stands at each batch.
+    """
 
     text: str
     hints: tuple[SourceHint, ...] = ()
+    endless_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +52,8 @@ class StreamDefinition:
     `settings` are the properties of its session. `temporary` are the statements, in order, that create the temporary views
     and tables of its session. `checkpoint` is its folder; `restored_from` is the savepoint it begins with. `pinned` is what
     the engine decided when the job was created, and nobody else reads. `reads` and `writes` are its tables; its first batch
-    `creates` one of these, which then `replaces` the one that is there.
+    `creates` one of these, which then `replaces` the one that is there. `keeps` is the id of the materialized table that it
+    writes, and whose life it shares.
     """
 
     members: tuple[StreamMember, ...]
@@ -67,6 +72,7 @@ class StreamDefinition:
     writes: tuple[TableName, ...] = ()
     creates: Reservation | None = None
     replaces: bool = False
+    keeps: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -86,6 +92,7 @@ class StreamDefinition:
             "reads": [list(name) for name in self.reads],
             "writes": [list(name) for name in self.writes],
             **({} if self.creates is None else {"creates": self.creates.to_json(), "replaces": self.replaces}),
+            **({} if self.keeps is None else {"keeps": self.keeps}),
         }
 
     @classmethod
@@ -107,6 +114,7 @@ class StreamDefinition:
             writes=tuple(map(tuple, body["writes"])),
             creates=Reservation.from_json(body["creates"]) if "creates" in body else None,
             replaces=body.get("replaces", False),
+            keeps=body.get("keeps"),
         )
 
 
@@ -133,7 +141,8 @@ class StreamProgress:
 class StopRequest:
     """How a stream is to be stopped: with a copy of its checkpoint in the folder *savepoint*, or without one.
 
-    With *drop* the table that it creates goes with it, also if it has rows.
+    With *drop* the table that it creates goes with it, also if it has rows; the stream of a materialized table ends with its
+    table then, and is suspended otherwise.
     """
 
     savepoint: str | None = None
@@ -160,8 +169,9 @@ class StreamState:
 
 def _member_json(member: StreamMember) -> dict[str, Any]:
     hints = [{"start": hint.start, "stop": hint.stop, "options": dict(hint.options)} for hint in member.hints]
-    return {"text": member.text, "hints": hints}
+    return {"text": member.text, "hints": hints, **({"endless_only": True} if member.endless_only else {})}
 
 
 def _member(body: Mapping[str, Any]) -> StreamMember:
-    return StreamMember(text=body["text"], hints=tuple(SourceHint(**hint) for hint in body["hints"]))
+    hints = tuple(SourceHint(**hint) for hint in body["hints"])
+    return StreamMember(text=body["text"], hints=hints, endless_only=body.get("endless_only", False))

@@ -16,7 +16,7 @@ from mt_core.model.freshness import Freshness
 DEFINITION_VERSION = 1
 FORMATTER_PREFIX = "partition.fields."
 FORMATTER_SUFFIX = ".date-formatter"
-_RECORDED = frozenset({"query_types", "sources"})
+_RECORDED = frozenset({"query_types", "sources", "streams"})
 
 
 class RefreshMode(StrEnum):
@@ -85,7 +85,8 @@ class TableDefinition:
     """A CREATE MATERIALIZED TABLE with names and defaults resolved: the part of a table that only users change.
 
     `query_types` are the types of the query's columns when the table was defined, by their names in the table; `sources`
-    are the tables that it read then. Both are empty in a definition of an earlier release.
+    are the tables that it read then. Both are empty in a definition of an earlier release. `streams` are those of them that
+    have rows without end and keep none: a streaming job keeps such a table, and no refresh can.
     """
 
     columns: tuple[Column, ...]
@@ -103,6 +104,7 @@ class TableDefinition:
     settings: Mapping[str, str] = field(default_factory=dict)
     query_types: Mapping[str, str] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
 
     @property
     def date_formatters(self) -> dict[str, str]:
@@ -126,6 +128,7 @@ class TableDefinition:
         body["namespace"] = namespace_text(self.namespace)
         # Left out when empty, as earlier releases wrote it.
         body["query_types"], body["sources"] = dict(self.query_types), list(self.sources)
+        body["streams"] = list(self.streams)
         return {key: value for key, value in body.items() if value or key not in _RECORDED}
 
     @classmethod
@@ -135,6 +138,7 @@ class TableDefinition:
         facts["partition_keys"] = tuple(facts["partition_keys"])
         facts["namespace"] = namespace_of(facts.get("namespace", ""))
         facts["sources"] = tuple(facts.get("sources", ()))
+        facts["streams"] = tuple(facts.get("streams", ()))
         facts["freshness"] = Freshness(**facts["freshness"])
         facts["refresh_mode"] = RefreshMode(facts["refresh_mode"])
         return cls(**facts)
@@ -208,8 +212,18 @@ class MaterializedTable:
         return self.intent.token if self.intent is not None else self.revision
 
     @property
+    def is_looked_out_for(self) -> bool:
+        """Whether refreshes keep it when its sources change; a streaming job keeps any other CONTINUOUS table."""
+        return self.definition.refresh_mode is RefreshMode.CONTINUOUS and not self.definition.streams
+
+    @property
     def continuous_job(self) -> str | None:
-        """The id of the job that refreshes it continuously, a new one after each CREATE and RESUME; None for another table."""
+        """The id of the job that refreshes it continuously, None for another table.
+
+        A job that looks at the sources is a new one after each CREATE and RESUME; one that reads streams lives with its table.
+        """
+        if self.definition.streams:
+            return stream_job(self.table_id)
         if self.definition.refresh_mode is not RefreshMode.CONTINUOUS or self.status is not RefreshStatus.ACTIVATED:
             return None
         return uuid5(NAMESPACE_OID, f"{self.table_id} {self.status_at.isoformat()}").hex
@@ -222,3 +236,8 @@ class MaterializedTable:
                 table=str(self.identifier),
             )
         return replace(self, status=target, status_by=by, status_at=at, status_reason=reason, failed_times=())
+
+
+def stream_job(table_id: str) -> str:
+    """Return the id of the streaming job that keeps a table, if one does."""
+    return uuid5(NAMESPACE_OID, f"{table_id} stream").hex

@@ -21,7 +21,6 @@ from mt_core.model.stream import StopRequest, StreamDefinition, StreamState
 from mt_core.model.table import (
     Intent,
     MaterializedTable,
-    RefreshMode,
     RefreshStatus,
     TableDefinition,
     TableIdentifier,
@@ -68,7 +67,7 @@ def row_of(fact: Any) -> dict[str, Any]:
         case MaterializedTable():
             row |= values.pop("identifier")
             row["exclusive"] = fact.intent is not None and fact.intent.exclusive
-            row["continuous"] = fact.definition.refresh_mode is RefreshMode.CONTINUOUS
+            row["continuous"] = fact.is_looked_out_for
         case RefreshRun():
             row["last_point"] = _stored(max(fact.points, default=None))
         case Job():

@@ -21,7 +21,7 @@ from mt_core.model.run import RunKind, RunStatus
 METADATA = MetaData()
 
 # The newest migration: a registry that has it opens without the others being read.
-NEWEST = "0013"
+NEWEST = "0014"
 
 # Compared byte by byte on both databases, so that instants and names sort alike.
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
@@ -124,7 +124,7 @@ CONNECTOR_TABLES = Table(
     implicit_returning=False,
 )
 
-JOBS_OPEN = text("status IN ('CREATED', 'RUNNING', 'RESTARTING')")
+JOBS_OPEN = text("status IN ('CREATED', 'RUNNING', 'RESTARTING', 'SUSPENDED')")
 JOBS = Table(
     "jobs",
     METADATA,

@@ -21,7 +21,8 @@ class KeeperState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeeperReport:
-    """What a keeper says of a table; `next_run` is a UTC instant, `changed_by` who paused or resumed it there, if known.
+    """What a keeper says of a table; `next_run` is a UTC instant, `changed_by` who paused or resumed it there, if known, and
+    `reason` why.
 
     `fresh_at` is an instant of which the table is known to show its sources, None if the keeper does not know one.
     `on_schedule` says whether it follows the table's freshness and time zone; None: the keeper does not know.
@@ -31,6 +32,7 @@ class KeeperReport:
     next_run: datetime | None = None
     changed_by: str | None = None
     changed_at: datetime | None = None
+    reason: str | None = None
     on_schedule: bool | None = None
     fresh_at: datetime | None = None
 

@@ -17,6 +17,7 @@ from mt_core.tables.commands.lifecycle import resume, suspend
 from mt_core.tables.definition.show_create import show_create
 from mt_core.tables.refresh.explain import plan_refresh
 from mt_core.tables.refresh.requests import RefreshRequests, refuse_initializing
+from mt_core.tables.refresh.unrepeatable import refuse_refresh
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
@@ -139,6 +140,7 @@ class TableManager:
 
     def _verify(self, table: MaterializedTable, percent: float, context: CommandContext) -> CommandOutcome:
         refuse_initializing(table)
+        refuse_refresh(table, "VERIFY")
         verified = Verification(
             services=self._services,
             table=table,

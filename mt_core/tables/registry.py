@@ -48,7 +48,7 @@ class StoredTables(Protocol):
         """Return the tables, ordered by identifier: those behind *after* (None: from the first), at most *limit*."""
 
     def continuous(self) -> Sequence[MaterializedTable]:
-        """Return the tables of refresh mode CONTINUOUS, ordered by identifier."""
+        """Return the tables that refreshes keep when their sources change, ordered by identifier."""
 
     def insert(self, table: MaterializedTable) -> None:
         """Add a table; raises TableExists when its name is taken."""

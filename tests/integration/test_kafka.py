@@ -218,22 +218,32 @@ def test_a_window_over_the_watermark_of_a_topic_is_written_once_it_is_over(port:
     port.run(f"STOP JOB '{job_id}'")
 
 
-def test_a_materialized_table_reads_what_a_streaming_job_keeps_of_a_stream_and_not_the_stream(port: Port) -> None:
-    endless = f"lake.default.endless_{port.topic}"
-    port.run(f"CREATE TABLE {endless} (number INT) WITH ('connector' = 'datagen')")
-    port.run(f"CREATE TABLE {port.lake} (number INT)")
-    create = f"CREATE MATERIALIZED TABLE most_{port.lake} FRESHNESS = INTERVAL '1' MINUTE AS SELECT max(number) AS number FROM"
+def test_a_materialized_table_over_a_topic_has_each_record_once_and_another_one_sums_it(port: Port) -> None:
+    lasting, create = f"lake.default.{port.topic}", "CREATE MATERIALIZED TABLE {} FRESHNESS = INTERVAL '2' SECOND AS "
+    port.run(port.table(name=lasting).replace("TEMPORARY ", ""))
     port.sail(1, 2)
-    job_id = port.submit(f"INSERT INTO {port.lake} SELECT number FROM ships", port.table())
-    port.wait_landed([1, 2])
 
-    with pytest.raises(GatewayError, match=f"cannot read {endless}, whose connector 'datagen' has rows without end"):
-        port.run(f"{create} {endless}")
+    with pytest.raises(GatewayError, match=f"sum_{port.lake} cannot be kept by a streaming job: .*no aggregate"):
+        port.run(create.format(f"sum_{port.lake}") + f"SELECT sum(number) AS number FROM {lasting}")
     with pytest.raises(GatewayError, match="let a streaming INSERT keep the rows in a table, and read that"):
-        port.run(port.table(), f"{create} ships")
-    port.run(f"{create} {port.lake}")
-    wait_until(lambda: port.run(f"SELECT number FROM most_{port.lake}") == [{"number": 2}], "no refresh", WAIT_S)
-    port.run(f"STOP JOB '{job_id}'")
+        port.run(port.table(), create.format(f"sum_{port.lake}") + "SELECT number FROM ships")
+    port.run(create.format(port.lake) + f"SELECT number FROM {lasting} WHERE number < 100")
+    port.run(create.format(f"sum_{port.lake}") + f"SELECT sum(number) AS number FROM {port.lake}")
+    port.wait_landed([1, 2])
+    port.gateway.kill()
+    port.gateway.start()
+    port.sail(3, 100)
+    port.wait_landed([1, 2, 3])
+    port.run(f"ALTER MATERIALIZED TABLE {port.lake} SUSPEND")
+    port.sail(4)
+    port.run(f"ALTER MATERIALIZED TABLE {port.lake} RESUME")
+    port.wait_landed([1, 2, 3, 4])
+    wait_until(lambda: port.run(f"SELECT number FROM sum_{port.lake}") == [{"number": 10}], "no refresh", WAIT_S)
+    with pytest.raises(
+        GatewayError, match=f"DROP MATERIALIZED TABLE lake.default.{port.lake} first, which the job keeps"
+    ):
+        port.run(f"DROP TABLE {lasting}")
+    port.run(f"DROP MATERIALIZED TABLE {port.lake}", f"DROP TABLE {lasting}")
 
 
 def test_a_record_that_its_format_cannot_read_ends_the_job_or_is_passed_over(port: Port) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from mt_core.errors import EngineUnavailable, MtError
+from mt_core.identifiers import namespace_of
 from mt_core.model.stream import StreamDefinition, StreamProgress
 
 SOURCE, SINK = ("lake", "default", "flights"), ("lake", "default", "arrivals")
@@ -43,13 +44,17 @@ class FakeStreams:
 
     def prepare(self, definition: StreamDefinition, job_id: str) -> StreamDefinition:
         self._check_available()
-        for member in definition.members:
-            if member.text in self.refusals:
-                raise self.refusals[member.text]
+        self._refuse(definition)
         target = definition.creates.table if definition.creates is not None else SINK
+        if definition.keeps is not None:
+            target = namespace_of(definition.members[0].text.split()[2])
         return replace(
             definition, pinned={"start": 0}, reads=(SOURCE,), writes=(target,), replaces=target in self.others
         )
+
+    def check(self, definition: StreamDefinition) -> None:
+        self._check_available()
+        self._refuse(definition)
 
     def start(self, job_id: str, definition: StreamDefinition, attempt: int) -> None:
         self._check_available()
@@ -149,6 +154,11 @@ class FakeStreams:
         stream.progress = replace(
             stream.progress, batch=batches - 1, rows_read=count, rows_written=count, offsets=offsets
         )
+
+    def _refuse(self, definition: StreamDefinition) -> None:
+        for member in definition.members:
+            if member.text in self.refusals:
+                raise self.refusals[member.text]
 
     def _check_available(self) -> None:
         if not self.available:

@@ -17,7 +17,7 @@ from mt_core.model.connector_table import ConnectorTable
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job
 from mt_core.model.run import DONE, REFRESHES, RefreshRun, RunKind, RunStatus
-from mt_core.model.table import MaterializedTable, RefreshMode, TableIdentifier
+from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.registry import StoredFacts, StoredJobs, StoredRuns, StoredTables, StoredWorkflows, Tombstone
 from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition, shard_of
 from tests.support.memory_jobs import MemoryJobs
@@ -128,7 +128,7 @@ class MemoryTables:
         return [table for table in tables if after is None or table.identifier > after][:limit]
 
     def continuous(self) -> Sequence[MaterializedTable]:
-        return [table for table in self.page() if table.definition.refresh_mode is RefreshMode.CONTINUOUS]
+        return [table for table in self.page() if table.is_looked_out_for]
 
     def insert(self, table: MaterializedTable) -> None:
         if table.table_id in self._tx.state.tables or self.named(table.identifier) is not None:

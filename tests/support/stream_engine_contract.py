@@ -180,6 +180,10 @@ class StreamEngineContract:
         with pytest.raises(MtError):
             world.engine.prepare(world.refused(), JOB)
 
+    def test_a_query_that_cannot_be_streamed_can_keep_no_table(self, world: StreamWorld) -> None:
+        with pytest.raises(MtError):
+            world.engine.check(world.refused())
+
     def test_the_checkpoint_of_a_job_can_be_forgotten_twice(self, world: StreamWorld) -> None:
         world.append("a")
         definition = started(world, JOB)

@@ -18,7 +18,8 @@ from mt_core.jobs.stream_owner import StreamOwner
 from mt_core.model.job import OPEN, QUERIES, Job, JobStatus
 from mt_core.model.run import REFRESHES, RunStatus
 from mt_core.model.run import TERMINAL as RUN_ENDS
-from mt_core.model.stream import StopRequest
+from mt_core.model.stream import StopRequest, StreamDefinition
+from mt_core.model.table import TableIdentifier
 from mt_core.secrets import statement_text, without_passwords
 from mt_core.sessions.operations.operation import Operation
 from mt_core.sessions.ports import Runs, StatementResult
@@ -89,16 +90,11 @@ class Jobs:
         Raises OperationNotFound, IllegalStatus for one that has ended, and Unsupported for a *savepoint*, since what runs as batch
         has no checkpoint, and to *drop* a table, since it leaves none.
         """
-        if drop:
-            raise Unsupported(
-                f"STOP JOB … WITH DROP: job {self.job(job_id).job_id} is no streaming job, and leaves no table when it is stopped; "
-                f"use STOP JOB '{job_id}'."
-            )
-        if savepoint:
-            raise Unsupported(
-                f"STOP JOB … WITH SAVEPOINT: job {self.job(job_id).job_id} is no streaming job, and has no checkpoint; use "
-                f"STOP JOB '{job_id}'."
-            )
+        kept = self._store.get(job_id)
+        if kept is not None and kept.definition is not None and kept.definition.keeps is not None:
+            self._suspend_kept(kept, kept.definition, plain=not (savepoint or drop))
+            return
+        self._refuse_of_streams(job_id, savepoint=savepoint, drop=drop)
         if (continuous := self._continuous(job_id)) is not None:
             self._runs.stop_continuous(continuous)
             return
@@ -184,6 +180,31 @@ class Jobs:
             self._store.end(job_id, status, rows_written=rows_written, rows_read=rows_read, error=text)
         with self._lock:
             self._stops.pop(job_id, None)
+
+    def _refuse_of_streams(self, job_id: str, *, savepoint: bool, drop: bool) -> None:
+        """Raise Unsupported for what only a stream can be stopped with."""
+        if drop:
+            raise Unsupported(
+                f"STOP JOB … WITH DROP: job {self.job(job_id).job_id} is no streaming job, and leaves no table when it is stopped; "
+                f"use STOP JOB '{job_id}'."
+            )
+        if savepoint:
+            raise Unsupported(
+                f"STOP JOB … WITH SAVEPOINT: job {self.job(job_id).job_id} is no streaming job, and has no checkpoint; use "
+                f"STOP JOB '{job_id}'."
+            )
+
+    def _suspend_kept(self, job: Job, definition: StreamDefinition, *, plain: bool) -> None:
+        """Suspend the materialized table that a streaming job keeps."""
+        [name] = definition.writes
+        table = TableIdentifier(name[0], name[1:-1], name[-1])
+        if not plain:
+            raise Unsupported(
+                f"Job {job.job_id} keeps materialized table {table}, and its place in its sources is kept with the table: STOP JOB "
+                f"'{job.job_id}' suspends both, ALTER MATERIALIZED TABLE {table} RESUME lets them go on, DROP MATERIALIZED TABLE "
+                f"{table} ends both."
+            )
+        self._runs.stop_continuous(ContinuousJob(job_id=job.job_id, table=table, started_at=job.started_at))
 
     def _continuous(self, job_id: str) -> ContinuousJob | None:
         return next((job for job in self._runs.continuous_jobs() if job.job_id == job_id), None)

@@ -13,6 +13,7 @@ from functools import partial
 from mt_core.clock import Clock
 from mt_core.errors import Canceled, EngineUnavailable, MtError, Unsupported
 from mt_core.jobs.store import JobStore
+from mt_core.model.job import Job
 from mt_core.rowset import Column, RowSet
 from mt_core.secrets import masked
 from mt_core.sessions.operations.deadlines import Deadlines, limit_of
@@ -225,7 +226,7 @@ class StatementExecutor:
                 self._run(task, (read,), changing=Trait.CHANGE in read.traits)
             case SetProperty() | ResetProperty() as change:
                 operation.finish(_set_up(session, change))
-            case StopJob() as stop if self._streaming is not None and self.jobs.job(stop.job_id).definition is not None:
+            case StopJob() as stop if self._streaming is not None and _is_stream(self.jobs.job(stop.job_id)):
                 operation.finish(self._streaming.stop(task, stop))
             case CatalogStatement() as statement:
                 self._ask_catalogs(task, partial(self._catalogs.execute, statement))
@@ -368,3 +369,8 @@ def _failing(operation: Operation) -> Iterator[None]:
         )
         wrapped.__cause__ = error
         operation.fail(wrapped)
+
+
+def _is_stream(job: Job) -> bool:
+    """Whether a job is a stream of its own; that of a materialized table is stopped with its table."""
+    return job.definition is not None and job.definition.keeps is None

@@ -33,6 +33,7 @@ from mt_core.spark.streams.query import (
     StreamSessions,
     check_columns,
     check_first_rows,
+    check_stateless,
     check_streamable,
     sources_of,
 )
@@ -78,7 +79,7 @@ class SparkStreams(EngineRole, StreamEngine):
                 if kind_of(target).in_spark:
                     check_columns(session, written.text, self._connectors)
                 if target is None and not creates:
-                    uuids[display_name(member.insert.table)] = self._check_target(member.insert.table)
+                    uuids[display_name(member.insert.table)] = self._check_target(member.insert.table, definition.keeps)
             reads = self._reads(session, members)
             for table in writes:
                 if table in reads:
@@ -94,6 +95,11 @@ class SparkStreams(EngineRole, StreamEngine):
                 pinned |= _restored(session, definition.restored_from, pinned["starts"])
             self._jars.keep(definition.jars, job_id)
             return replace(definition, pinned=pinned, reads=reads, writes=writes, replaces=replaces)
+
+    def check(self, definition: StreamDefinition) -> None:
+        with self._driver.translating(), self._sessions.passing(definition) as session:
+            for member in definition.members:
+                check_stateless(self._sessions.member(session, member, definition.settings))
 
     def start(self, job_id: str, definition: StreamDefinition, attempt: int) -> None:
         with self._turns[job_id]:
@@ -240,11 +246,14 @@ class SparkStreams(EngineRole, StreamEngine):
                 names |= dict.fromkeys(connectors.public_name(parts) for parts in found if parts is not None)
         return tuple(names)
 
-    def _check_target(self, table: TableName) -> str:
-        """Return the uuid of a table; raises Unsupported unless each batch gets into it once."""
+    def _check_target(self, table: TableName, keeps: str | None) -> str:
+        """Return the uuid of a table, which may be the materialized one of the id *keeps*.
+
+        Raises Unsupported unless each batch gets into it once.
+        """
         with suppress(CatalogUnsupported):
             if len(table) > 2 and table[0] != SESSION_CATALOG:
-                return check_target(self._catalogs, _identifier(table))
+                return check_target(self._catalogs, _identifier(table), keeps)
         raise Unsupported(
             f"{display_name(table)} cannot be written by a stream, which publishes each batch once by compare-and-set; INSERT into "
             "an Iceberg table of a catalog of type jdbc, such as lake."

@@ -56,6 +56,10 @@ _WAY_OUT = (
     "Keep the result as a materialized table, whose refreshes may replace rows, or run the statement in batch mode: "
     "SET 'execution.runtime-mode' = 'batch'."
 )
+_STATELESS = (
+    "A job that keeps a table may filter, change and unite the rows of its streams and join them with tables, and no more: no "
+    "aggregate, DISTINCT, window, LIMIT, or join of two streams."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +163,9 @@ class StreamSessions:
         """Return an INSERT, of a stream with *settings*, with its sources. Raises Unsupported, and Spark's own errors."""
         with active_session(session):
             insert = read_insert(session, member.text)
-            text = read_sources(session, member.text, insert.plan, member.hints, self.connectors)
+            text = read_sources(
+                session, member.text, insert.plan, member.hints, self.connectors, endless_only=member.endless_only
+            )
             topic = None if insert.created else ConnectorNames(session, self.connectors).topic(insert.table)
         return MemberQuery(insert=insert, text=text, session=session, topic=topic, settings=settings)
 
@@ -184,7 +190,13 @@ def sources_of(members: Sequence[MemberQuery]) -> tuple[StreamSource, ...]:
     return tuple({source.name: source for member in members for source in member.text.sources}.values())
 
 
-def check_streamable(member: StreamedQuery) -> bool:
+def check_stateless(member: StreamedQuery) -> None:
+    """Raise Unsupported unless each row of the stream gives rows of the query by itself."""
+    if check_streamable(member, way_out=_STATELESS):
+        raise Unsupported(f"Its query needs rows of several batches together. {_STATELESS}")
+
+
+def check_streamable(member: StreamedQuery, *, way_out: str = _WAY_OUT) -> bool:
     """Return whether the query keeps state from batch to batch. Raises Unsupported for what only adding rows cannot give."""
     frame = member.streaming({})
     plan = frame._jdf.queryExecution().analyzed()
@@ -204,7 +216,7 @@ def check_streamable(member: StreamedQuery) -> bool:
         error = translate(cause)
         if not isinstance(error, QueryFailed):
             raise
-        raise Unsupported(f"A stream cannot run the query: {error.message.rstrip('.')}. {_WAY_OUT}") from cause
+        raise Unsupported(f"A stream cannot run the query: {error.message.rstrip('.')}. {way_out}") from cause
     return _keeps_state(plan)
 
 

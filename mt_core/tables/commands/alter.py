@@ -27,6 +27,7 @@ from mt_core.tables.definition.table_definition import (
 )
 from mt_core.tables.refresh.fencing import claim_exclusively
 from mt_core.tables.refresh.outlook import refuse_unmaintainable
+from mt_core.tables.refresh.unrepeatable import refuse_refresh
 from mt_core.tables.registry import Transaction
 from mt_core.tables.services import TableServices, query_of, storage_spec
 from mt_core.tables.settings import check_durations
@@ -38,6 +39,7 @@ def alter_query(
 ) -> CommandOutcome:
     """Give the table another query, which may append nullable columns at the end; the whole table is due to be rebuilt."""
     table = services.intents.current(identifier)
+    refuse_refresh(table, "ALTER … AS")
     old = replace(table.definition, catalog=context.catalog, namespace=context.namespace, settings=settings_of(context))
     analysed = services.engine.analyse(query_of(old, query))
     refuse_temporary(identifier, analysed, context)
@@ -73,7 +75,11 @@ def create_or_alter(
     # The statement may spell the columns in another case.
     types = {name.lower(): type_ for name, type_ in new.query_types.items()}
     query_types = {column.name: types[column.name.lower()] for column in stored}
-    new = replace(new, columns=stored, query_types=query_types, zone=table.definition.zone)
+    streams = table.definition.streams
+    new = replace(new, columns=stored, query_types=query_types, zone=table.definition.zone, streams=streams)
+    if fingerprint_of(new) != fingerprint_of(table.definition):
+        refuse_refresh(table, "CREATE OR ALTER with another query or other columns")
+    _refuse_full(table, new)
     return _redefine(services, table, new, appended, warnings, context.caller or None)
 
 
@@ -193,6 +199,11 @@ def set_freshness(
     return _keep_fresh(services, identifier, replace(old, freshness=freshness, refresh_mode=mode))
 
 
+def _refuse_full(table: MaterializedTable, new: TableDefinition) -> None:
+    if new.refresh_mode is RefreshMode.FULL:
+        refuse_refresh(table, "Refresh mode FULL")
+
+
 def set_refresh_mode(services: TableServices, identifier: TableIdentifier, mode: RefreshMode) -> CommandOutcome:
     """Refresh in *mode* from now on, whatever the freshness: what the table shows stays, only who refreshes it changes."""
     old = services.intents.current(identifier).definition
@@ -211,8 +222,9 @@ def _keep_fresh(services: TableServices, identifier: TableIdentifier, new: Table
         )
         return _rescheduled(services, now, definition, tx.now())
 
-    old = services.intents.current(identifier).definition
-    continuous = old.refresh_mode is new.refresh_mode is RefreshMode.CONTINUOUS
+    seen = services.intents.current(identifier)
+    _refuse_full(seen, new)
+    continuous = seen.is_looked_out_for and new.refresh_mode is RefreshMode.CONTINUOUS
     with services.intents.command(identifier, "SET FRESHNESS", detail={"reschedules": not continuous}) as command:
         if not continuous:
             services.keeper.reschedule(_rescheduled(services, command.table, new, services.clock.now()))

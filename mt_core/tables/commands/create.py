@@ -10,6 +10,7 @@ from mt_core.model.table import MaterializedTable, RefreshStatus, TableDefinitio
 from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.commands.drop import sweep
 from mt_core.tables.commands.sources import refuse_impossible, refuse_temporary
+from mt_core.tables.commands.streams import refuse_unkept, with_streams
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import check_table_options
 from mt_core.tables.definition.table_definition import define, formatter_warnings, settings_of, zone_of
@@ -38,8 +39,11 @@ def create(
             table=str(identifier),
         )
     vector = services.engine.read_vector(query_of(definition))
+    definition = with_streams(services, identifier, definition, vector)
     refuse_impossible(services, identifier, definition, vector)
-    table = in_transaction(services.registry, lambda tx: _announce(services, tx, identifier, definition, context))
+    planned = initializing(services, identifier, definition, context)
+    refuse_unkept(services, planned)
+    table = in_transaction(services.registry, lambda tx: _announce(services, tx, planned))
     try:
         with services.names.alone(identifier):
             services.engine.create_storage(storage_spec(table))
@@ -53,7 +57,7 @@ def create(
         *without_effect,
         *formatter_warnings(identifier, definition),
         *late_warnings(services.engine, identifier, definition),
-        *recomputed_warnings(services.engine, identifier, definition, vector),
+        *(() if definition.streams else recomputed_warnings(services.engine, identifier, definition, vector)),
     )
     return CommandOutcome(wait_for=run_id, created=identifier if run_id else None, warnings=warnings)
 
@@ -79,13 +83,8 @@ def declared(
     return replace(definition, columns=services.engine.check_columns(identifier, definition.columns))
 
 
-def _announce(
-    services: TableServices,
-    tx: Transaction,
-    identifier: TableIdentifier,
-    definition: TableDefinition,
-    context: CommandContext,
-) -> MaterializedTable:
+def _announce(services: TableServices, tx: Transaction, planned: MaterializedTable) -> MaterializedTable:
+    identifier = planned.identifier
     taken = tx.tables.named(identifier)
     if taken is not None:
         raise TableExists(
@@ -93,8 +92,19 @@ def _announce(
             "or DROP it first.",
             table=str(identifier),
         )
-    table_id, now = services.new_id(), tx.now()
-    table = MaterializedTable(
+    now = tx.now()
+    intent = services.intents.new(tx, "CREATE", "storage", 1, {})
+    table = replace(planned, created_at=now, status_at=now, covered_until=now, intent=intent)
+    tx.tables.insert(table)
+    return table
+
+
+def initializing(
+    services: TableServices, identifier: TableIdentifier, definition: TableDefinition, context: CommandContext
+) -> MaterializedTable:
+    """Return the table as it will be announced; that it is, and when, is the transaction's to say."""
+    table_id, now = services.new_id(), services.clock.now()
+    return MaterializedTable(
         table_id=table_id,
         identifier=identifier,
         definition=definition,
@@ -105,22 +115,20 @@ def _announce(
         covered_until=now,
         covered=(),
         scheduler=services.settings.scheduler_type,
-        intent=services.intents.new(tx, "CREATE", "storage", 1, {}),
     )
-    tx.tables.insert(table)
-    return table
 
 
 def _activate(services: TableServices, table: MaterializedTable, handler: str, requested_by: str | None) -> str | None:
     """Store handler, status and first run in the last transaction, which clears the intent; return the run's id."""
     first = services.new_run(table, RunKind.INITIAL, table.created_at, requested_by=requested_by)
-    runs_now = services.settings.initial_refresh is InitialRefresh.ON_CREATE
+    refreshed = not table.definition.streams and services.settings.initial_refresh is not InitialRefresh.NONE
+    runs_now = refreshed and services.settings.initial_refresh is InitialRefresh.ON_CREATE
 
     def last(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
         if runs_now:
             tx.runs.insert(replace(first, requested_at=tx.now()))
         active = now.advance(RefreshStatus.ACTIVATED, by=now.status_by, at=tx.now())
-        if services.settings.initial_refresh is not InitialRefresh.NONE:
+        if refreshed:
             # Due until a run of the whole table has succeeded: the first may fail.
             active = replace(active, rebuild_due=fingerprint_of(active.definition))
         return replace(active, handler=handler, intent=None)

@@ -34,7 +34,8 @@ def drop_with_readers(services: TableServices, identifier: TableIdentifier, stat
     dependents = _dependents(services, identifier) if cascades else []
     dropped = {each.parts for each in (*dependents, identifier)}
     in_transaction(
-        services.registry, lambda tx: check_no_stream(tx, dropped.__contains__, f"DROP MATERIALIZED TABLE {identifier}")
+        services.registry,
+        lambda tx: check_no_stream(tx, dropped.__contains__, f"DROP MATERIALIZED TABLE {identifier}", ends_kept=True),
     )
     outcomes = [drop(services, each, if_exists=True) for each in dependents]
     outcome = drop(services, identifier, if_exists=statement.if_exists)

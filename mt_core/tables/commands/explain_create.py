@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from mt_core.errors import TableExists
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.freshness import grid_of
 from mt_core.model.table import RefreshMode, TableDefinition, TableIdentifier
 from mt_core.sql.statements import CreateMaterializedTable
-from mt_core.tables.commands.create import declared
+from mt_core.tables.commands.create import declared, initializing
+from mt_core.tables.commands.streams import refuse_streams, refuse_unkept, with_streams
 from mt_core.tables.definition.options import AUTO, FULL, INCREMENTAL, check_table_options
 from mt_core.tables.definition.show_create import type_text
+from mt_core.tables.engine import SourceVector
 from mt_core.tables.refresh.circles import refuse_circle
 from mt_core.tables.refresh.explain import source_lines
 from mt_core.tables.refresh.late_data import late_lines
@@ -39,9 +43,13 @@ def explain_create(
         )
     definition = declared(services, statement, identifier, context)
     vector = services.engine.read_vector(query_of(definition))
+    definition = with_streams(services, identifier, definition, vector)
+    refuse_streams(services, identifier, definition, vector)
     refuse_circle(services.registry, services.engine, identifier, vector)
-    refuse_unmaintainable(services.engine, identifier, definition)
-    strategy = strategy_option(definition)
+    if definition.streams:
+        refuse_unkept(services, initializing(services, identifier, definition, context))
+    else:
+        refuse_unmaintainable(services.engine, identifier, definition)
     columns = (f"{column.name} {type_text(column.type)}" for column in definition.columns)
     lines = [
         f"{'Change' if exists else 'Creation'} of {identifier}",
@@ -49,11 +57,25 @@ def explain_create(
         *([f"  parts:    {', '.join(definition.partition_keys)}"] if definition.partition_keys else []),
         f"  mode:     {definition.refresh_mode} ({_why_mode(services, definition, context)})",
         f"  schedule: {_schedule(services, definition)}",
-        f"  strategy: {strategy}: {_STRATEGIES[strategy]}",
-        *late_lines(services.engine, definition),
-        *source_lines(vector, outlook_lines(services.engine, definition, vector.sources)),
+        *(_stream_lines(definition, vector) if definition.streams else _refresh_lines(services, definition, vector)),
     ]
     return "\n".join(lines), warnings
+
+
+def _refresh_lines(services: TableServices, definition: TableDefinition, vector: SourceVector) -> Iterator[str]:
+    strategy = strategy_option(definition)
+    yield f"  strategy: {strategy}: {_STRATEGIES[strategy]}"
+    yield from late_lines(services.engine, definition)
+    yield from source_lines(vector, outlook_lines(services.engine, definition, vector.sources))
+
+
+def _stream_lines(definition: TableDefinition, vector: SourceVector) -> Iterator[str]:
+    yield "  kept by:  a streaming job, which adds each row once; no refresh can compute the table again"
+    read = {
+        source.name: ("read as a stream" if source.name in definition.streams else "read as it stands at each batch",)
+        for source in vector.sources
+    }
+    yield from source_lines(vector, read)
 
 
 def _why_mode(services: TableServices, definition: TableDefinition, context: CommandContext) -> str:
@@ -65,6 +87,8 @@ def _why_mode(services: TableServices, definition: TableDefinition, context: Com
 
 
 def _schedule(services: TableServices, definition: TableDefinition) -> str:
+    if definition.streams:
+        return f"within {definition.freshness.words} of a new row"
     if definition.refresh_mode is not RefreshMode.FULL:
         return f"within {definition.freshness.words} of a change"
     grid = grid_of(definition.freshness, definition.zone)

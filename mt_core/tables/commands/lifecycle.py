@@ -12,6 +12,7 @@ from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifie
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import CATCH_UP, check_dynamic_options
 from mt_core.tables.keeper import KeeperState
+from mt_core.tables.refresh.unrepeatable import refuse_refresh
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.runs.failures import why_suspend
 from mt_core.tables.services import TableServices, storage_spec
@@ -84,7 +85,7 @@ def resume(
 
     with services.intents.command(identifier, "RESUME", detail={"options": dict(options)}) as command:
         table = command.table
-        repaired = _restore_storage(services, table)
+        repaired = _restore_storage(services, table, given)
         before = services.keeper.ensure(table, active=True, options=given or None)
         if before is KeeperState.ACTIVE and not (repaired or given or table.doubt):
             _refuse_activated(table)
@@ -92,6 +93,20 @@ def resume(
         command.finish(resumed)
     services.signal.set()
     return CommandOutcome(warnings=warnings)
+
+
+def _check_resumable(services: TableServices, table: MaterializedTable, options: Mapping[str, str]) -> None:
+    """Raise for a table that a streaming job cannot go on with: it has no refreshes with options, and cannot be computed again."""
+    if options:
+        refuse_refresh(table, f"RESUME WITH ({', '.join(map(repr, options))})")
+    try:
+        services.engine.load(table.identifier)
+    except StorageMissing as cause:
+        raise IllegalStatus(
+            f"The storage of materialized table {table.identifier} is missing, and the rows that its streaming job wrote with it; "
+            "DROP and CREATE it.",
+            table=str(table.identifier),
+        ) from cause
 
 
 def _refuse_activated(table: MaterializedTable) -> None:
@@ -102,8 +117,11 @@ def _refuse_activated(table: MaterializedTable) -> None:
         )
 
 
-def _restore_storage(services: TableServices, table: MaterializedTable) -> bool:
+def _restore_storage(services: TableServices, table: MaterializedTable, options: Mapping[str, str]) -> bool:
     """Create the storage if it is missing, empty and due to be rebuilt; return whether it was."""
+    if table.definition.streams:
+        _check_resumable(services, table, options)
+        return False
     try:
         services.engine.load(table.identifier)
     except StorageMissing:

@@ -29,8 +29,9 @@ def refuse_impossible(
     services: TableServices, identifier: TableIdentifier, definition: TableDefinition, vector: SourceVector
 ) -> None:
     """Raise DefinitionInvalid for a table that cannot be refreshed from the sources of *vector* as its options ask for."""
-    refuse_streams(services, identifier, vector)
+    refuse_streams(services, identifier, definition, vector)
     refuse_circle(services.registry, services.engine, identifier, vector)
-    refuse_unmaintainable(services.engine, identifier, definition)
+    if not definition.streams:
+        refuse_unmaintainable(services.engine, identifier, definition)
     refuse_upserted_source(services, identifier, vector)
     refuse_read(services, identifier, definition)

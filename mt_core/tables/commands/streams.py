@@ -1,37 +1,88 @@
-"""Streams as sources: tables that have no rows of their own, which a refresh cannot read."""
+"""Streams as sources: tables that have no rows of their own, which a streaming job can read and a refresh cannot."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from mt_core.errors import DefinitionInvalid
 from mt_core.identifiers import display_name
-from mt_core.model.table import TableIdentifier
+from mt_core.model.connector_table import ConnectorTable
+from mt_core.model.table import MaterializedTable, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.sql.flink.connectors import KAFKA, SINKS
 from mt_core.tables.engine import SourceVector
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices
 
 
-def refuse_streams(services: TableServices, identifier: TableIdentifier, vector: SourceVector) -> None:
-    """Raise DefinitionInvalid if a source of *vector* is a table with a connector that has no rows for a refresh to read."""
-    tables = in_transaction(services.registry, lambda tx: list(tx.connector_tables.all()))
-    connectors = {
-        display_name(each.parts): each.connector
-        for each in tables
-        if each.unbounded is not None or each.connector in (*SINKS, KAFKA)
-    }
+def with_streams(
+    services: TableServices, identifier: TableIdentifier, definition: TableDefinition, vector: SourceVector
+) -> TableDefinition:
+    """Return the definition of a new table with the sources of *vector* that only a streaming job can read.
+
+    Raises DefinitionInvalid for a mode that such a table cannot have.
+    """
+    tables = _connector_tables(services)
+    streams = tuple(
+        source.name for source in vector.sources if source.name in tables and _is_endless(tables[source.name])
+    )
+    if streams and definition.refresh_mode is not RefreshMode.CONTINUOUS:
+        raise DefinitionInvalid(
+            f"{identifier} cannot be of refresh mode {definition.refresh_mode}, since {streams[0]} has rows without end and keeps "
+            "none of them: only a streaming job can read it, which is CONTINUOUS. Give REFRESH_MODE = CONTINUOUS, or a shorter "
+            f"FRESHNESS. Another way: {_other_way(identifier, streams[0])}",
+            table=str(identifier),
+        )
+    return replace(definition, streams=streams)
+
+
+def refuse_streams(
+    services: TableServices, identifier: TableIdentifier, definition: TableDefinition, vector: SourceVector
+) -> None:
+    """Raise DefinitionInvalid for a source of *vector* without rows that a table of *definition* can be kept by."""
+    tables = _connector_tables(services)
     for source in vector.sources:
-        connector = connectors.get(source.name)
-        if connector in SINKS:
+        table = tables.get(source.name)
+        if table is not None and table.connector in SINKS:
             raise DefinitionInvalid(
-                f"{identifier} cannot read {source.name}, whose connector '{connector}' takes rows and gives none; read "
+                f"{identifier} cannot read {source.name}, whose connector '{table.connector}' takes rows and gives none; read "
                 "another table.",
                 table=str(identifier),
             )
-        if connector is not None:
+        if (
+            table is not None
+            and source.name not in definition.streams
+            and (_is_endless(table) or table.connector == KAFKA)
+        ):
             raise DefinitionInvalid(
-                f"{identifier} cannot read {source.name}, whose connector '{connector}' has rows without end and keeps none of "
-                "them: a refresh reads what a table has. Let a streaming job keep the rows (SET 'execution.runtime-mode' = "
-                f"'streaming', then INSERT INTO an Iceberg table SELECT … FROM {source.name}), and let {identifier} read the table "
-                "that the job writes.",
+                f"{identifier} cannot read {source.name}, whose connector '{table.connector}' has rows without end and keeps none "
+                f"of them: a refresh reads what a table has. {_other_way(identifier, source.name)}",
                 table=str(identifier),
             )
+
+
+def refuse_unkept(services: TableServices, table: MaterializedTable) -> None:
+    """Raise DefinitionInvalid for a table that a streaming job is to keep, and cannot."""
+    streams = table.definition.streams
+    problem = services.keeper.objection(table) if streams else ""
+    if problem:
+        raise DefinitionInvalid(
+            f"{table.identifier} cannot be kept by a streaming job: {problem} {_other_way(table.identifier, streams[0])}",
+            table=str(table.identifier),
+        )
+
+
+def _connector_tables(services: TableServices) -> Mapping[str, ConnectorTable]:
+    tables = in_transaction(services.registry, lambda tx: list(tx.connector_tables.all()))
+    return {display_name(each.parts): each for each in tables}
+
+
+def _is_endless(table: ConnectorTable) -> bool:
+    return table.unbounded is not None or (table.topic is not None and not table.topic.is_bounded)
+
+
+def _other_way(identifier: TableIdentifier, source: str) -> str:
+    return (
+        f"Let a streaming job keep the rows (SET 'execution.runtime-mode' = 'streaming', then INSERT INTO an Iceberg "
+        f"table SELECT … FROM {source}), and let {identifier} read the table that the job writes."
+    )

@@ -19,6 +19,7 @@ from mt_core.tables.refresh.late_data import LateData, LateRows
 from mt_core.tables.refresh.named_partitions import scope_named
 from mt_core.tables.refresh.outlook import outlook_lines
 from mt_core.tables.refresh.requests import refuse_initializing
+from mt_core.tables.refresh.unrepeatable import refuse_refresh
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.runs.decide import Decision, decide
 from mt_core.tables.runs.due import due_share, scope_of
@@ -75,6 +76,7 @@ def plan_refresh(
     """
     table = services.intents.current(identifier)
     refuse_initializing(table)
+    refuse_refresh(table, "EXPLAIN REFRESH")
     scope, why = _scope_now(services, table, partitions)
     vector = services.engine.read_vector(query_of(table.definition))
     refuse_closed_circle(services.registry, services.engine, identifier, vector)

@@ -27,6 +27,7 @@ from mt_core.tables.definition.table_definition import check_partition_spec
 from mt_core.tables.engine import Progress
 from mt_core.tables.intents import get_table
 from mt_core.tables.refresh.named_partitions import scope_named
+from mt_core.tables.refresh.unrepeatable import refuse_refresh
 from mt_core.tables.registry import Transaction, in_transaction, transactional
 from mt_core.tables.runs.due import scope_of
 from mt_core.tables.services import TableServices
@@ -78,6 +79,7 @@ class RefreshRequests:
         """Queue what ALTER MATERIALIZED TABLE … REFRESH asks for."""
         seen = self._services.intents.current(identifier)
         refuse_initializing(seen)
+        refuse_refresh(seen, "REFRESH")
         scope = scope_named(self._services, seen, partitions)
 
         def work(tx: Transaction) -> RefreshRun:
@@ -197,6 +199,7 @@ def _addressee(tx: Transaction, identifier: TableIdentifier, request: RefreshReq
             table=str(table.identifier),
         )
     refuse_initializing(table)
+    refuse_refresh(table, "A refresh")
     return table
 
 

@@ -71,7 +71,9 @@ def _log_failure(table: MaterializedTable, error: MtError) -> None:
 
 
 def _maintain(services: TableServices, table: MaterializedTable, done: list[str]) -> None:
-    now, history, engine = services.clock.now(), services.settings.history, services.engine
+    now, engine, settings = services.clock.now(), services.engine, services.settings
+    # A stream commits at most twice within the freshness, and no other pass expires what it leaves.
+    history = min(settings.continuous_history, settings.history) if table.definition.streams else settings.history
     try:
         if not engine.has_expired(table.identifier, now - history):
             return

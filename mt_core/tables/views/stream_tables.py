@@ -10,18 +10,26 @@ from mt_core.model.stream import TableName
 from mt_core.tables.registry import Transaction
 
 
-def check_no_stream(tx: Transaction, drops: Callable[[TableName], bool], statement: str) -> None:
-    """Raise TableBusy naming the job if *statement* *drops* a table that a detached job reads or writes until it ends."""
+def check_no_stream(
+    tx: Transaction, drops: Callable[[TableName], bool], statement: str, *, ends_kept: bool = False
+) -> None:
+    """Raise TableBusy naming the job if *statement* *drops* a table that a detached job reads or writes until it ends.
+
+    With *ends_kept* it ends the jobs that keep the materialized tables which it drops.
+    """
     for job in tx.jobs.streams():
         definition = job.definition
-        if definition is None:
+        if definition is None or (ends_kept and definition.keeps and any(map(drops, definition.writes))):
             continue
+        way_out = f"STOP JOB '{job.job_id}' first"
+        if definition.keeps is not None:
+            way_out = f"DROP MATERIALIZED TABLE {job.target} first, which the job keeps"
         for verb, names in (("written", definition.writes), ("read", definition.reads)):
             table = next(filter(drops, names), None)
             if table is not None:
                 name = display_name(table)
                 raise TableBusy(
-                    f"{statement}: {name} is {verb} by streaming job {job.job_id} ({job.name}); STOP JOB '{job.job_id}' first.",
+                    f"{statement}: {name} is {verb} by streaming job {job.job_id} ({job.name}); {way_out}.",
                     table=name,
                     job=job.job_id,
                 )

@@ -175,6 +175,8 @@ def _facts(details: TableDetails) -> dict[str, str]:
 
 
 def _schedule_text(definition: TableDefinition) -> str:
+    if definition.streams:
+        return f"within {definition.freshness.words} of a new row"
     if definition.refresh_mode is RefreshMode.CONTINUOUS:
         return f"within {definition.freshness.words} of a change"
     return f"every {definition.freshness.words} in {definition.zone}"
@@ -183,6 +185,8 @@ def _schedule_text(definition: TableDefinition) -> str:
 def _workflow_text(workflow: ObservedWorkflow | None, table: MaterializedTable) -> str:
     if workflow is None or workflow.report is None:
         return f"unknown: {workflow.error if workflow and workflow.error else 'it is being changed'}"
+    if table.definition.streams:
+        return f"none: a streaming job adds the rows of {', '.join(table.definition.streams)} ({workflow.report.state})"
     if table.definition.refresh_mode is RefreshMode.CONTINUOUS:
         return f"none: the gateway looks out for changes ({workflow.report.state})"
     text = f"{workflow.report.state} in {table.scheduler}"

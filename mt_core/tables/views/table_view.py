@@ -10,7 +10,7 @@ from enum import StrEnum
 from mt_core.errors import MtError
 from mt_core.model.run import DONE, RefreshRun, RunStatus
 from mt_core.model.storage import COMMITTED
-from mt_core.model.table import MaterializedTable, RefreshStatus
+from mt_core.model.table import MaterializedTable, RefreshStatus, stream_job
 from mt_core.tables.engine import StorageMetadata
 from mt_core.tables.keeper import KeeperState
 from mt_core.tables.registry import Transaction, in_transaction
@@ -70,7 +70,7 @@ class TableView:
             ended=ended,
             included=included,
             stale_for=max(timedelta(0), now - included.until) if included else None,
-            health=_health(table, fresh_at, ended, now),
+            health=_stream_health(tx, table) if table.definition.streams else _health(table, fresh_at, ended, now),
             lateness=_lateness(inclusions, table, vector, included, fresh_at),
             workflow=workflow,
         )
@@ -145,6 +145,14 @@ def _health(
     return Health.LATE if max(since, table.status_at) < oldest_allowed(table, now) else Health.OK
 
 
+def _stream_health(tx: Transaction, table: MaterializedTable) -> Health | None:
+    """Return the health of a table that a streaming job keeps: how far the stream lags is not known, but whether it fails is."""
+    job = tx.jobs.get(stream_job(table.table_id))
+    if job is not None and job.error is not None:
+        return Health.FAILING
+    return Health.OK if table.status is RefreshStatus.ACTIVATED else None
+
+
 def _lateness(
     inclusions: Inclusions,
     table: MaterializedTable,
@@ -153,7 +161,7 @@ def _lateness(
     fresh_at: datetime | None,
 ) -> Lateness | None:
     """Return how late an active table is. The materialized table below that read the sources may itself be behind them."""
-    if table.status is not RefreshStatus.ACTIVATED:
+    if table.status is not RefreshStatus.ACTIVATED or table.definition.streams:
         return None
     tx = inclusions.tx
     read_at = max(fresh_at or table.created_at, table.status_at)

@@ -63,7 +63,9 @@ def adopt(services: TableServices, observation: Observation) -> list[str]:
         if table.repair_until is None:
             report = observation.reports[table.table_id]
             in_transaction(services.registry, partial(_adopt, table=table, report=report))
-            done.append(f"{table.identifier} is {report.state} in the scheduler")
+            done.append(
+                f"{table.identifier} is {report.state} in the {'stream' if table.definition.streams else _SCHEDULER}"
+            )
     return done
 
 
@@ -138,7 +140,10 @@ def _adopt(tx: Transaction, table: MaterializedTable, report: KeeperReport) -> N
         return
     suspended = now.status is RefreshStatus.SUSPENDED
     target = RefreshStatus.ACTIVATED if suspended else RefreshStatus.SUSPENDED
-    tx.tables.replace(now.advance(target, by=report.changed_by or _SCHEDULER, at=report.changed_at or tx.now()))
+    by, at = report.changed_by or _SCHEDULER, report.changed_at or tx.now()
+    tx.tables.replace(
+        now.advance(target, by=by, at=at, reason=None if target is RefreshStatus.ACTIVATED else report.reason)
+    )
     # A workflow that has to be recreated begins in the state that the user gave it.
     tx.workflows.pause(table.table_id, paused=target is RefreshStatus.SUSPENDED)
 

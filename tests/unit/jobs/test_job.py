@@ -23,7 +23,7 @@ def test_a_job_moves_as_the_table_of_transitions_says_and_not_otherwise(status: 
 
 def test_a_job_that_has_ended_stays_as_it_is() -> None:
     assert {JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED} == TERMINAL
-    assert {JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING} == OPEN
+    assert {JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING, JobStatus.SUSPENDED} == OPEN
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,9 @@ def world() -> ManagerWorld:
         (
             "datagen",
             True,
-            "lake.default.totals cannot read lake.default.orders, whose connector 'datagen' has rows without end and keeps none of "
-            "them: a refresh reads what a table has. Let a streaming job keep the rows (SET 'execution.runtime-mode' = 'streaming"
+            "lake.default.totals cannot be of refresh mode FULL, since lake.default.orders has rows without end and keeps none of "
+            "them: only a streaming job can read it, which is CONTINUOUS. Give REFRESH_MODE = CONTINUOUS, or a shorter FRESHNESS. "
+            "Another way: Let a streaming job keep the rows (SET 'execution.runtime-mode' = 'streaming"
             "', then INSERT INTO an Iceberg table SELECT … FROM lake.default.orders), and let lake.default.totals read the table "
             "that the job writes.",
         ),

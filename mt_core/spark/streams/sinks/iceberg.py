@@ -254,13 +254,13 @@ class _Moved(Exception):
     """Another commit came between."""
 
 
-def check_target(catalogs: Catalogs, table: TableIdentifier) -> str:
-    """Return the uuid of a table that a stream may write.
+def check_target(catalogs: Catalogs, table: TableIdentifier, keeps: str | None = None) -> str:
+    """Return the uuid of a table that a stream may write, also of the materialized table with the id *keeps*.
 
     Raises TableProtected for a materialized table, CatalogUnsupported for a catalog without compare-and-set.
     """
     loaded = catalogs.load_table(table)
-    if loaded.properties().get(TABLE_ID) is not None:
+    if loaded.properties().get(TABLE_ID) not in (None, keeps):
         raise TableProtected(
             f"{table} is a materialized table, whose rows are those of its query; INSERT into a table.",
             table=str(table),

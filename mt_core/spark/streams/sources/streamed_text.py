@@ -89,18 +89,25 @@ def read_sources(
     plan: Any,
     hints: Iterable[SourceHint] = (),
     connectors: ConnectorSource = no_connectors,
+    *,
+    endless_only: bool = False,
 ) -> StreamedText:
     """Return *text*, whose query has the parsed *plan*, with its sources; *session* is the active one.
 
-    A relation is a stream if it is a table of Iceberg, of files or without end, at no version of its own, and has no hint that
-    says otherwise. Raises Unsupported for a hint that is no option of a source.
+    With *endless_only* a relation is a stream if it has rows without end and keeps none of them. Without, it is one if it is a
+    table of Iceberg, of files or without end, at no version of its own, and has no hint that says otherwise.
+
+    Raises Unsupported for a hint that is no option of a source.
     """
-    reader = _Reader(session, {hint.start: hint for hint in hints}, connectors)
+    reader = _Reader(session, {hint.start: hint for hint in hints}, connectors, endless_only)
     return StreamedText(pieces=tuple(reader.pieces(parse(session, text, plan))))
 
 
 class _Reader:
-    def __init__(self, session: SparkSession, hints: Mapping[int, SourceHint], connectors: ConnectorSource) -> None:
+    def __init__(
+        self, session: SparkSession, hints: Mapping[int, SourceHint], connectors: ConnectorSource, endless_only: bool
+    ) -> None:
+        self._endless_only = endless_only
         self._session, self._hints, self._names = session, hints, Names(session)
         self._connectors = ConnectorNames(session, connectors)
 
@@ -140,11 +147,11 @@ class _Reader:
         table = self._connectors.named(full)
         if table is not None and table.topic is not None:
             return _topic(full, topic_of(table))
-        if table is not None and table.connector:
+        if table is not None and table.connector and (table.unbounded is not None or not self._endless_only):
             reading = stream_of(self._session, table)
             return None if reading is None else StreamSource(parts=full, reading=reading)
         view = self._names.view(full)
-        return view if view is not None else self._table(full)
+        return view if view is not None or self._endless_only else self._table(full)
 
     def _table(self, full: tuple[str, ...]) -> StreamSource | None:
         plugin = state_of(self._session).catalogManager().catalog(full[0])

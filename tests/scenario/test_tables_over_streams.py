@@ -1,0 +1,75 @@
+"""A materialized table over rows without end and its streaming job, as clients of a gateway see them."""
+
+from __future__ import annotations
+
+import pytest
+
+from mt_core.model.connector_table import ConnectorTable, GeneratedRows
+from mt_core.tables.registry import in_transaction
+from tests.support.gateway.whole import WholeGateway
+from tests.support.gateway.whole import whole_gateway as whole_gateway
+
+ENDLESS = ConnectorTable(
+    name="`lake`.`default`.`orders`",
+    columns=("`id` INT",),
+    clauses="",
+    connector="datagen",
+    query="SELECT 1 AS id",
+    unbounded=GeneratedRows(items=("value",), rows_per_second=1),
+)
+KEPT = "CREATE MATERIALIZED TABLE kept FRESHNESS = INTERVAL '10' SECOND AS SELECT * FROM orders"
+
+
+@pytest.fixture
+def job(whole: WholeGateway) -> str:
+    """Create the table, let its job begin, and return the id of that."""
+    in_transaction(whole.process.wiring.tables.registry, lambda tx: tx.connector_tables.put(ENDLESS))
+    whole.perform(KEPT)
+    whole.watch_streams()
+    return shown(whole)["job id"]
+
+
+def shown(whole: WholeGateway) -> dict[str, str]:
+    [job] = whole.perform("SHOW JOBS LIKE 'refresh-%'")
+    return job
+
+
+def test_the_job_is_among_all_jobs_and_goes_on_with_the_next_gateway(whole: WholeGateway, job: str) -> None:
+    whole.streams.source.append("x")
+    whole.run_batch()
+    before = shown(whole)
+
+    whole.streams.lose(available=True)
+    whole.kill()
+    whole.start()
+    whole.streams.source.append("y")
+    whole.watch_streams()
+    whole.run_batch()
+
+    after = shown(whole)
+    assert (before["kind"], before["status"]) == ("CONTINUOUS REFRESH", "RUNNING")
+    assert (after["job id"], after["status"], whole.streams.sink) == (job, "RUNNING", ["x", "y"])
+    whole.bury_zombies()
+
+
+def test_stop_job_suspends_the_table_and_resume_lets_the_job_go_on(whole: WholeGateway, job: str) -> None:
+    refused = whole.refused(f"STOP JOB '{job}' WITH SAVEPOINT")
+    whole.perform(f"STOP JOB '{job}'")
+    [suspended], stopped = whole.perform("SHOW MATERIALIZED TABLES"), shown(whole)["status"]
+    whole.streams.source.append("x")
+    whole.perform("ALTER MATERIALIZED TABLE kept RESUME")
+    whole.watch_streams()
+    whole.run_batch()
+
+    assert (
+        f"STOP JOB '{job}' suspends both, ALTER MATERIALIZED TABLE lake.default.kept RESUME lets them go on" in refused
+    )
+    assert (suspended["status"], suspended["status by"], stopped) == ("SUSPENDED", "STOP JOB", "SUSPENDED")
+    assert (shown(whole)["status"], whole.streams.sink) == ("RUNNING", ["x"])
+
+
+def test_a_dropped_table_takes_its_job_with_it(whole: WholeGateway, job: str) -> None:
+    whole.perform("DROP MATERIALIZED TABLE kept")
+
+    assert (shown(whole)["job id"], shown(whole)["status"]) == (job, "CANCELED")
+    assert (whole.streams.running(), whole.streams.checkpoints) == (set(), {})

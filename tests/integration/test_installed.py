@@ -131,14 +131,12 @@ def installation(wheels: Path) -> Installation:
 
 
 def runtime_alone(folder: Path) -> dict[str, str]:
-    """Return the environment of a machine that has the `java` of this one, and no compiler."""
-    java, command = shutil.which("java"), folder / "bin" / "java"
-    assert java is not None
-    command.parent.mkdir()
-    command.symlink_to(java)
-    rest = os.environ["PATH"].split(os.pathsep)
-    found = [each for each in rest if shutil.which("javac", path=each) is None]
-    return {"PATH": os.pathsep.join([str(command.parent), *found]), "JAVA_HOME": ""}
+    """Return the environment of a machine that has the commands of this one, but no compiler of Java."""
+    for place in map(Path, os.environ["PATH"].split(os.pathsep)):
+        for command in place.iterdir() if place.is_dir() else ():
+            if command.name != "javac" and not (folder / command.name).is_symlink():
+                (folder / command.name).symlink_to(command)
+    return {"PATH": str(folder), "JAVA_HOME": ""}
 
 
 @pytest.fixture(scope="module")

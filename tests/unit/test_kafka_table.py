@@ -207,7 +207,18 @@ def test_a_column_of_metadata_that_spark_cannot_write_keeps_the_table_from_being
             DefinitionInvalid,
             "'scan.startup.mode' is 'soon'; expected one of earliest",
         ),
-        (statement(scan__startup__mode="group-offsets"), Unsupported, "keeps its offsets in its checkpoint"),
+        (
+            statement(scan__startup__mode="group-offsets"),
+            Unsupported,
+            "because a job keeps its offsets in its checkpoint and not in Kafka; use 'earliest-offset', 'latest-offset', "
+            "'timestamp', or 'specific-offsets' with the offsets of the group in 'scan.startup.specific-offsets'.",
+        ),
+        (
+            statement(connector="upsert-kafka"),
+            Unsupported,
+            "connector 'upsert-kafka' is not supported, because its records change and delete rows; read the topic with the "
+            "connector 'kafka'",
+        ),
         (
             statement(scan__startup__mode="timestamp"),
             DefinitionInvalid,

@@ -77,6 +77,11 @@ def source_of(table: str, options: Mapping[str, str]) -> Source:
     rest = {key: value for key, value in options.items() if key != "connector"}
     if connector in FORMATS:
         return Source(provider=connector, options=_format_options(connector, rest))
+    if connector == "upsert-kafka":
+        raise Unsupported(
+            f"Table {table}: connector 'upsert-kafka' is not supported, because its records change and delete rows; read the topic "
+            "with the connector 'kafka', which gives each record as a row, or keep the changed rows as a materialized table."
+        )
     make = _CONNECTORS.get(connector)
     if make is None:
         raise Unsupported(

@@ -187,9 +187,11 @@ def _check_mode_keys(table: str, options: Mapping[str, str], prefix: str, mode: 
 
 def _unknown_mode(table: str, prefix: str, mode: str, modes: Sequence[str]) -> MtError:
     if mode == "group-offsets":
+        others = ", ".join(f"'{each}'" for each in modes if each != "specific-offsets")
         return Unsupported(
             f"Table {table}: '{prefix}mode' = 'group-offsets' is not supported, because a job keeps its offsets in its "
-            f"checkpoint and not in Kafka; give the group's offsets with '{prefix}specific-offsets'."
+            f"checkpoint and not in Kafka; use {others}, or 'specific-offsets' with the offsets of the group in "
+            f"'{prefix}specific-offsets'."
         )
     return DefinitionInvalid(f"Table {table}: '{prefix}mode' is '{mode}'; expected one of {', '.join(modes)}.")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mt_core.errors import DefinitionInvalid, MtError, QueryFailed, TableProtected, Unsupported
+from mt_core.model.storage import TABLE_ID
 from mt_core.model.stream import OnSourceRewrite, SourceHint, StreamMember
 from mt_core.spark.driver.spark_driver import SparkDriver
 from tests.integration.stream_world import StreamWorld
@@ -39,6 +40,26 @@ def test_a_stream_writes_the_rows_that_are_there_and_those_that_come(world: Stre
     assert (progress.running, progress.error, progress.rows_written) == (True, None, 2)
     assert definition.reads == (("lake", world.namespace, "flights"),)
     assert definition.writes == (("lake", world.namespace, "arrivals"),)
+
+
+def test_the_stream_of_a_materialized_table_reads_as_streams_only_what_has_no_end(world: StreamWorld) -> None:
+    world.create("CREATE TABLE ticks (value BIGINT) WITH ('connector' = 'rate', 'rows-per-second' = '20')")
+    world.sql(f"ALTER TABLE arrivals SET TBLPROPERTIES ('{TABLE_ID}' = 'kept')")
+    world.append("a")
+    joined = "INSERT INTO arrivals BY NAME SELECT row FROM ticks JOIN flights ON value = 3"
+    last = joined.replace("SELECT row", "SELECT max(row) AS row")
+    stateless, summed = ((StreamMember(text=text, endless_only=True),) for text in (joined, last))
+
+    world.engine.check(world.definition(members=stateless, keeps="kept"))
+    with pytest.raises(Unsupported, match="no aggregate"):
+        world.engine.check(world.definition(members=summed, keeps="kept"))
+    with pytest.raises(TableProtected, match="is a materialized table"):
+        world.engine.prepare(world.definition(members=stateless, keeps="another"), "a" * 32)
+    _, definition = world.start(members=stateless, keeps="kept")
+
+    world.wait_rows(["a"])
+    assert definition.pinned["starts"] == {}
+    assert definition.reads == (("lake", world.namespace, "ticks"), ("lake", world.namespace, "flights"))
 
 
 def test_a_stream_that_was_killed_while_its_first_batch_was_noted_begins_again(

@@ -9,6 +9,8 @@ AIRFLOW_STAMP := $(AIRFLOW_VENV)/.ready
 AIRFLOW_CONSTRAINTS := deploy/airflow/constraints.txt
 # Compiled modules are kept: to compile them anew costs every process of the tests a second.
 unexport PYTHONDONTWRITEBYTECODE
+# The JVMs of the tests start faster with it.
+CLASSES = $(BIN)/python -m tests.class_archive
 # It runs in six processes, and in real time: nothing else goes on beside it.
 AIRFLOW_CONTRACT := tests/airflow/test_scheduler_contract.py
 # `make check test` runs the fast tests once.
@@ -68,6 +70,7 @@ format: setup    ## Rewrite the sources in our format
 
 test: setup airflow ## All tests but the slow ones, with a real Spark, a real PostgreSQL and a real Airflow
 	$(BIN)/python -m tests.integration.flink_client.jars
+	$(CLASSES)
 	@$(call beside,$(call timed,tests without Airflow,$(LET_AIRFLOW_GO_FIRST) $(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow and not airflow $(NOT_CHECKED)'),\
 		$(call timed,tests with Airflow,$(BIN)/python -m pytest -q -m 'airflow and not slow'))
 	@$(call timed,tests of dags/,$(AIRFLOW_VENV)/bin/python -m pytest -q dags/tests)
@@ -75,6 +78,7 @@ test: setup airflow ## All tests but the slow ones, with a real Spark, a real Po
 
 test-slow: setup airflow ## The tests that take minutes: kill -9, many readers, many examples
 	$(BIN)/python -m tests.integration.kafka_broker
+	$(CLASSES)
 	@$(call beside,$(call timed,slow tests without Airflow,$(LET_AIRFLOW_GO_FIRST) $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'slow and not airflow' --timeout 900 --durations 20),\
 		$(call timed,slow tests with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' --ignore $(AIRFLOW_CONTRACT) --durations 20))
 	@$(call timed,contract of schedulers with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' $(AIRFLOW_CONTRACT))

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from mt_core.spark.driver.spark_driver import SparkDriver
 
 START_TIMEOUT_S = 180
-FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _databases = count(1)
 # No test fails for the time that an example took: machines are slow at times.
 settings.register_profile("freshtable", deadline=None)
@@ -61,6 +60,7 @@ def started_driver(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytes
     from mt_core.spark.driver.conf import DriverSettings
     from mt_core.spark.driver.spark_driver import SparkDriver
     from mt_core.spark.jars import default_jars_dir
+    from tests.class_archive import jvm_options
 
     home = tmp_path_factory.mktemp("spark")
     driver = SparkDriver(
@@ -70,7 +70,7 @@ def started_driver(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytes
             jars_dir=default_jars_dir(os.environ),
             log_dir=home / "log",
             zone="Europe/Berlin",
-            spark_conf={"spark.driver.extraJavaOptions": FAST_JVM, "spark.sql.shuffle.partitions": "2"},
+            spark_conf={"spark.driver.extraJavaOptions": jvm_options(), "spark.sql.shuffle.partitions": "2"},
             environ=dict(os.environ),
         )
     )

@@ -77,17 +77,22 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("changes", list(CHANGES.values()), ids=list(CHANGES))
-def test_a_run_during_which_its_sources_change_shape_reads_what_it_recorded(
-    orders: RefreshWorld, changes: list[str]
-) -> None:
+def query_of_views(orders: RefreshWorld) -> str:
+    """Return a query over views of a source with a column more than they show."""
     orders.spark(
         "ALTER TABLE orders ADD COLUMN extra STRING",
         "INSERT INTO orders VALUES ('d3', '02', 5, 'e', 'x')",
         "CREATE VIEW chosen AS SELECT ds, hh, k, v FROM orders",
         "CREATE VIEW shown AS SELECT ds, hh, k, v FROM chosen",
     )
-    query = "SELECT * FROM shown WHERE k <> 2"
+    return "SELECT * FROM shown WHERE k <> 2"
+
+
+@pytest.mark.parametrize("changes", list(CHANGES.values()), ids=list(CHANGES))
+def test_a_run_during_which_its_sources_change_shape_reads_what_it_recorded(
+    orders: RefreshWorld, changes: list[str]
+) -> None:
+    query = query_of_views(orders)
     orders.create("mt", query)
     early = (orders.vector("mt").to_json(), orders.plain(query))
     run_id = orders.request("mt")
@@ -106,13 +111,7 @@ def test_a_run_during_which_its_sources_change_shape_reads_what_it_recorded(
 def test_a_source_that_changed_shape_between_refreshes_is_read_as_it_is(
     orders: RefreshWorld, changes: list[str]
 ) -> None:
-    orders.spark(
-        "ALTER TABLE orders ADD COLUMN extra STRING",
-        "INSERT INTO orders VALUES ('d3', '02', 5, 'e', 'x')",
-        "CREATE VIEW chosen AS SELECT ds, hh, k, v FROM orders",
-        "CREATE VIEW shown AS SELECT ds, hh, k, v FROM chosen",
-    )
-    query = "SELECT * FROM shown WHERE k <> 2"
+    query = query_of_views(orders)
     orders.create("mt", query, clauses="PARTITIONED BY (ds)")
     orders.spark(*changes)
 

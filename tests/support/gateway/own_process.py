@@ -23,6 +23,7 @@ import psutil
 
 from mt_core.client.http import GatewayClient
 from mt_core.demo.process import GatewayProcess
+from tests.class_archive import jvm_options
 
 ROOT = Path(__file__).parents[3]
 # Several times what a busy machine takes.
@@ -31,7 +32,7 @@ WAIT_S = 180.0
 POLL_S = 0.1
 FAST = (
     "sql-gateway.endpoint.rest.port=0",
-    "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    f"spark.driver.extraJavaOptions={jvm_options()}",
     "spark.sql.shuffle.partitions=2",
     "spark.driver.memory=1g",
 )

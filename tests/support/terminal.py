@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-WAIT_S = 60.0
+WAIT_S = 180.0
 PROMPT = r"Flink SQL> $"
 ROWS, COLUMNS = 50, 200
 CTRL_C = "\x03"

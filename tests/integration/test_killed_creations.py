@@ -24,20 +24,17 @@ ROWS = 100_000
 
 
 # The event of a job at whose receiver the gateway or its Spark is killed, before or after the receiver has answered.
-BOUNDARIES = [
-    ("CREATED", False, "gateway"),
-    ("FINISHED", False, "gateway"),
-    *(
-        [
-            (event, answered, victim)
-            for event in ("CREATED", "FINISHED", "FAILED", "CANCELED")
-            for answered in (False, True)
-            for victim in ("gateway", "jvm")
-        ]
-        if DEPTH > 1
-        else []
-    ),
-]
+# Each of them once: its table has their names.
+BOUNDARIES = (
+    [("CREATED", False, "gateway"), ("FINISHED", False, "gateway")]
+    if DEPTH == 1
+    else [
+        (event, answered, victim)
+        for event in ("CREATED", "FINISHED", "FAILED", "CANCELED")
+        for answered in (False, True)
+        for victim in ("gateway", "jvm")
+    ]
+)
 
 
 @pytest.fixture(scope="module")

@@ -128,6 +128,18 @@ def test_a_batch_whose_jvm_is_killed_is_in_each_table_once(killed: KilledWorld, 
     killed.expect_all()
 
 
+def test_a_savepoint_finishes_the_batch_that_only_one_table_has(killed: KilledWorld) -> None:
+    killed.expect_all()
+    killed.kill("publish", 2)
+
+    path = killed.engine.savepoint(killed.job_id, killed.definition, killed.world.folder(killed.job_id))
+
+    killed.expect_all()
+    killed.grow(1)
+    killed.begin(killed.world.definition("next", *TEXTS, restored_from=path))
+    killed.expect_all()
+
+
 def test_every_row_is_written_once_whatever_happens(killed: KilledWorld) -> None:
     chance = random.Random(ROUNDS)
     killed.expect_all()

@@ -113,12 +113,20 @@ class StreamAttempt:
                 # A stream that fails meanwhile has ended, too.
                 with suppress(*SPARK_ERRORS):
                     query.processAllAvailable()
+            self._finish_batch()
             # The next batch, if there is one, finds this before it writes anything.
             self._pausing.set()
             with self._driver.translating():
                 while query.isActive and query.status["isTriggerActive"]:
                     time.sleep(_POLL_S)
         self.stop()
+
+    def _finish_batch(self) -> None:
+        """Wait for the commit of a batch that a table has; one that only some of them have would bar a savepoint."""
+        has = [sink.batch for sink in self._sinks.values() if sink.batch is not None]
+        # A stream that fails meanwhile leaves the batch as it is.
+        with suppress(EngineError, EngineUnavailable):
+            self.wait_batch(max(has, default=FIRST_ROWS))
 
     def wait_batch(self, batch: int) -> None:
         """Wait until a batch is committed; raises the error of a stream that ends before, EngineUnavailable if Spark does."""

@@ -84,7 +84,7 @@ test-slow: setup airflow ## The tests that take minutes: kill -9, many readers, 
 	@$(call timed,contract of schedulers with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' $(AIRFLOW_CONTRACT))
 
 test-deep: setup ## The long random tests ten times as deep as in `make test-slow`, and all cases of which it takes some: hours
-	FRESHTABLE_TEST_DEPTH=10 $(BIN)/python -m pytest -q -m 'slow and not airflow' -k 'random or generated or maintained or dialect'
+	FRESHTABLE_TEST_DEPTH=10 $(BIN)/python -m pytest -q -m 'slow and not airflow' -k 'random or generated or maintained or killed or dialect'
 
 bench: setup airflow ## Measure, and print the tables of benchmarks/
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'

@@ -189,7 +189,7 @@ CLIENTS_OWN = {
     "parallelism.default": "one",
     "sql-gateway.endpoint.rest.address": "localhost",
     "table.exec.state.tll": "1 h",
-    "table.exec.state.ttl": "banana",
+    "table.exec.source.idle-timeout": "banana",
 }
 
 

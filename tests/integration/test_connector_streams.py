@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mt_core.errors import Canceled, EngineError
+from mt_core.errors import Canceled, EngineError, Unsupported
 from mt_core.model.stream import SourceHint, StreamMember
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.queries.temporary import create_temporary
+from mt_core.spark.streams.query import TEMPORARY_FILES
 from tests.integration.stream_world import StreamWorld, member
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -90,6 +93,62 @@ def test_a_batch_is_in_a_table_of_files_once_wherever_its_stream_ends(
     world.start("INSERT INTO copies (row) SELECT row FROM flights", restored_from=path)
     world.wait_rows(["a", "b", "c", "d", "e"], "copies")
     assert not lists.exists()
+
+
+def test_a_batch_is_once_in_a_temporary_table_of_files_whose_stream_is_another_one(
+    world: StreamWorld, interrupted: Interrupted, tmp_path: Path
+) -> None:
+    for folder in ("events", "sums"):
+        (tmp_path / folder).mkdir()
+    temporary = (
+        "CREATE TEMPORARY TABLE events (n INT, at TIMESTAMP_LTZ(3), WATERMARK FOR at AS at - INTERVAL '1' SECOND) "
+        f"WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{tmp_path}/events')",
+        "CREATE TEMPORARY TABLE sums (kind STRING, n BIGINT) PARTITIONED BY (kind) "
+        f"WITH ('connector' = 'json', 'path' = '{tmp_path}/sums')",
+    )
+    text = "INSERT INTO sums SELECT 'a', sum(e.n) FROM events e GROUP BY window(e.at, '10 seconds')"
+    (tmp_path / "events" / "0.csv").write_text("1,2026-01-01 00:00:01\n2,2026-01-01 00:00:02\n")
+
+    job_id, definition = world.start(text, temporary=temporary)
+    for minute in (1, 2):
+        world.wait(lambda number=minute: world.engine.progress(job_id).batch == number - 1)
+        interrupted.at = "published" if minute == 2 else ""
+        (tmp_path / "events" / f"{minute}.csv").write_text(f"0,2026-01-01 00:0{minute}:00\n")
+    world.wait_end(job_id)
+    world.engine.start(job_id, definition, 2)
+    (tmp_path / "events" / "3.csv").write_text("0,2026-01-01 00:03:00\n")
+    written = tmp_path / "sums" / "kind=a"
+    world.wait(lambda: len([*written.glob("*.json")]) >= 2)
+
+    create_temporary(world.driver, world.session, temporary[1])
+    assert sorted(map(tuple, world.sql("SELECT kind, n FROM sums"))) == [("a", 0), ("a", 3)]
+    assert (definition.reads, definition.writes) == ((("events",),), (("sums",),))
+
+
+def test_a_job_of_an_earlier_release_reads_temporary_tables_of_files_as_they_stand(
+    world: StreamWorld, tmp_path: Path
+) -> None:
+    temporary = (f"CREATE TEMPORARY TABLE cities (row STRING) WITH ('connector' = 'csv', 'path' = '{tmp_path}')",)
+    text = "INSERT INTO arrivals SELECT f.row FROM flights f JOIN cities c ON f.row = c.row"
+    definition = world.engine.prepare(world.definition("c", text, temporary=temporary), "j")
+    pinned = {key: value for key, value in definition.pinned.items() if key != TEMPORARY_FILES}
+
+    names = []
+    for each in (definition, replace(definition, pinned=pinned)):
+        with world.engine._sessions.passing(each) as session:
+            read = world.engine._sessions.member(session, each.members[0], each.settings)
+            names.append([source.name for source in read.text.sources])
+
+    flights = f"lake.{world.namespace}.flights"
+    assert names == [[flights, "cities"], [flights]]
+
+
+def test_a_stream_from_a_temporary_table_of_files_into_itself_is_refused(world: StreamWorld, tmp_path: Path) -> None:
+    temporary = (f"CREATE TEMPORARY TABLE cities (row STRING) WITH ('connector' = 'csv', 'path' = '{tmp_path}')",)
+    definition = world.definition("c", "INSERT INTO Cities SELECT * FROM cities", temporary=temporary)
+
+    with pytest.raises(Unsupported, match="The statement reads Cities, which it writes"):
+        world.engine.prepare(definition, "j")
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +48,13 @@ class World:
 
     def reads_stream(self, sql: str) -> bool:
         return self.statements.reads_stream(self.context, self.member(sql))
+
+    def count(self, table: str) -> int:
+        with self.statements._sessions.use(self.context) as session:
+            return session.table(table).count()
+
+    def explain(self, sql: str) -> str:
+        return self.statements.explain_streams(self.context, (self.member(sql),), (), "simple")
 
     def active_streams(self) -> int:
         with self.statements._sessions.use(self.context) as session:
@@ -124,6 +132,29 @@ def test_a_table_without_end_gives_rows(world: World) -> None:
     rows = world.follow("SELECT n FROM odd")
 
     assert sorted(row[0] for row in first(rows, 20)) == [2 * number + 1 for number in range(20)]
+
+
+def test_a_temporary_table_of_files_gives_its_rows_and_those_that_come(world: World, tmp_path: Path) -> None:
+    (tmp_path / "0.json").write_text('{"n": 1, "city": "Rome"}\n')
+    world.create(
+        "CREATE TEMPORARY TABLE cities (city STRING, n INT) "
+        f"WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{tmp_path}')"
+    )
+    world.run("CREATE TEMPORARY VIEW short AS SELECT * FROM cities WHERE length(city) < 5")
+
+    rows = world.follow("SELECT s.city, s.n + 1 AS n FROM short s")
+    before = first(rows, 1)
+    (tmp_path / "1.json").write_text('{"n": 2, "city": "London"}\n{"n": 3, "city": "Oslo"}\n')
+    after = first(rows, 2)
+    known = world.count("cities")
+    world.run("REFRESH TABLE cities")
+
+    assert (before, after) == ([["Rome", 2]], [["Rome", 2], ["Oslo", 4]])
+    assert (known, world.count("cities")) == (1, 3)
+    assert world.reads_stream("SELECT * FROM cities")
+    assert not world.reads_stream("SELECT * FROM cities /*+ OPTIONS('streaming' = 'false') */ AS c")
+    explained = world.explain("SELECT * FROM cities")
+    assert "Source cities: each file of its folder once\nState: none" in explained
 
 
 def test_what_reads_a_stream_is_known_before_it_runs(world: World) -> None:

@@ -56,7 +56,15 @@ def spark_sql(sql: str) -> str:
         (
             "CREATE OR REPLACE TEMPORARY TABLE t (a INT, PRIMARY KEY (a) NOT ENFORCED) PARTITIONED BY (a) "
             "WITH ('connector' = 'csv', 'path' = '/x')",
-            "CREATE OR REPLACE TEMPORARY VIEW `t` (`a` INT) USING csv OPTIONS ('path' = '/x')",
+            "CREATE OR REPLACE TEMPORARY VIEW `t` (`a` INT) USING csv OPTIONS ('path' = '/x', "
+            "'freshtable.partition-keys' = '`a`')",
+        ),
+        (
+            "CREATE TEMPORARY TABLE t (b INT, A INT, c TIMESTAMP(3), WATERMARK FOR c AS c - INTERVAL '5' SECOND) "
+            "PARTITIONED BY (a, b) WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '/x')",
+            "CREATE TEMPORARY VIEW `t` (`b` INT, `A` INT, `c` TIMESTAMP) USING json OPTIONS ('path' = '/x', "
+            "'freshtable.partition-keys' = '`a`.`b`', 'freshtable.watermark.column' = 'c', "
+            "'freshtable.watermark.delay' = '5 SECOND')",
         ),
         (
             "CREATE TABLE t (a INT) COMMENT 'c' PARTITIONED BY (a) WITH ('write.format.default' = 'orc')",

@@ -114,6 +114,14 @@ def scala_items(sequence: Any) -> Iterator[Any]:
     return (sequence.apply(index) for index in range(sequence.size()))
 
 
+def scala_sequence(session: SparkSession, items: Sequence[Any]) -> Any:
+    """Return *items*, texts or objects of the JVM, as a Scala Seq."""
+    array = static_member(session, "java.util.ArrayList")()
+    for item in items:
+        array.add(item)
+    return static_member(session, "scala.jdk.javaapi.CollectionConverters.asScala")(array).toSeq()
+
+
 def java_strings(session: SparkSession, texts: Sequence[str | None]) -> Any:
     """Return *texts* as a Java String[]."""
     return _from_json(session, "[Ljava.lang.String;", texts)

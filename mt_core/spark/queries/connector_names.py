@@ -10,7 +10,7 @@ from mt_core.errors import Unsupported
 from mt_core.identifiers import display_name, sql_name
 from mt_core.model.connector_table import SPARK_CATALOG, STORED_IN, ConnectorTable, table_named
 from mt_core.spark.catalogs.connector_tables import ConnectorSource
-from mt_core.spark.driver.jvm_objects import scala_items, state_of, static_member
+from mt_core.spark.driver.jvm_objects import scala_items, scala_sequence, state_of
 from mt_core.spark.kafka.topics import TopicTable, topic_table
 from mt_core.spark.queries.views import Names
 
@@ -70,7 +70,7 @@ class ConnectorNames:
                 str(each.productPrefix()) == "InsertIntoStatement" for each in scala_items(plan.children())
             ):
                 return plan.withNewChildren(
-                    self._sequence([self.adapted(each) for each in scala_items(plan.children())])
+                    scala_sequence(self._session, [self.adapted(each) for each in scala_items(plan.children())])
                 )
             case "InsertIntoStatement":
                 return self._insert(plan)
@@ -97,7 +97,7 @@ class ConnectorNames:
         if stored is None:
             return plan
         table = first.copy(stored, first.commandName(), first.productElement(2))
-        return plan.withNewChildren(self._sequence([table, *others]))
+        return plan.withNewChildren(scala_sequence(self._session, [table, *others]))
 
     def _stored(self, node: Any) -> Any:
         """Return the name of a stored table as Scala's Seq, None if *node* is not the name of one in another catalog."""
@@ -138,13 +138,6 @@ class ConnectorNames:
 
     def _is_temporary(self, parts: tuple[str, ...]) -> bool:
         return len(parts) == 1 and bool(state_of(self._session).catalog().getRawTempView(parts[0]).isDefined())
-
-    def _sequence(self, items: list[Any]) -> Any:
-        array = static_member(self._session, "java.util.ArrayList")()
-        for each in items:
-            array.add(each)
-        as_scala = static_member(self._session, "scala.jdk.javaapi.CollectionConverters.asScala")
-        return as_scala(array).toSeq()
 
 
 def topic_of(table: ConnectorTable | None) -> TopicTable | None:

@@ -29,6 +29,7 @@ from mt_core.spark.streams.attempt import StreamAttempt
 from mt_core.spark.streams.broken import StreamBroken
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.query import (
+    TEMPORARY_FILES,
     MemberQuery,
     StreamSessions,
     check_columns,
@@ -82,7 +83,7 @@ class SparkStreams(EngineRole, StreamEngine):
                     uuids[display_name(member.insert.table)] = self._check_target(member.insert.table, definition.keeps)
             reads = self._reads(session, members)
             for table in writes:
-                if table in reads:
+                if _folded(table) in map(_folded, reads):
                     raise Unsupported(
                         f"The statement reads {display_name(table)}, which it writes: as a stream it would read its own rows; "
                         "write another table."
@@ -90,6 +91,7 @@ class SparkStreams(EngineRole, StreamEngine):
             pinned = _pinned(session, members) | {
                 "sinks": [target.to_json() for target in targets.values()],
                 "targets": uuids,
+                TEMPORARY_FILES: True,
             }
             if definition.restored_from is not None:
                 pinned |= _restored(session, definition.restored_from, pinned["starts"])
@@ -277,6 +279,11 @@ def _pinned(session: SparkSession, members: Sequence[MemberQuery]) -> dict[str, 
             "given": [member.streaming({}).columns for member in members],
             "begun": False,
         }
+
+
+def _folded(table: TableName) -> TableName:
+    """Return a name as it is compared: that of a temporary table has no case."""
+    return tuple(map(str.lower, table)) if len(table) == 1 else table
 
 
 def _restored(session: SparkSession, savepoint: str, starts: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,8 +30,11 @@ from mt_core.spark.streams.inserts import Insert, query_of, read_insert
 from mt_core.spark.streams.operators.first_rows import with_first_rows
 from mt_core.spark.streams.operators.state_ttls import read_ttls
 from mt_core.spark.streams.sources.streamed_text import StreamedText, StreamSource, read_sources
+from mt_core.spark.streams.sources.temporary_files import READ_AS_STREAMS, streamed_files
 from mt_core.tables.engine import Query
 
+TEMPORARY_FILES = "temporary_files"
+"""What a job has pinned that reads its temporary tables of files as streams."""
 no_settings: Mapping[str, str] = MappingProxyType({})
 # The first foreachBatch in a JVM starts the server that Spark calls, and a second one beside it would start another.
 _callback_server = threading.Lock()
@@ -76,7 +79,11 @@ class StreamedQuery:
         Raises Unsupported for a subquery that reads one, and for rows that would change once they are given.
         """
         try:
-            with active_session(self.session), streamed(self.session, self.text.topics):
+            with (
+                active_session(self.session),
+                streamed(self.session, self.text.topics),
+                streamed_files(self.session, self.text.files),
+            ):
                 return self._stream(self.text.streaming(options))
         except SPARK_ERRORS as cause:
             error = translate(cause)
@@ -140,6 +147,9 @@ class StreamSessions:
         session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
         # An attempt that ended while it noted its first batch leaves a file beside the notes, which is no other stream's.
         session.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
+        if definition.pinned and TEMPORARY_FILES not in definition.pinned:
+            # The checkpoints of earlier releases know no stream of them.
+            session.conf.set(READ_AS_STREAMS, "false")
         for jar in definition.jars:
             self.driver.added_jars.add(session, jar)
         with active_session(session):

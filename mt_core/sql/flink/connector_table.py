@@ -8,10 +8,11 @@ from itertools import takewhile
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import property_list, quote, sql_name, string_literal
 from mt_core.model.connector_table import Watermark
+from mt_core.model.temporary_files import TemporaryFiles
 from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.flink.changes import not_enforced, read_key
-from mt_core.sql.flink.connectors import KAFKA, STREAMING_CONNECTORS, Source, source_of
+from mt_core.sql.flink.connectors import FORMATS, KAFKA, STREAMING_CONNECTORS, Source, source_of
 from mt_core.sql.flink.kafka import MetadataColumn
 from mt_core.sql.flink.rowless_table import rowless_table, topic_table, with_event_time
 from mt_core.sql.flink.types import read_type
@@ -84,7 +85,7 @@ def _stored(table: WrittenTable) -> CreateConnectorTable:
         watermark=table.watermark,
         column_list=tuple(table.columns.values()) if table.query is None else (),
         clauses="" if table.temporary else _joined(_clauses(table, source)),
-        options={} if table.temporary else table.options,
+        options=table.options,
         comment=table.comment,
         partition_keys=tuple(table.partition_keys),
         all_keys=table.keys,
@@ -282,11 +283,12 @@ def _temporary(table: WrittenTable, source: Source) -> Iterable[str]:
         raise Unsupported(
             f"Table {table}: {what} does not go with TEMPORARY; use CREATE TEMPORARY VIEW … AS query, or a table that stays."
         )
+    files = TemporaryFiles(watermark=table.watermark, partition_keys=tuple(table.partition_keys))
     return (
         f"CREATE {'OR REPLACE ' if 'REPLACE' in table.words else ''}TEMPORARY VIEW {sql_name(table.name)}",
         _list(table.columns.values()),
         f"USING {source.provider}",
-        _pairs("OPTIONS", source.options),
+        _pairs("OPTIONS", {**source.options, **(files.to_options() if source.provider in FORMATS else {})}),
     )
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -16,25 +14,15 @@ from mt_core.errors import CommitConflict
 from mt_core.identifiers import display_name, quote
 from mt_core.spark.catalogs.connector_tables import stored_table
 from mt_core.spark.driver.folders import Folders
-from mt_core.spark.driver.jvm_objects import active_session, scala_items
+from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.streams.broken import StreamBroken
+from mt_core.spark.streams.sinks.file_folders import FileFolder, stored_folder, temporary_folders
 from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, Sink, SinkAttempt, shaped
 from mt_core.spark.streams.sinks.targets import SinkTarget
 
 LISTED = "_freshtable"
 """The folder in that of a table with what its streams have written; readers of files pass over names with that first letter."""
 _ATTEMPT, _LIST = "attempt-", ".json"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Files:
-    """Where and how the files of a table are stored."""
-
-    folder: str
-    format: str
-    options: Mapping[str, str]
-    partition_keys: tuple[str, ...]
-    keeps_partitions: bool
 
 
 class FileSink(Sink):
@@ -50,6 +38,7 @@ class FileSink(Sink):
     def __init__(self, target: SinkTarget, attempt: SinkAttempt) -> None:
         self._target, self._catalogs = target, attempt.catalogs
         self._job_id, self._attempt = attempt.job_id, attempt.number
+        self._temporary = attempt.definition.temporary
 
     # ------------------------------------------------------------------------------------------------------- attempts
 
@@ -114,7 +103,7 @@ class FileSink(Sink):
         final = f"part-{self._job_id}-{batch}-{number}{ending}"
         return f"{folder}/{final}" if folder else final
 
-    def _move(self, files: _Files, batch: int) -> None:
+    def _move(self, files: FileFolder, batch: int) -> None:
         """Move the files of a listed batch that are not in the table yet, and forget the lists before."""
         folders, lists = self._folders, self._lists(files)
         body = json.loads(folders.read(f"{lists}/{batch}{_LIST}"))
@@ -141,28 +130,24 @@ class FileSink(Sink):
         names = (name.removesuffix(_LIST) for name in self._folders.names(lists) if name.endswith(_LIST))
         return max((int(name) for name in names if name.lstrip("-").isdecimal()), default=None)
 
-    def _lists(self, files: _Files) -> str:
+    def _lists(self, files: FileFolder) -> str:
         return f"{files.folder}/{LISTED}/{self._job_id}"
 
     @property
     def _folders(self) -> Folders:
         return Folders(self._catalogs.session)
 
-    def _files(self) -> _Files:
+    def _files(self) -> FileFolder:
+        name = self._target.table
+        if len(name) == 1:
+            # No other session has it, and no stored table.
+            return temporary_folders(self._temporary)[name[0].lower()]
         session: SparkSession = self._catalogs.session
         with active_session(session):
             table: Any = stored_table(session, self._target.stored_name)
             if table is None:
-                raise StreamBroken(f"Table {display_name(self._target.table)}, which the job writes, was dropped.")
-        properties = table.storage().properties()
-        keys = map(str, scala_items(properties.keys().toSeq()))
-        return _Files(
-            folder=str(table.location().toString()).rstrip("/"),
-            format=str(table.provider().get()).lower(),
-            options={key: str(properties.apply(key)) for key in keys if key.lower() != "path"},
-            partition_keys=tuple(map(str, scala_items(table.partitionColumnNames()))),
-            keeps_partitions=bool(table.tracksPartitionsInCatalog()),
-        )
+                raise StreamBroken(f"Table {display_name(name)}, which the job writes, was dropped.")
+        return stored_folder(table)
 
 
 def _is_data(path: str) -> bool:

@@ -14,6 +14,7 @@ from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.jvm_objects import active_session, spark_identifier, state_of
 from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.streams.sinks.created_table import CreatedTable
+from mt_core.spark.streams.sinks.file_folders import FILES, temporary_folders
 from mt_core.spark.streams.sinks.files import FileSink
 from mt_core.spark.streams.sinks.iceberg import IcebergSink
 from mt_core.spark.streams.sinks.jdbc import JdbcSink
@@ -24,7 +25,6 @@ from mt_core.spark.streams.sinks.targets import SinkTarget, temporary_tables
 from mt_core.sql.flink.connectors import KAFKA
 
 JDBC = "jdbc"
-FILES = ("filesystem", "parquet", "orc", "csv", "json", "text")
 KINDS: Mapping[str, type[FileSink | JdbcSink | KafkaSink | PrintSink | BlackholeSink]] = {
     **dict.fromkeys(FILES, FileSink),
     JDBC: JdbcSink,
@@ -53,8 +53,7 @@ def targets_with_connector(
                 connector = of_session.get(table[0].lower(), "")
             else:
                 connector = kept.connector if kept is not None and kept.connector else _provider(session, table)
-            # A temporary table of files has no stored one, which says where its folder is.
-            if connector in KINDS and not (len(table) == 1 and connector in FILES):
+            if connector in KINDS:
                 stored_name = sql_name(table) if kept is None else kept.stored_name
                 found[table] = SinkTarget(table=table, connector=connector, stored_name=stored_name)
     return found
@@ -103,9 +102,17 @@ def created_by(attempt: SinkAttempt) -> CreatedTable | None:
 
 
 def _temporary_connectors(temporary: Iterable[str]) -> dict[str, str]:
-    """Return the connector of each table that the statements *temporary* create, by its name in lower case."""
-    tables = temporary_tables(temporary)
-    return {name: table.connector for name, table in tables.items() if table.connector is not None}
+    """Return the connector of each table that the statements *temporary* create, by its name in lower case.
+
+    Tables of files without a folder are left out.
+    """
+    temporary = tuple(temporary)
+    tables, folders = temporary_tables(temporary), temporary_folders(temporary)
+    return {
+        name: table.connector
+        for name, table in tables.items()
+        if table.connector is not None and (table.connector not in FILES or name in folders)
+    }
 
 
 def _provider(session: SparkSession, table: TableName) -> str:

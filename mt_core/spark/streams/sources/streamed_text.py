@@ -22,6 +22,7 @@ from mt_core.spark.queries.relations import ParsedQuery, RelationName, parse
 from mt_core.spark.queries.views import Names, View
 from mt_core.spark.streams.sources.connectors import FILES, stream_of
 from mt_core.spark.streams.sources.past_rows import past_rows
+from mt_core.spark.streams.sources.temporary_files import FileView, file_view
 
 STREAMING = "streaming"
 MAX_VIEW_DEPTH = 50
@@ -31,7 +32,8 @@ _PLAIN_TABLE = "org.apache.iceberg.BaseTable"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSource:
-    """A table that a query reads as a stream. `table` is Iceberg's, None for any other; `topic` is one over Kafka.
+    """A table that a query reads as a stream. `table` is Iceberg's, None for any other; `topic` is one over Kafka, `files` is a
+    temporary one over files.
 
     `reading` is the relation that reads it in place of its name; empty: its name does.
     """
@@ -40,10 +42,18 @@ class StreamSource:
     table: Any = field(default=None, repr=False, compare=False)
     reading: str = field(default="", repr=False, compare=False)
     topic: TopicTable | None = field(default=None, repr=False, compare=False)
+    files: FileView | None = field(default=None, repr=False, compare=False)
 
     @property
     def name(self) -> str:
         return display_name(self.parts)
+
+    @property
+    def view(self) -> str:
+        """The name of the view that has its stream while a query is analysed, empty if there is none."""
+        if self.topic is not None:
+            return stream_name(self.topic)
+        return "" if self.files is None else self.files.stream_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +83,11 @@ class StreamedText:
     def topics(self) -> tuple[TopicTable, ...]:
         """The sources over Kafka."""
         return tuple(source.topic for source in self.sources if source.topic is not None)
+
+    @property
+    def files(self) -> tuple[FileView, ...]:
+        """The sources that are temporary tables of files."""
+        return tuple(source.files for source in self.sources if source.files is not None)
 
     def streaming(self, options: Mapping[str, Mapping[str, str]]) -> str:
         """Return the text that reads its sources as streams, each with the *options* under its name."""
@@ -140,7 +155,7 @@ class _Reader:
     def _relation(self, parts: tuple[str, ...], catalog: str, namespace: tuple[str, ...]) -> StreamSource | View | None:
         """Return the source or the view of that name; None for what is not read as a stream, or is one already."""
         if len(parts) == 1 and state_of(self._session).catalog().getRawTempView(parts[0]).isDefined():
-            return self._names.temporary_view(parts[0]) or _topic(parts, topic_table(self._session, parts[0]))
+            return self._names.temporary_view(parts[0]) or self._temporary(parts)
         full = self._names.qualify(parts, catalog, namespace)
         if len(full) < 3 or not self._names.is_catalog(full[0]):
             return None
@@ -152,6 +167,13 @@ class _Reader:
             return None if reading is None else StreamSource(parts=full, reading=reading)
         view = self._names.view(full)
         return view if view is not None or self._endless_only else self._table(full)
+
+    def _temporary(self, parts: tuple[str, ...]) -> StreamSource | None:
+        """Return the source that a temporary table is: its files, or its topic."""
+        files = file_view(self._session, parts[0])
+        if files is None:
+            return _topic(parts, topic_table(self._session, parts[0]))
+        return None if self._endless_only else StreamSource(parts=parts, files=files)
 
     def _table(self, full: tuple[str, ...]) -> StreamSource | None:
         plugin = state_of(self._session).catalogManager().catalog(full[0])
@@ -206,8 +228,8 @@ def _streaming(piece: Piece, options: Mapping[str, Mapping[str, str]]) -> str:
         return piece
     if piece.source.reading:
         return piece.source.reading + ("" if piece.aliased else f" AS {quote(piece.source.parts[-1])}")
-    if piece.source.topic is not None:
-        name = quote(stream_name(piece.source.topic))
+    if piece.source.view:
+        name = quote(piece.source.view)
         return name if piece.aliased else f"{name} AS {quote(piece.source.parts[-1])}"
     written = ", ".join(f"'{key}' = '{value}'" for key, value in options.get(piece.source.name, {}).items())
     return f"STREAM {sql_name(piece.source.parts)}" + (f" WITH ({written})" if written else "")

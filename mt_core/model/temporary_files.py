@@ -1,0 +1,35 @@
+"""Temporary tables of files: what streams need of their statement, in options of the view that Spark passes over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mt_core.identifiers import namespace_of, sql_name
+from mt_core.model.connector_table import Watermark
+
+_COLUMN = "freshtable.watermark.column"
+_DELAY = "freshtable.watermark.delay"
+_KEYS = "freshtable.partition-keys"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemporaryFiles:
+    """The watermark of a temporary table of files, and the columns of its partitions; a view in Spark has neither."""
+
+    watermark: Watermark | None = None
+    partition_keys: tuple[str, ...] = ()
+
+    def to_options(self) -> dict[str, str]:
+        keys = {_KEYS: sql_name(self.partition_keys)} if self.partition_keys else {}
+        mark = self.watermark
+        return keys if mark is None else keys | {_COLUMN: mark.column, _DELAY: mark.delay}
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> TemporaryFiles:
+        """Return what *options* of a view say, with other options or without; their keys are in lower case."""
+        column = options.get(_COLUMN)
+        return cls(
+            watermark=None if column is None else Watermark(column=column, delay=options[_DELAY]),
+            partition_keys=namespace_of(options[_KEYS]) if _KEYS in options else (),
+        )

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from mt_core.spark.driver.jvm_objects import active_session, java_dataset, static_member
+from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_sequence, static_member
 
 _LOGICAL = frozenset({"GlobalLimit", "LocalLimit", "Offset"})
 _PHYSICAL = "CollectLimit"
@@ -49,9 +49,8 @@ def below_limit(frame: DataFrame, change: Callable[[DataFrame], DataFrame]) -> D
     if not limits:
         return change(frame)
     changed: Any = change(DataFrame(java_dataset(session, plan), session))._jdf.queryExecution().analyzed()
-    as_scala = static_member(session, "scala.jdk.javaapi.CollectionConverters.asScala")
     for limit in reversed(limits):
-        changed = limit.withNewChildren(as_scala([changed]).toSeq())
+        changed = limit.withNewChildren(scala_sequence(session, [changed]))
     return DataFrame(java_dataset(session, changed), session)
 
 

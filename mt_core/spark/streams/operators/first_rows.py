@@ -5,7 +5,7 @@ The statement is Flink's deduplication: `rn = 1` over `ROW_NUMBER() OVER (PARTIT
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import Unsupported
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.driver.jvm_objects import java_class, scala_items, static_member
+from mt_core.spark.driver.jvm_objects import java_class, scala_items, scala_sequence, static_member
 from mt_core.spark.streams.operators.state_ttls import StateTtls
 
 _CATALYST = "org.apache.spark.sql.catalyst"
@@ -54,7 +54,7 @@ class _Rewriting:
         children = list(scala_items(plan.children()))
         rewritten = [self.plan(child) for child in children]
         if any(new is not old for new, old in zip(rewritten, children, strict=True)):
-            plan = plan.withNewChildren(self._seq(rewritten))
+            plan = plan.withNewChildren(scala_sequence(self._session, rewritten))
         return self._filter(plan) if _kind(plan) == "Filter" else plan
 
     def _filter(self, plan: Any) -> Any:
@@ -139,30 +139,22 @@ class _Rewriting:
     def _replaced(self, plan: Any, window: Any) -> Any:
         """Return *plan* with the first rows, numbered 1, in the place of *window*."""
         if _kind(plan) != "Window":
-            return plan.withNewChildren(self._seq([self._replaced(plan.child(), window)]))
+            return plan.withNewChildren(scala_sequence(self._session, [self._replaced(plan.child(), window)]))
         number = window.windowExpressions().apply(0)
         origin = number.origin().startIndex()
         ttl = self._ttls.of(int(origin.get()) if origin.isDefined() else None)
-        keys = self._list(scala_items(window.partitionSpec()))
+        keys = self._static("scala.jdk.javaapi.CollectionConverters.asJava")(window.partitionSpec())
         first = _operator(self._session).of(window.child(), keys, ttl // _MILLISECOND)
         one = self._static(f"{_EXPRESSIONS}.Literal.create")(1, number.dataType())
-        numbered = number.withNewChildren(self._seq([one]))
-        return self._static(f"{_LOGICAL}.Project")(self._seq([*scala_items(window.child().output()), numbered]), first)
+        numbered = number.withNewChildren(scala_sequence(self._session, [one]))
+        columns = scala_sequence(self._session, [*scala_items(window.child().output()), numbered])
+        return self._static(f"{_LOGICAL}.Project")(columns, first)
 
     def _all(self, conditions: list[Any]) -> Any:
         whole = conditions[0]
         for condition in conditions[1:]:
             whole = self._static(f"{_EXPRESSIONS}.And")(whole, condition)
         return whole
-
-    def _seq(self, items: Iterable[Any]) -> Any:
-        return self._static("scala.jdk.javaapi.CollectionConverters.asScala")(self._list(items)).toSeq()
-
-    def _list(self, items: Iterable[Any]) -> Any:
-        found = self._static("java.util.ArrayList")()
-        for item in items:
-            found.add(item)
-        return found
 
     def _static(self, path: str) -> Any:
         return static_member(self._session, path)

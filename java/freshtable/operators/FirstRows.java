@@ -13,6 +13,7 @@ import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.streaming.TimerValues;
 import org.apache.spark.sql.streaming.ValueState;
 import scala.collection.Iterator;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** Deduplication: of each key the row that comes first passes, and none after it until the state of the key has expired. */
 public final class FirstRows extends StatefulProcessor<InternalRow, InternalRow, InternalRow> {
@@ -27,7 +28,7 @@ public final class FirstRows extends StatefulProcessor<InternalRow, InternalRow,
 
   /** Returns a plan of the first row of each of the {@code keys}, with the columns of {@code child}. */
   public static LogicalPlan of(LogicalPlan child, List<Expression> keys, long ttlMillis) {
-    return KeyedRows.transformed(child, keys, new FirstRows(ttlMillis));
+    return KeyedRows.transformed(child, keys, CollectionConverters.asJava(child.output()), new FirstRows(ttlMillis));
   }
 
   @Override

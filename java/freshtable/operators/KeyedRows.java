@@ -2,6 +2,7 @@ package freshtable.operators;
 
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.spark.sql.Encoder;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder;
@@ -25,6 +26,7 @@ import org.apache.spark.sql.catalyst.plans.logical.TransformWithState$;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.streaming.StatefulProcessor;
 import org.apache.spark.sql.streaming.TimeMode;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.Metadata;
@@ -42,9 +44,14 @@ import scala.jdk.javaapi.CollectionConverters;
 final class KeyedRows {
   private KeyedRows() {}
 
-  /** Returns a plan with the columns of {@code child}, by name and id, whose rows are those that the processor gives. */
+  /**
+   * Returns a plan with the columns {@code output}, by name and id, whose rows are those that the processor gives.
+   *
+   * <p>The processor takes rows with the columns of {@code child}, those of one key in a batch at once, in no order.
+   */
   static LogicalPlan transformed(
-      LogicalPlan child, List<Expression> keys, StatefulProcessor<InternalRow, InternalRow, InternalRow> processor) {
+      LogicalPlan child, List<Expression> keys, List<Attribute> output,
+      StatefulProcessor<InternalRow, InternalRow, InternalRow> processor) {
     List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(child.output()));
     List<Attribute> keyColumns = new ArrayList<>();
     for (int position = 0; position < keys.size(); position++) {
@@ -55,19 +62,43 @@ final class KeyedRows {
     }
     LogicalPlan keyed = new Project(seq(columns), child);
     CreateNamedStruct key = struct(keyColumns), row = struct(CollectionConverters.asJava(child.output()));
-    Attribute given = attribute("row", row.dataType());
+    StructType type = struct(output).dataType();
+    Attribute given = attribute("row", type);
     LogicalPlan planned =
         TransformWithState$.MODULE$.apply(
             seq(keyColumns), child.output(), publicly(processor), TimeMode.ProcessingTime(), OutputMode.Append(), keyed,
-            rowEncoder(key.dataType()), rowEncoder(row.dataType()), rowEncoder(row.dataType()));
+            rowEncoder(key.dataType()), rowEncoder(row.dataType()), rowEncoder(type));
     TransformWithState plan = (TransformWithState) ((SerializeFromObject) planned).child();
     LogicalPlan transformed =
         plan.copy(
             key, row, plan.groupingAttributes(), plan.dataAttributes(), plan.statefulProcessor(), plan.timeMode(),
-            plan.outputMode(), internalEncoder(key.dataType()), given, plan.child(), plan.hasInitialState(),
+            plan.outputMode(), internalEncoder(key.dataType(), rowEncoder(key.dataType()).objDeserializer()), given, plan.child(), plan.hasInitialState(),
             plan.initialStateGroupingAttrs(), plan.initialStateDataAttrs(), plan.initialStateDeserializer(),
             plan.initialState());
-    return new Project(seq(fields(given, CollectionConverters.asJava(child.output()))), transformed);
+    return new Project(seq(fields(given, output)), transformed);
+  }
+
+  /** Returns the rows of {@code child} with a further column, the last: their ArrivalNumber. */
+  static LogicalPlan numbered(LogicalPlan child) {
+    List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(child.output()));
+    columns.add(alias(ArrivalNumber.expression(), "arrival"));
+    return new Project(seq(columns), child);
+  }
+
+  /**
+   * Returns how rows of columns with those {@code types} lie in the state: as what Spark writes and reads without a class of its
+   * own, under names that no user has given.
+   */
+  static Encoder<InternalRow> stateEncoder(List<DataType> types) {
+    StructType type = new StructType();
+    List<Expression> stored = new ArrayList<>();
+    for (int position = 0; position < types.size(); position++) {
+      String name = "column" + position;
+      type = type.add(name, types.get(position));
+      stored.add(Literal$.MODULE$.apply(name));
+      stored.add(new BoundReference(position, types.get(position), true));
+    }
+    return internally(internalEncoder(type, new CreateNamedStruct(seq(stored))));
   }
 
   private static List<NamedExpression> fields(Attribute row, List<Attribute> columns) {
@@ -100,9 +131,9 @@ final class KeyedRows {
     return ExpressionEncoder.apply(type);
   }
 
-  /** Returns the encoder of rows of that type that takes an internal row as it is. */
+  /** Returns the encoder of rows of that type that takes an internal row as it is, and gives what {@code read} makes of it. */
   @SuppressWarnings("unchecked")
-  private static ExpressionEncoder<Object> internalEncoder(StructType type) {
+  private static ExpressionEncoder<Object> internalEncoder(StructType type, Expression read) {
     ExpressionEncoder<Row> encoder = rowEncoder(type);
     List<Expression> parts = new ArrayList<>();
     for (int position = 0; position < type.size(); position++) {
@@ -110,8 +141,13 @@ final class KeyedRows {
       parts.add(new GetStructField(new BoundReference(0, type, false), position, scala.Option.empty()));
     }
     ExpressionEncoder<?> internal =
-        new ExpressionEncoder<>(encoder.encoder(), new CreateNamedStruct(seq(parts)), encoder.objDeserializer());
+        new ExpressionEncoder<>(encoder.encoder(), new CreateNamedStruct(seq(parts)), read);
     return (ExpressionEncoder<Object>) internal;
+  }
+
+  @SuppressWarnings("unchecked")
+  private static Encoder<InternalRow> internally(ExpressionEncoder<?> encoder) {
+    return (Encoder<InternalRow>) encoder;
   }
 
   @SuppressWarnings("unchecked")

@@ -1,0 +1,1 @@
+"""Plans of streaming statements: their operators, what each keeps and for how long. Pure."""

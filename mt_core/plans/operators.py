@@ -1,0 +1,66 @@
+"""The operators of a streaming statement: what each reads, gives and keeps, under Flink's names (FLIP-292)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+
+
+class RowKind(Enum):
+    """How a row changes the result before it."""
+
+    INSERT = "+I"
+    UPDATE_BEFORE = "-U"
+    UPDATE_AFTER = "+U"
+    DELETE = "-D"
+
+    @property
+    def code(self) -> int:
+        """Flink's number of the kind, which a row of a changelog has in its last column."""
+        return _KINDS.index(self)
+
+    @property
+    def adds(self) -> bool:
+        """Whether a row of the kind comes into the result; else it is taken out."""
+        return self in {RowKind.INSERT, RowKind.UPDATE_AFTER}
+
+    @classmethod
+    def of(cls, code: int) -> RowKind:
+        """Return the kind with that number."""
+        return _KINDS[code]
+
+
+_KINDS = tuple(RowKind)
+
+ADDS = frozenset({RowKind.INSERT})
+"""The changes of an operator whose rows are only added."""
+ALL = frozenset(RowKind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorState:
+    """One state of an operator: of its input number `index`, from 0 on. An entry is gone once it was not written for `ttl`."""
+
+    index: int
+    name: str
+    ttl: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """A node of a plan. `type` has its version (`stream-exec-join_1`); `output` are names and types of Spark's SQL."""
+
+    type: str
+    description: str
+    inputs: tuple[Operator, ...] = ()
+    changes: frozenset[RowKind] = ADDS
+    states: tuple[OperatorState, ...] = ()
+    output: tuple[tuple[str, str], ...] = ()
+
+    def all(self) -> Iterator[Operator]:
+        """Yield the operator and all below it, inputs first."""
+        for operator in self.inputs:
+            yield from operator.all()
+        yield self

@@ -103,6 +103,11 @@ def java_dataset(session: SparkSession, plan: Any) -> Any:
     return static_member(session, "org.apache.spark.sql.classic.Dataset.ofRows")(session._jsparkSession, plan)
 
 
+def class_name(node: Any) -> str:
+    """Return the name of the class of an object, such as a node of a plan, without its package; empty for None."""
+    return "" if node is None else str(node.getClass().getSimpleName())
+
+
 def java_items(collection: Any) -> list[Any]:
     """Return the items of a Java collection; py4j's own iterator ends with an error that takes 70 calls to read."""
     items = collection.toArray()

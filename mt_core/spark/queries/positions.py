@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.spark.driver.jvm_objects import java_class, scala_items, state_of
+from mt_core.spark.driver.jvm_objects import class_name, java_class, scala_items, state_of
 
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
 _STAR = "org.apache.spark.sql.catalyst.analysis.Star"
@@ -45,7 +45,7 @@ class _Walk:
         self._star, self._subquery, self._text = java_class(session, _STAR), java_class(session, _SUBQUERY), text
 
     def parts(self, plan: Any, *, positional: bool) -> Iterator[str]:
-        kind = _class_name(plan)
+        kind = class_name(plan)
         if kind == "UnresolvedWith":
             for entry in scala_items(plan.cteRelations()):
                 yield from self.parts(entry._2(), positional=False)
@@ -69,7 +69,7 @@ class _Walk:
                 yield self._excerpt(expression)
             if self._subquery.isInstance(expression):
                 # Whether EXISTS finds a row does not depend on the columns of its rows.
-                yield from self.parts(expression.plan(), positional=_class_name(expression) != "Exists")
+                yield from self.parts(expression.plan(), positional=class_name(expression) != "Exists")
             yield from self._in_expressions(scala_items(expression.children()))
 
     def _excerpt(self, node: Any) -> str:
@@ -89,8 +89,4 @@ def _takes_positions(kind: str, expressions: Iterable[Any], positional: bool) ->
 
 
 def _is_name(expression: Any) -> bool:
-    return _class_name(expression) == "UnresolvedAttribute" and str(expression.name()).upper() != "ALL"
-
-
-def _class_name(node: Any) -> str:
-    return str(node.getClass().getSimpleName())
+    return class_name(expression) == "UnresolvedAttribute" and str(expression.name()).upper() != "ALL"

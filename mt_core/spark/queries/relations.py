@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import display_name
 from mt_core.spark.driver.conf import SESSION_CATALOG
-from mt_core.spark.driver.jvm_objects import scala_items, state_of, static_member
+from mt_core.spark.driver.jvm_objects import class_name, scala_items, state_of, static_member
 
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
@@ -100,7 +100,7 @@ class _PlanWalk:
         self._plan(plan, scope)
 
     def _plan(self, plan: Any, scope: frozenset[str], *, aliased: bool = False) -> None:
-        kind = str(plan.getClass().getSimpleName())
+        kind = class_name(plan)
         if self._command.isInstance(plan) or kind.endswith("Statement"):
             raise DefinitionInvalid("The text is not a query; write a SELECT, VALUES, TABLE or WITH … SELECT.")
         match kind:
@@ -182,7 +182,7 @@ def base_relations(analysed: Any) -> tuple[BaseRelation, ...]:
 
 
 def _base_relation(leaf: Any) -> BaseRelation | None:
-    match str(leaf.getClass().getSimpleName()):
+    match class_name(leaf):
         case "CTERelationRef" | "OneRowRelation" | "LocalRelation" | "Range" | "UnresolvedInlineTable":
             return None
         case "DataSourceV2Relation" | "StreamingRelationV2" if (

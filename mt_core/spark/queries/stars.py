@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from mt_core.errors import DefinitionInvalid
 from mt_core.identifiers import sql_name
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.driver.jvm_objects import java_dataset, scala_items, state_of, static_member
+from mt_core.spark.driver.jvm_objects import class_name, java_dataset, scala_items, state_of, static_member
 from mt_core.spark.queries.relations import TABLE_WORD
 
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
@@ -40,7 +40,7 @@ class StarWriter:
         return text
 
     def _plan(self, plan: Any, scope: Scope, *, exists: bool = False) -> None:
-        match _class_name(plan):
+        match class_name(plan):
             case "UnresolvedWith":
                 entries, recursive = list(scala_items(plan.cteRelations())), bool(plan.allowRecursion())
                 for index, entry in enumerate(entries):
@@ -62,7 +62,7 @@ class StarWriter:
 
     def _aliased(self, relation: Any, scope: Scope) -> None:
         """Give `t AS x(a, b)`, which names the columns of t by position, the columns that t has now."""
-        if _class_name(relation) == "UnresolvedRelation" and relation.options().isEmpty():
+        if class_name(relation) == "UnresolvedRelation" and relation.options().isEmpty():
             start, stop = _span(relation)
             columns = self._columns(relation, scope)
             self._edits.append((start, stop, f"(SELECT {columns} FROM {self._text[start:stop]})"))
@@ -87,7 +87,7 @@ class StarWriter:
         if self._star.isInstance(expression):
             yield expression
         if self._subquery.isInstance(expression):
-            self._plan(expression.plan(), scope, exists=_class_name(expression) == "Exists")
+            self._plan(expression.plan(), scope, exists=class_name(expression) == "Exists")
         for child in scala_items(expression.children()):
             yield from self._stars(child, scope)
 
@@ -118,13 +118,13 @@ class StarWriter:
             return False  # ambiguous
         if not resolved.isDefined():
             return False
-        if _class_name(resolved.get()) == _class_name(column) == "Alias":
+        if class_name(resolved.get()) == class_name(column) == "Alias":
             return bool(resolved.get().child().semanticEquals(column.child()))
         return bool(resolved.get().exprId().equals(column.exprId()))
 
     def _analysed(self, plan: Any, scope: Scope, origin: Any) -> Any:
         # A condition on rows changes no columns, and may name columns of the query around.
-        while _class_name(plan) == "Filter":
+        while class_name(plan) == "Filter":
             plan = plan.child()
         for clause, visible in reversed(scope):
             plan = clause.copy(plan, clause.cteRelations().take(visible), clause.allowRecursion())
@@ -140,10 +140,6 @@ class StarWriter:
             f"{excerpt} of the query cannot be written out as columns, and would mean others once a source changes its "
             "columns; name the columns in its place."
         )
-
-
-def _class_name(node: Any) -> str:
-    return str(node.getClass().getSimpleName())
 
 
 def _span(node: Any) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mt_core.errors import Unsupported
 from mt_core.identifiers import display_name
 from mt_core.spark.catalogs.connector_tables import ConnectorSource
-from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items, state_of
+from mt_core.spark.driver.jvm_objects import active_session, class_name, java_dataset, scala_items, state_of
 from mt_core.spark.kafka.records import columns_of_insert, write_records
 from mt_core.spark.kafka.topics import TopicTable, topic_tables
 from mt_core.spark.queries.connector_names import ConnectorNames
@@ -41,8 +41,8 @@ def _target(session: SparkSession, text: str, source: ConnectorSource) -> TopicT
     Raises Unsupported for one that would replace its rows.
     """
     plan = state_of(session).sqlParser().parsePlan(text)
-    statement = plan.child() if str(plan.getClass().getSimpleName()) == _WITH else plan
-    if str(statement.getClass().getSimpleName()) != _INSERT or not hasattr(statement.table(), "multipartIdentifier"):
+    statement = plan.child() if class_name(plan) == _WITH else plan
+    if class_name(statement) != _INSERT or not hasattr(statement.table(), "multipartIdentifier"):
         return None
     parts = tuple(map(str, scala_items(statement.table().multipartIdentifier())))
     table = ConnectorNames(session, source).topic(parts)

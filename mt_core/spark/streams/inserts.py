@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import Unsupported
 from mt_core.identifiers import display_name
-from mt_core.spark.driver.jvm_objects import scala_items, state_of
+from mt_core.spark.driver.jvm_objects import class_name, scala_items, state_of
 from mt_core.spark.queries.views import Names
 
 _INSERT, _WITH = "InsertIntoStatement", "UnresolvedWith"
@@ -37,13 +37,13 @@ def read_insert(session: SparkSession, text: str) -> Insert:
     Raises Unsupported for what replaces rows.
     """
     plan = state_of(session).sqlParser().parsePlan(text)
-    if _kind(plan) in _CREATIONS:
+    if class_name(plan) in _CREATIONS:
         parts = tuple(map(str, scala_items(plan.name().nameParts())))
         name = _full_name(session, parts, temporary=False)
         return Insert(table=name, columns=(), by_name=True, created=True, plan=plan.query())
-    common = plan if _kind(plan) == _WITH else None
+    common = plan if class_name(plan) == _WITH else None
     statement = plan if common is None else common.child()
-    if _kind(statement) != _INSERT or _kind(statement.table()) != "UnresolvedRelation":
+    if class_name(statement) != _INSERT or class_name(statement.table()) != "UnresolvedRelation":
         raise Unsupported(f"Only INSERT INTO a table runs as a stream; {_BATCH}.")
     parts = tuple(map(str, scala_items(statement.table().multipartIdentifier())))
     if statement.overwrite():
@@ -69,14 +69,14 @@ def read_insert(session: SparkSession, text: str) -> Insert:
 def is_insert(session: SparkSession, text: str) -> bool:
     """Whether *text* is an INSERT; *session* is the active one."""
     plan = state_of(session).sqlParser().parsePlan(text)
-    return _kind(plan.child() if _kind(plan) == _WITH else plan) == _INSERT
+    return class_name(plan.child() if class_name(plan) == _WITH else plan) == _INSERT
 
 
 def query_of(session: SparkSession, text: str) -> Any:
     """Return the parsed plan of the query of an INSERT, or of the query that *text* is; *session* is the active one."""
     plan = state_of(session).sqlParser().parsePlan(text)
-    statement = plan.child() if _kind(plan) == _WITH else plan
-    return read_insert(session, text).plan if _kind(statement) in {_INSERT, *_CREATIONS} else plan
+    statement = plan.child() if class_name(plan) == _WITH else plan
+    return read_insert(session, text).plan if class_name(statement) in {_INSERT, *_CREATIONS} else plan
 
 
 def _full_name(session: SparkSession, parts: tuple[str, ...], *, temporary: bool = True) -> tuple[str, ...]:
@@ -84,7 +84,3 @@ def _full_name(session: SparkSession, parts: tuple[str, ...], *, temporary: bool
         return parts
     names = Names(session)
     return names.qualify(parts, *names.current())
-
-
-def _kind(plan: Any) -> str:
-    return str(plan.getClass().getSimpleName())

@@ -19,7 +19,14 @@ from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connecto
 from mt_core.spark.catalogs.plugins import close_plugins
 from mt_core.spark.driver.conf import LARGE_VALUES
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
-from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items, state_of, static_member
+from mt_core.spark.driver.jvm_objects import (
+    active_session,
+    class_name,
+    java_dataset,
+    scala_items,
+    state_of,
+    static_member,
+)
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.kafka.records import columns_of_insert
 from mt_core.spark.kafka.topics import TopicTable, streamed
@@ -27,7 +34,8 @@ from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.temporary import create_temporary
 from mt_core.spark.streams.inserts import Insert, query_of, read_insert
-from mt_core.spark.streams.operators.first_rows import with_first_rows
+from mt_core.spark.streams.operators.changelog import Changelog
+from mt_core.spark.streams.operators.rewriting import with_operators
 from mt_core.spark.streams.operators.state_ttls import read_ttls
 from mt_core.spark.streams.sources.streamed_text import StreamedText, StreamSource, read_sources
 from mt_core.spark.streams.sources.temporary_files import READ_AS_STREAMS, streamed_files
@@ -74,9 +82,14 @@ class StreamedQuery:
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def streaming(self, options: Mapping[str, Mapping[str, str]]) -> DataFrame:
-        """Return the rows as a stream, whose sources have the *options* under their names.
+        """Return the rows of `changelog` as a stream, the last column of which is `ROW_KIND` if they are not only added."""
+        with active_session(self.session):
+            return DataFrame(java_dataset(self.session, self.changelog(options).plan), self.session)
 
-        Raises Unsupported for a subquery that reads one, and for rows that would change once they are given.
+    def changelog(self, options: Mapping[str, Mapping[str, str]]) -> Changelog:
+        """Return the query as a stream, whose sources have the *options* under their names.
+
+        Raises Unsupported for a subquery that reads one, and for what no operator can do.
         """
         try:
             with (
@@ -84,7 +97,7 @@ class StreamedQuery:
                 streamed(self.session, self.text.topics),
                 streamed_files(self.session, self.text.files),
             ):
-                return self._stream(self.text.streaming(options))
+                return self._changelog(self.text.streaming(options))
         except SPARK_ERRORS as cause:
             error = translate(cause)
             if isinstance(error, QueryFailed) and error.error_class == _STREAM_IN_SUBQUERY:
@@ -95,16 +108,14 @@ class StreamedQuery:
         """Return the rows of the query at *snapshots* of its sources."""
         return self._frame(self.text.pinned(self.session, snapshots))
 
-    def _stream(self, text: str) -> DataFrame:
+    def _changelog(self, text: str) -> Changelog:
         parsed = query_of(self.session, text)
-        frame = java_dataset(self.session, parsed)
-        analysed = frame.queryExecution().analyzed()
+        analysed = java_dataset(self.session, parsed).queryExecution().analyzed()
+        ttls = read_ttls(text, parsed, self.settings)
+        found = with_operators(self.session, analysed, ttls)
         if analysed.isStreaming():
-            ttls = read_ttls(text, parsed, self.settings)
-            plan = with_first_rows(self.session, analysed, ttls)
             ttls.check()
-            frame = frame if plan is analysed else java_dataset(self.session, plan)
-        return DataFrame(frame, self.session)
+        return found
 
     def _frame(self, text: str) -> DataFrame:
         with active_session(self.session):
@@ -208,13 +219,15 @@ def check_stateless(member: StreamedQuery) -> None:
 
 def check_streamable(member: StreamedQuery, *, way_out: str = _WAY_OUT) -> bool:
     """Return whether the query keeps state from batch to batch. Raises Unsupported for what only adding rows cannot give."""
-    frame = member.streaming({})
-    plan = frame._jdf.queryExecution().analyzed()
+    changelog = member.changelog({})
+    plan = changelog.plan
     if not plan.isStreaming():
         raise Unsupported(
             "The query reads no table as a stream; run the statement in batch mode: "
             "SET 'execution.runtime-mode' = 'batch'."
         )
+    if changelog.updates:
+        raise Unsupported(f"The query changes rows that it has given, and a stream only adds rows. {way_out}")
     session = member.session
     append = static_member(session, "org.apache.spark.sql.streaming.OutputMode.Append")()
     check = static_member(
@@ -253,7 +266,7 @@ def _keeps_state(plan: Any) -> bool:
     """Return whether a streaming plan joins or aggregates rows of several batches."""
     if not plan.isStreaming():
         return False
-    kind, children = str(plan.getClass().getSimpleName()), list(scala_items(plan.children()))
+    kind, children = class_name(plan), list(scala_items(plan.children()))
     if kind in _KEEPS_STATE or (kind == "Join" and all(child.isStreaming() for child in children)):
         return True
     return any(map(_keeps_state, children))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import DataFrame
 
-from mt_core.spark.driver.jvm_objects import scala_items
+from mt_core.spark.driver.jvm_objects import class_name, scala_items
 
 _OPERATOR = "TransformWithState"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -48,7 +48,7 @@ def _has_operator(rows: DataFrame) -> bool:
         plan = plans.pop()
         if not plan.isStreaming():
             continue
-        if str(plan.getClass().getSimpleName()) == _OPERATOR:
+        if class_name(plan) == _OPERATOR:
             return True
         plans.extend(scala_items(plan.children()))
     return False

@@ -10,7 +10,7 @@ from typing import Any
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.options import FLINK_DURATION, flink_duration_of
 from mt_core.sessions.properties.stream_properties import FOR_EVER, STATE_TTL_KEY, state_ttl_of
-from mt_core.spark.driver.jvm_objects import scala_items
+from mt_core.spark.driver.jvm_objects import class_name, scala_items
 
 _HINT = "STATE_TTL"
 
@@ -67,7 +67,7 @@ def read_ttls(text: str, parsed: Any, settings: Mapping[str, str]) -> StateTtls:
 
 
 def _blocks(plan: Any) -> Iterator[_Block]:
-    kind = _kind(plan)
+    kind = class_name(plan)
     if kind == "UnresolvedWith":
         for entry in scala_items(plan.cteRelations()):
             yield from _blocks(entry._2())
@@ -78,7 +78,7 @@ def _blocks(plan: Any) -> Iterator[_Block]:
                 # Of several hints about a table the first one counts, within one the last.
                 ttls = dict(_ttls(plan)) | ttls
             plan = plan.child()
-            kind = _kind(plan)
+            kind = class_name(plan)
         items = scala_items(plan.projectList() if kind == "Project" else plan.expressions())
         if ttls:
             origins = (item.origin().startIndex() for item in items)
@@ -98,13 +98,13 @@ def _ttls(hint: Any) -> Iterator[tuple[str, timedelta]]:
 
 
 def _text(parameter: Any) -> str:
-    return str(parameter.value().toString() if _kind(parameter) == "Literal" else parameter.name())
+    return str(parameter.value().toString() if class_name(parameter) == "Literal" else parameter.name())
 
 
 def _reads(plans: Any) -> Iterator[str]:
     """Yield the names of what a SELECT reads, in lower case: its aliases, else tables, as written and by the last part."""
     for plan in scala_items(plans):
-        match _kind(plan):
+        match class_name(plan):
             case "SubqueryAlias":
                 yield str(plan.alias()).lower()
             case "UnresolvedRelation":
@@ -112,7 +112,3 @@ def _reads(plans: Any) -> Iterator[str]:
                 yield from {parts[-1], ".".join(parts)}
             case _:
                 yield from _reads(plan.children())
-
-
-def _kind(node: Any) -> str:
-    return str(node.getClass().getSimpleName())

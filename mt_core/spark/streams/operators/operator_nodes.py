@@ -1,0 +1,75 @@
+"""The nodes of Spark's plans as operators under Flink's names."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from mt_core.plans.operators import ADDS, Operator, OperatorState, RowKind
+from mt_core.spark.driver.jvm_objects import class_name
+from mt_core.spark.streams.operators.changelog import ROW_KIND
+
+_TYPES = {
+    "Project": "calc",
+    "Filter": "calc",
+    "Union": "union",
+    "Generate": "correlate",
+    "Expand": "expand",
+    "EventTimeWatermark": "watermark-assigner",
+    # Each row of the stream looks up those of a table.
+    "Join": "lookup-join",
+}
+_UNSEEN = frozenset({"SubqueryAlias", "View", "ResolvedHint", "Repartition", "RepartitionByExpression"})
+"""Nodes that change neither rows nor columns."""
+_MOST_FIELDS = 25
+# Spark numbers the columns of each plan anew.
+_NUMBERS = re.compile(r"#\d+L?")
+
+
+def scan_of(plan: Any) -> Operator:
+    """Return the operator that reads the rows of *plan*, a source of a stream or a query of tables."""
+    return Operator(type="stream-exec-table-source-scan_2", description=_description(plan), output=_output(plan))
+
+
+def stateless_operator(plan: Any, inputs: Sequence[Operator], changes: frozenset[RowKind]) -> Operator:
+    """Return the operator of a node that keeps no state of ours."""
+    kind = class_name(plan)
+    if kind in _UNSEEN and len(inputs) == 1:
+        return inputs[0]
+    return operator_of(plan, _TYPES.get(kind) or _dashed(kind), inputs, changes=changes)
+
+
+def operator_of(
+    plan: Any,
+    name: str,
+    inputs: Sequence[Operator],
+    *,
+    changes: frozenset[RowKind] = ADDS,
+    states: Sequence[OperatorState] = (),
+) -> Operator:
+    """Return the operator *name* of Flink, in its first version, that stands for the node *plan* of Spark."""
+    return Operator(
+        type=f"stream-exec-{name}_1",
+        description=_description(plan),
+        inputs=tuple(inputs),
+        changes=changes,
+        states=tuple(states),
+        output=_output(plan),
+    )
+
+
+def _description(plan: Any) -> str:
+    return _NUMBERS.sub("", str(plan.simpleString(_MOST_FIELDS))).strip()
+
+
+def _output(plan: Any) -> tuple[tuple[str, str], ...]:
+    schema = StructType.fromJson(json.loads(str(plan.schema().json())))
+    return tuple((field.name, field.dataType.simpleString()) for field in schema.fields if field.name != ROW_KIND)
+
+
+def _dashed(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()

@@ -1,0 +1,48 @@
+"""The walk over the analysed plan of a stream that puts our operators into it, and says what its rows change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.spark.driver.jvm_objects import class_name, scala_items, static_member
+from mt_core.spark.streams.operators.changelog import Changelog
+from mt_core.spark.streams.operators.deduplicate import deduplicated
+from mt_core.spark.streams.operators.operator_nodes import scan_of
+from mt_core.spark.streams.operators.state_ttls import StateTtls
+from mt_core.spark.streams.operators.stateless import carried
+from mt_core.spark.streams.operators.walk import Walk
+
+_CATALYST = "org.apache.spark.sql.catalyst"
+
+
+def with_operators(session: SparkSession, analysed: Any, ttls: StateTtls) -> Changelog:
+    """Return the changelog of the stream *analysed*, whose plan is *analysed* itself if it has no operator of ours.
+
+    Raises Unsupported for a statement that would need one that there is not.
+    """
+    has_common = bool(analysed.containsPattern(static_member(session, f"{_CATALYST}.trees.TreePattern.CTE")()))
+    plan = (
+        static_member(session, f"{_CATALYST}.optimizer.InlineCTE")(True, False).apply(analysed)
+        if has_common
+        else analysed
+    )
+    walk = Walk(session, ttls, lambda below: _changelog(walk, below))
+    changelog = walk.changelog(plan)
+    if any(operator.states for operator in changelog.operator.all()):
+        return changelog
+    return Changelog(plan=analysed, operator=changelog.operator, unique=changelog.unique)
+
+
+def _changelog(walk: Walk, plan: Any) -> Changelog:
+    if not plan.isStreaming() or not (children := list(scala_items(plan.children()))):
+        return Changelog(plan=plan, operator=scan_of(plan))
+    operator = _OPERATORS.get(class_name(plan))
+    found = None if operator is None else operator(walk, plan)
+    return found or carried(walk.session, plan, [walk.changelog(child) for child in children])
+
+
+_OPERATORS: Mapping[str, Callable[[Walk, Any], Changelog | None]] = {"Filter": deduplicated}
+"""By the class of a node of Spark's plan: what puts an operator of ours in its place, or gives None."""

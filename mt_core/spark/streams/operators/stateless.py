@@ -1,0 +1,103 @@
+"""Operators that keep no state: they give rows of the kinds that they get."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.errors import Unsupported
+from mt_core.plans.operators import RowKind
+from mt_core.spark.driver.jvm_objects import class_name, scala_items, scala_sequence, static_member
+from mt_core.spark.streams.operators.changelog import Changelog, Unique
+from mt_core.spark.streams.operators.java_operators import java_operator
+from mt_core.spark.streams.operators.operator_nodes import stateless_operator
+
+_CURRENT = "org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE"
+_SAME_COLUMNS = frozenset(
+    {"Filter", "SubqueryAlias", "View", "ResolvedHint", "Repartition", "RepartitionByExpression", "EventTimeWatermark"}
+)
+_OTHER_COLUMNS = frozenset({"Project", "Union", "Generate", "Expand", "Join"})
+
+
+def carried(session: SparkSession, plan: Any, children: Sequence[Changelog]) -> Changelog:
+    """Return the changelog of the node *plan*, with *children* in the places of its own.
+
+    Raises Unsupported for a node that can only take rows that are added, and gets others.
+    """
+    changes = frozenset[RowKind]().union(*(child.changes for child in children))
+    if not any(child.updates for child in children):
+        carried_plan = _with_children(session, plan, [child.plan for child in children])
+    else:
+        _check(session, plan)
+        carried_plan = _of_changes(session, plan, children)
+    operator = stateless_operator(plan, [child.operator for child in children], changes)
+    return Changelog(plan=carried_plan, operator=operator, unique=_unique(plan, children))
+
+
+def _of_changes(session: SparkSession, plan: Any, children: Sequence[Changelog]) -> Any:
+    """Return the node *plan* above changelogs, with the kind of each row in its last column."""
+    changelogs = java_operator(session, "Changelogs", "The query")
+    [first, *_] = children
+    match class_name(plan):
+        case "Project":
+            return changelogs.projected(plan, first.plan)
+        case "Expand":
+            return changelogs.expanded(plan, first.plan)
+        case "Union":
+            parts = [child.plan if child.updates else changelogs.added(child.plan) for child in children]
+            return _with_children(session, plan, parts)
+        case "Join" | "Generate":
+            [kind] = [child.kind for child in children if child.updates]
+            return changelogs.kindLast(_with_children(session, plan, [child.plan for child in children]), kind)
+        case _:
+            return _with_children(session, plan, [first.plan])
+
+
+def _check(session: SparkSession, plan: Any) -> None:
+    """Raise Unsupported unless the node gives, for the row that is taken back, the row that it gave."""
+    kind = class_name(plan)
+    if kind not in _SAME_COLUMNS | _OTHER_COLUMNS:
+        raise Unsupported(
+            f"{kind} over rows that change: a stream can do that with rows that are only added. Keep the rows in a table with a "
+            "PRIMARY KEY, or the result as a materialized table over it."
+        )
+    current = static_member(session, _CURRENT)()
+    for expression in scala_items(plan.expressions()):
+        if not expression.deterministic() or expression.containsPattern(current):
+            raise Unsupported(
+                f"{expression.sql()} has another value when a row is taken back than when it was given; compute it below the "
+                "aggregation, join or deduplication whose rows change."
+            )
+
+
+def _with_children(session: SparkSession, plan: Any, children: Sequence[Any]) -> Any:
+    """Return *plan* with those children; *plan* itself if it has them."""
+    before = list(scala_items(plan.children()))
+    if all(new.equals(old) for new, old in zip(children, before, strict=True)):
+        return plan
+    return plan.withNewChildren(scala_sequence(session, list(children)))
+
+
+def _unique(plan: Any, children: Sequence[Changelog]) -> Unique:
+    """Return the sets of columns that identify a row still."""
+    [first, *_] = children
+    if not first.unique or len(children) > 1:
+        return frozenset()
+    kind = class_name(plan)
+    if kind in _SAME_COLUMNS:
+        return first.unique
+    if kind != "Project":
+        return frozenset()
+    renamed: dict[int, int] = {}
+    for column in scala_items(plan.projectList()):
+        source = column.child() if class_name(column) == "Alias" else column
+        if class_name(source) == "AttributeReference":
+            renamed.setdefault(expression_id(source), expression_id(column))
+    return frozenset(frozenset(renamed[each] for each in key) for key in first.unique if key <= renamed.keys())
+
+
+def expression_id(attribute: Any) -> int:
+    """Return the number by which Spark tells a column from all others."""
+    return int(attribute.exprId().id())

@@ -51,8 +51,8 @@ def sql(
         str | None, typer.Option(envvar="FRESHTABLE_TOKEN", help="Bearer token; default: that of the home folder.")
     ] = None,
     output: Annotated[
-        Literal["table", "csv", "json"],
-        typer.Option("--format", help="How rows are printed; json is one object a row."),
+        Literal["table", "tableau", "csv", "json"],
+        typer.Option("--format", help="How rows are printed; tableau: as they come; json: one object a row."),
     ] = "table",
 ) -> None:
     """Run SQL statements on a gateway: from -e, a file or standard input, up to the first error; on a terminal, at a prompt."""

@@ -1,10 +1,10 @@
-"""Result sets: columns with Flink's logical types, and rows in the JSON form of its REST API."""
+"""Result sets: columns with Flink's logical types, rows in the JSON form of its REST API, and how rows change a result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Any
 
 from mt_core.errors import MtError
@@ -76,6 +76,35 @@ class Column:
         return cls(name=body["name"], type=LogicalType.from_json(body["logicalType"]), comment=body.get("comment"))
 
 
+class RowKind(Enum):
+    """How a row changes the result before it, by Flink's names and signs."""
+
+    INSERT = "+I"
+    UPDATE_BEFORE = "-U"
+    UPDATE_AFTER = "+U"
+    DELETE = "-D"
+
+    @property
+    def code(self) -> int:
+        """Flink's number of the kind, which a row of a changelog has in its last column."""
+        return _KINDS.index(self)
+
+    @property
+    def adds(self) -> bool:
+        """Whether a row of the kind comes into the result; else it is taken out."""
+        return self in {RowKind.INSERT, RowKind.UPDATE_AFTER}
+
+    @classmethod
+    def of(cls, code: int) -> RowKind:
+        """Return the kind with that number."""
+        return _KINDS[code]
+
+
+_KINDS = tuple(RowKind)
+ROW_KIND = "__row_kind"
+"""The name of the last column of a changelog, which has the codes of its rows."""
+
+
 class PageForm(StrEnum):
     """The encoding of a page of rows: the JSON text of an array of row objects, or an Arrow IPC stream."""
 
@@ -99,11 +128,19 @@ class RowSet:
     def stalled(self) -> bool:
         return False
 
+    @property
+    def changelog(self) -> bool:
+        """Whether rows may take others away: never."""
+        return False
+
     def available(self, start: int, size: int, timeout_s: float) -> int:
         return len(self.rows[start : start + size])
 
     def page(self, start: int, size: int) -> list[list[Any]]:
         return list(self.rows[start : start + size])
+
+    def kinds(self, start: int, size: int) -> list[RowKind]:
+        return [RowKind.INSERT for _ in self.page(start, size)]
 
     def encoded(self, start: int, size: int, form: PageForm) -> None:
         """Return None: these rows have no encoded form."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 from mt_core.client.pages import ResultPage
 from mt_core.client.values import UnreadableValue, rows_converter, zone_for
 from mt_core.errors import GatewayError
-from mt_core.rowset import Column, LogicalType
+from mt_core.rowset import ROW_KIND, Column, LogicalType, RowKind
 
 
 def read_stream(content: bytes) -> pa.Table:
@@ -31,9 +31,16 @@ def as_tables(
     for page in pages:
         if isinstance(page, ResultPage):
             convert = convert or rows_converter(page.columns, zone_for(page.columns, properties))
-            yield arrow_table(page.columns, list(convert(page.rows)))
+            table = arrow_table(page.columns, list(convert(page.rows)))
+            yield table if page.kinds is None else _with_kinds(table, page.kinds)
         else:
             yield page
+
+
+def _with_kinds(table: pa.Table, kinds: Sequence[RowKind]) -> pa.Table:
+    """Return *table* with the codes of *kinds* as its last column, as the Arrow page of a gateway has them."""
+    codes = pa.array([kind.code for kind in kinds], pa.int8())
+    return table.append_column(pa.field(ROW_KIND, pa.int8(), nullable=False), codes)
 
 
 def arrow_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> pa.Table:

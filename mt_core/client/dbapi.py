@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import httpx
 
+from mt_core.client.changelog import KIND, Change, changes, refused
 from mt_core.client.exceptions import (
     DatabaseError,
     DataError,
@@ -49,7 +50,7 @@ from mt_core.client.type_objects import (
 from mt_core.client.values import rows_converter, zone_for
 from mt_core.errors import GatewayError
 from mt_core.identifiers import sql_name
-from mt_core.rowset import Column
+from mt_core.rowset import Column, RowKind
 from mt_core.tokens import significant
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class Cursor(Closing):
 
     `timeout_s` is how long a statement may take, an OperationalError after that; `max_rows` is how many rows of a result can
     be fetched, however many there are. None is no limit. `columns` are the columns with their whole types, of which
-    `description` is a part; without rows to fetch there are none.
+    `description` is a part; without rows to fetch there are none. `is_changelog` says that only `fetch_changes` reads the rows.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -195,6 +196,7 @@ class Cursor(Closing):
         self.rowcount = -1
         self.rownumber: int | None = None
         self.columns: tuple[Column, ...] = ()
+        self.is_changelog = False
         self._operation: str | None = None
         self._reader: PageReader | None = None
         self._is_query = False
@@ -225,6 +227,7 @@ class Cursor(Closing):
             if first.has_content and not is_of_a_write:
                 zone = zone_for(first.columns, client.properties)
                 self.columns, self._is_query = first.columns, first.is_query
+                self.is_changelog = first.kinds is not None
                 self._reader = self._paging(first, pages, zone)
                 self.description, self.rownumber = [description_of(column) for column in first.columns], 0
         return self
@@ -257,6 +260,11 @@ class Cursor(Closing):
 
     def fetchall(self) -> list[Row]:
         return self._take(None)
+
+    def fetch_changes(self) -> Iterator[Change]:
+        """Yield the rows that are left as they come, each with how it changes the result before it."""
+        while found := self._take(1, changes=True):
+            yield found[0] if self.is_changelog else (RowKind.INSERT, found[0])
 
     def fetch_arrow(self) -> pa.Table:
         """Return the rows that are left as an Arrow table; needs the package pyarrow."""
@@ -299,6 +307,7 @@ class Cursor(Closing):
     def _release(self) -> None:
         operation, self._operation = self._operation, None
         self._reader, self.columns, self.description, self.rownumber = None, (), None, None
+        self.is_changelog = False
         if operation is not None:
             # With the gateway or the session, the rows are gone already.
             with suppress(GatewayError, InterfaceError):
@@ -312,18 +321,21 @@ class Cursor(Closing):
             with suppress(ModuleNotFoundError):
                 from mt_core.client.arrow_rows import arrow_rows
 
-                from_arrow = arrow_rows(first.columns, zone)
+                from_arrow = arrow_rows((*first.columns, KIND) if self.is_changelog else first.columns, zone)
                 pages = self.connection.client.arrow_pages(self._operation, 1)
 
-        def convert(page: Page) -> Iterator[list[Row]]:
+        def convert(page: Page) -> Iterator[list[Any]]:
             if from_arrow is None or isinstance(page, ResultPage):
-                return iter([list(from_json(page.rows))])
-            return from_arrow(page)
+                rows = list(from_json(page.rows))
+                if page.kinds is not None and not self.is_changelog:
+                    raise refused()
+                return iter([rows if page.kinds is None else list(zip(page.kinds, rows, strict=True))])
+            return map(changes, from_arrow(page)) if self.is_changelog else from_arrow(page)
 
         return PageReader(first, pages, convert, self.max_rows)
 
-    def _take(self, size: int | None) -> list[Row]:
-        reader = self._reading()
+    def _take(self, size: int | None, *, changes: bool = False) -> list[Any]:
+        reader = self._reading(changes=changes)
         with translating():
             rows = reader.take(size)
         self.rownumber = (self.rownumber or 0) + len(rows)
@@ -344,9 +356,11 @@ class Cursor(Closing):
                 self.rownumber = (self.rownumber or 0) + table.num_rows
                 yield table
 
-    def _reading(self) -> PageReader:
+    def _reading(self, *, changes: bool = False) -> PageReader:
         if self._reader is None:
             raise ProgrammingError("There are no rows to fetch: execute() a statement that has some first.")
+        if self.is_changelog and not changes:
+            raise refused()
         return self._reader
 
 

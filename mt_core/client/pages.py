@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mt_core.rowset import Column
+from mt_core.rowset import Column, RowKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,8 @@ class Progress:
 class ResultPage:
     """Some rows of a result. `run` describes the run of a refresh, None for other statements.
 
-    `affected_rows` is the number of rows that a change wrote, None where the gateway does not say.
+    `affected_rows` is the number of rows that a change wrote, None where the gateway does not say. `kinds` say of each row how it
+    changes the result, None where rows are only added.
     """
 
     columns: tuple[Column, ...]
@@ -33,6 +34,7 @@ class ResultPage:
     warnings: tuple[str, ...] = ()
     run: Mapping[str, Any] | None = None
     affected_rows: int | None = None
+    kinds: list[RowKind] | None = None
     is_last: bool = field(default=True, compare=False)
 
     @classmethod
@@ -40,6 +42,7 @@ class ResultPage:
         return cls(
             columns=tuple(Column.from_json(column) for column in body["results"]["columns"]),
             rows=[row["fields"] for row in body["results"]["data"]],
+            kinds=_kinds(body),
             is_query=body["isQueryResult"],
             has_content=body["resultKind"] == "SUCCESS_WITH_CONTENT",
             job_id=body.get("jobID"),
@@ -48,3 +51,10 @@ class ResultPage:
             affected_rows=None if affected_rows is None else int(affected_rows),
             is_last=body.get("nextResultUri") is None,
         )
+
+
+def _kinds(body: Mapping[str, Any]) -> list[RowKind] | None:
+    """Return the kinds of the rows of a page of a changelog, which Flink's own gateway does not call one."""
+    names = [row["kind"] for row in body["results"]["data"]]
+    is_changelog = body.get("changelog", False) or any(name != RowKind.INSERT.name for name in names)
+    return [RowKind[name] for name in names] if is_changelog else None

@@ -24,7 +24,7 @@ from mt_core.gateway.services import GatewayServices
 from mt_core.gateway.statements import OPERATION_PATH, progress_of
 from mt_core.model.run import RefreshRun
 from mt_core.protocol import AFFECTED_ROWS_HEADER
-from mt_core.rowset import PageForm
+from mt_core.rowset import PageForm, RowKind
 from mt_core.sessions.operations.operation import TERMINAL, OperationResult, OperationStatus
 from mt_core.sessions.refreshes import AnyOperation
 
@@ -142,7 +142,7 @@ def _arrow_page(fetch: Fetch) -> Answer:
     page = fetch.operation.fetch(fetch.token, fetch.form.page_size or PAGE_ROWS, PageForm.ARROW)
     stream = page.body
     if stream is None and result.is_query:
-        return _json_page(fetch, result, _objects(page.rows), last=page.last)
+        return _json_page(fetch, result, _objects(page.rows, page.kinds), last=page.last)
     if stream is None:
         stream = stream_of(result.rows.columns, page.rows)
     if page.last:
@@ -154,15 +154,17 @@ def _page(fetch: Fetch) -> JsonAnswer:
     result = _result(fetch.operation)
     if fetch.form.row_format == "JSON":
         encoded = fetch.operation.fetch(fetch.token, fetch.form.page_size, PageForm.JSON)
-        data = _objects(encoded.rows) if encoded.body is None else orjson.Fragment(bytes(encoded.body))
+        data = _objects(encoded.rows, encoded.kinds) if encoded.body is None else orjson.Fragment(bytes(encoded.body))
         return _json_page(fetch, result, data, last=encoded.last)
     page = fetch.operation.fetch(fetch.token, fetch.form.page_size)
     rows = plain_rows(result.rows.columns, page.rows)
-    return _json_page(fetch, result, _objects(rows), last=page.last)
+    return _json_page(fetch, result, _objects(rows, page.kinds), last=page.last)
 
 
-def _objects(rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-    return [{"kind": "INSERT", "fields": fields} for fields in rows]
+def _objects(rows: Sequence[Sequence[Any]], kinds: Sequence[RowKind] | None) -> list[dict[str, Any]]:
+    if kinds is None:
+        return [{"kind": RowKind.INSERT.name, "fields": fields} for fields in rows]
+    return [{"kind": kind.name, "fields": fields} for kind, fields in zip(kinds, rows, strict=True)]
 
 
 def _json_page(fetch: Fetch, result: OperationResult, data: Any, *, last: bool) -> JsonAnswer:
@@ -183,6 +185,8 @@ def _json_page(fetch: Fetch, result: OperationResult, data: Any, *, last: bool) 
         body["nextResultUri"] = None
     if not fetch.version.extras:
         return JsonAnswer(body)
+    if result.rows.changelog:
+        body["changelog"] = True
     if result.warnings:
         body["warnings"] = list(result.warnings)
     if result.run is not None:

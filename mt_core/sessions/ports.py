@@ -13,7 +13,7 @@ from mt_core.model.reservation import Reservation
 from mt_core.model.run import RefreshRun
 from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as StoredColumn
-from mt_core.rowset import Column, PageForm
+from mt_core.rowset import Column, PageForm, RowKind
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.statements import Statement
 from mt_core.tables.engine import Progress
@@ -36,6 +36,10 @@ class ResultRows(Protocol):
     def stalled(self) -> bool:
         """Whether the query waits for a reader."""
 
+    @property
+    def changelog(self) -> bool:
+        """Whether rows may take away others that were given before."""
+
     def available(self, start: int, size: int, timeout_s: float) -> int:
         """Wait until row *start* is available or the rows end before it; return how many of *size* rows are available as a page."""
 
@@ -45,8 +49,11 @@ class ResultRows(Protocol):
         Waits for them; raises the error of a query that failed before it produced them.
         """
 
+    def kinds(self, start: int, size: int) -> list[RowKind]:
+        """Return how each of the rows that `page` returns changes the result."""
+
     def encoded(self, start: int, size: int, form: PageForm) -> bytes | memoryview | None:
-        """Return what `page` returns, encoded; None if the rows have no encoded form."""
+        """Return what `page` and `kinds` return, encoded; None if the rows have no encoded form."""
 
     def release(self, before: int) -> None:
         """Release the rows before row *before*, which no page needs any more."""

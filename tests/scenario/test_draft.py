@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from mt_core.model.run import RunStatus
-from mt_core.rowset import BOOLEAN, Column, LogicalType, RowSet
+from mt_core.rowset import BOOLEAN, Column, LogicalType, RowKind, RowSet
 from mt_core.sessions.ports import StatementResult
+from tests.support.fake_rows import FakeRows
 from tests.support.gateway.statements import Gateway, root_cause
 
 DRAFT = {"session_name": "d", "planner": "Blink", "execution_type": "batch"}
@@ -170,6 +171,20 @@ def test_a_query_answers_its_job_whose_pages_are_fetched_until_the_uri_is_empty(
         "next_result_uri": f"{job}/result/2",
     }
     assert pages[3]["next_result_uri"] == ""
+
+
+def test_change_flags_say_which_rows_are_added_and_which_taken_away(gateway: Gateway, session: str) -> None:
+    rows = FakeRows([1], [1], [2], [2], kinds=list(RowKind))
+    gateway.engine.answers["SELECT 3"] = StatementResult(is_query=True, rows=rows)
+    job = job_of(gateway, session, "SELECT 3")
+
+    page = page_of(gateway, f"{job}/result/0")["results"][0]
+
+    assert page == {
+        "columns": [{"name": "a", "type": "INT"}],
+        "data": [[1], [1], [2], [2]],
+        "change_flags": [True, False, True, False],
+    }
 
 
 def test_a_job_that_still_runs_answers_nothing_and_the_same_uri(gateway: Gateway, session: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from mt_core.client.http import GatewayClient
 from mt_core.errors import EngineUnavailable, QueryFailed
-from mt_core.rowset import INT, Column, PageForm
+from mt_core.rowset import INT, Column, PageForm, RowKind
 from mt_core.sessions.ports import StatementResult
 from tests.support.fake_rows import FakeRows
 from tests.support.gateway.statements import Gateway, root_cause
@@ -287,3 +287,60 @@ def test_a_client_reads_arrow_and_rows_that_have_none_as_well(gateway: Gateway) 
     assert [table.to_pylist() for table in tables] == [[{"a": 1}, {"a": 2}], [{"a": 3}]]
     assert [str(table.schema.field("a").type) for table in tables] == ["int32", "int32"]
     assert [batch.num_rows for batch in batches] == [2]
+
+
+KINDS = [RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER, RowKind.DELETE]
+NAMES = ["INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"]
+
+
+@pytest.mark.parametrize(("row_format", "one"), [("JSON", 1), ("PLAIN_TEXT", "1")])
+def test_rows_of_a_changelog_have_their_kinds(gateway: Gateway, row_format: str, one: object) -> None:
+    rows = FakeRows([1], [1], [2], [2], kinds=KINDS)
+    operation = begin(gateway, rows)
+
+    pages = [
+        gateway.http.get(f"{operation}/result/{token}?rowFormat={row_format}&pageSize=3").json() for token in (0, 1)
+    ]
+
+    data = [row for page in pages for row in page["results"]["data"]]
+    assert [row["kind"] for row in data] == NAMES
+    assert data[0]["fields"] == [one]
+    assert [(page["changelog"], [column["name"] for column in page["results"]["columns"]]) for page in pages] == [
+        (True, ["a"]),
+        (True, ["a"]),
+    ]
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_an_old_version_has_the_kinds_of_rows_and_no_member_that_its_clients_refuse(
+    gateway: Gateway, version: str
+) -> None:
+    operation = begin(gateway, FakeRows([1], [1], [2], [2], kinds=KINDS)).replace("/v3/", f"/{version}/")
+
+    page = gateway.http.get(f"{operation}/result/0").json()
+
+    assert [row["kind"] for row in page["results"]["data"]] == NAMES
+    assert "changelog" not in page
+
+
+def test_a_result_whose_rows_are_only_added_is_not_called_a_changelog(gateway: Gateway) -> None:
+    operation = begin(gateway, FakeRows([1]))
+
+    page = gateway.http.get(f"{operation}/result/0").json()
+
+    assert page["results"]["data"] == [{"kind": "INSERT", "fields": [1]}]
+    assert "changelog" not in page
+
+
+def test_the_first_page_of_a_changelog_may_have_no_rows_and_says_that_it_is_one(gateway: Gateway) -> None:
+    rows = FakeRows(kinds=KINDS)
+    operation = begin(gateway, rows)
+
+    first = gateway.http.get(f"{operation}/result/0").json()
+    rows.add([1])
+    second = gateway.http.get(f"{operation}/result/1").json()
+
+    assert [(page["changelog"], [row["kind"] for row in page["results"]["data"]]) for page in (first, second)] == [
+        (True, []),
+        (True, ["INSERT"]),
+    ]

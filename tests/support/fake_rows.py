@@ -7,17 +7,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mt_core.errors import Canceled, MtError
-from mt_core.rowset import INT, Column, PageForm
+from mt_core.rowset import INT, Column, PageForm, RowKind
 
 WAIT_S = 60.0
 ONE_INT = (Column(name="a", type=INT),)
 
 
 class FakeRows:
-    """Rows that the test adds; `end` ends the query. Remembers `released`, `stopped` and `closed`. Safe from any thread."""
+    """Rows that the test adds; `end` ends the query. Remembers `released`, `stopped` and `closed`. Safe from any thread.
 
-    def __init__(self, *rows: list[Any], columns: Sequence[Column] = ONE_INT) -> None:
+    *kinds* are those of all rows of a changelog; without them rows are only added.
+    """
+
+    def __init__(
+        self, *rows: list[Any], columns: Sequence[Column] = ONE_INT, kinds: Sequence[RowKind] | None = None
+    ) -> None:
         self.columns = columns
+        self.changelog, self._kinds = kinds is not None, kinds
         self.running, self.stalled = True, False
         self.released, self.stopped, self.closed = 0, False, False
         self._rows = list(rows)
@@ -52,6 +58,10 @@ class FakeRows:
         if self._error is not None and len(found) < size:
             raise self._error
         return found
+
+    def kinds(self, start: int, size: int) -> list[RowKind]:
+        found = self.page(start, size)
+        return list(self._kinds or [RowKind.INSERT] * (start + size))[start : start + len(found)]
 
     def encoded(self, start: int, size: int, form: PageForm) -> bytes | memoryview | None:
         """Return None: these rows are values only."""

@@ -14,6 +14,7 @@ from mt_core.client import dbapi
 from mt_core.client.insert import ROWS_AT_ONCE, insert_batches
 from mt_core.client.literals import ParameterCount, fill_in
 from mt_core.protocol import ARROW_TYPE
+from mt_core.rowset import ROW_KIND, RowKind
 
 SESSION = "20ee2ba8-3037-491e-a2ee-180d05966542"
 TEXT = {"type": "VARCHAR", "nullable": True, "length": 2147483647}
@@ -383,3 +384,84 @@ def test_any_other_statement_runs_once_for_each_row(statement: str) -> None:
 def test_a_row_of_another_length_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(ParameterCount, match=r"1 markers .* row 1 has 2 values"):
         insert_batches("INSERT INTO t VALUES (?)", [[1], [2, 3]])
+
+
+COUNTS = {"a": TEXT, "price": PRICE}
+CHANGES = [
+    (RowKind.INSERT, ("x", Decimal("1.00"))),
+    (RowKind.UPDATE_BEFORE, ("x", Decimal("1.00"))),
+    (RowKind.UPDATE_AFTER, ("x", Decimal("2.00"))),
+    (RowKind.DELETE, ("x", Decimal("2.00"))),
+]
+
+
+def changelog(
+    *changes: tuple[RowKind, tuple[Any, ...]], next_token: int | None = None, **extras: Any
+) -> dict[str, Any]:
+    body = page(COUNTS, [[row[0], float(row[1])] for _, row in changes], next_token, **extras)
+    for data, (kind, _) in zip(body["results"]["data"], changes, strict=True):
+        data["kind"] = kind.name
+    return body
+
+
+@pytest.mark.parametrize("arrow", [True, False])
+def test_changes_come_with_their_kinds(arrow: bool) -> None:
+    prices, types = [row[1] for _, row in CHANGES[2:]], {"price": pa.decimal128(10, 2), ROW_KIND: pa.int8()}
+    second = pa.table(
+        {"a": ["x", "x"], "price": pa.array(prices, types["price"]), ROW_KIND: pa.array([2, 3], pa.int8())}
+    )
+    others = [streamed(second, 2), streamed(second.slice(0, 0), None)]
+    if not arrow:
+        others = [changelog(*CHANGES[2:], next_token=2, changelog=True), changelog(changelog=True)]
+    server = Server(changelog(*CHANGES[:2], next_token=1, changelog=True), *others)
+
+    cursor = connect(server).cursor().execute("SELECT 1")
+
+    assert cursor.is_changelog
+    assert [column.name for column in cursor.columns] == ["a", "price"]
+    assert list(cursor.fetch_changes()) == CHANGES
+    assert cursor.rownumber == 4
+
+
+def test_rows_that_are_only_added_are_changes_too() -> None:
+    cursor = connect(Server(*NUMBERS)).cursor().execute("SELECT 1")
+
+    assert not cursor.is_changelog
+    assert [(kind, row[0]) for kind, row in cursor.fetch_changes()] == [(RowKind.INSERT, each) for each in "xyz"]
+
+
+@pytest.mark.parametrize(
+    "method", ["fetchone", "fetchmany", "fetchall", "fetch_arrow", "fetch_df", "fetch_arrow_batches", "__iter__"]
+)
+def test_a_changelog_is_not_read_as_if_its_rows_were_only_added(method: str) -> None:
+    cursor = connect(Server(changelog(next_token=1, changelog=True))).cursor().execute("SELECT 1")
+
+    with pytest.raises(dbapi.NotSupportedError, match=r"change others .* fetch_changes\(\)"):
+        next(iter(getattr(cursor, method)()))
+
+
+def test_a_changelog_that_is_not_called_one_is_refused_where_its_first_change_is() -> None:
+    server = Server(changelog(CHANGES[0], next_token=1), changelog(*CHANGES[1:3]))
+    cursor = connect(server).cursor().execute("SELECT 1")
+
+    assert cursor.fetchone() == CHANGES[0][1]
+    with pytest.raises(dbapi.NotSupportedError, match="change others"):
+        cursor.fetchone()
+
+
+def test_the_next_statement_of_a_cursor_is_no_changelog_for_the_last_one_was() -> None:
+    cursor = connect(Server(changelog(changelog=True), *NUMBERS)).cursor()
+
+    cursor.execute("SELECT 1")
+    cursor.execute("SELECT 2")
+
+    assert (cursor.is_changelog, cursor.fetchone()) == (False, ("x", Decimal("1.50")))
+
+
+def test_a_changelog_as_json_is_an_arrow_table_with_its_kinds() -> None:
+    client = connect(Server(changelog(*CHANGES[:3], changelog=True))).client
+
+    table = client.fetch_arrow(client.execute("SELECT 1"))
+
+    assert table.column_names == ["a", "price", ROW_KIND]
+    assert table.column(ROW_KIND).to_pylist() == [0, 1, 2]

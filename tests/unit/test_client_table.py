@@ -1,16 +1,22 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from io import StringIO
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mt_core.client.http import ResultPage
+from mt_core.client.terminal.standing_rows import StandingRows
 from mt_core.client.terminal.table import Format, print_result
-from mt_core.rowset import INT, STRING_MAP, Column, LogicalType
+from mt_core.rowset import INT, STRING_MAP, Column, LogicalType, RowKind
 
 COLUMNS = (Column(name="n", type=INT), Column(name="na,me"), Column(name="[m]", type=STRING_MAP))
 
@@ -121,3 +127,114 @@ def test_a_table_shows_decimals_with_all_digits_and_their_scale() -> None:
     shown = printed(Format.TABLE, page([Decimal(LONG), 1, [1]], columns=NUMBERS))
 
     assert f"│ {LONG} │   1.0 │ [1.00]  │" in shown
+
+
+COUNTS = (Column(name="city"), Column(name="n", type=INT))
+CHANGES = [
+    (RowKind.INSERT, ["Rome", 1]),
+    (RowKind.INSERT, ["Oslo", 1]),
+    (RowKind.UPDATE_BEFORE, ["Rome", 1]),
+    (RowKind.UPDATE_AFTER, ["Rome", 2]),
+    (RowKind.DELETE, ["Oslo", 1]),
+    (RowKind.INSERT, [None, 5]),
+]
+
+
+def changelog(*changes: tuple[RowKind, list[Any]]) -> ResultPage:
+    rows, kinds = [row for _, row in changes], [kind for kind, _ in changes]
+    return replace(page(*rows, columns=COUNTS), kinds=kinds)
+
+
+def test_a_tableau_has_all_changes_with_their_kinds() -> None:
+    shown = printed(Format.TABLEAU, changelog(*CHANGES[:2]), changelog(*CHANGES[2:]), changelog())
+
+    assert shown.splitlines() == [
+        "+----+--------------------------------+-------------+",
+        "| op |                           city |           n |",
+        "+----+--------------------------------+-------------+",
+        "| +I |                           Rome |           1 |",
+        "| +I |                           Oslo |           1 |",
+        "| -U |                           Rome |           1 |",
+        "| +U |                           Rome |           2 |",
+        "| -D |                           Oslo |           1 |",
+        "| +I |                           NULL |           5 |",
+        "+----+--------------------------------+-------------+",
+        "6 rows",
+    ]
+
+
+def test_a_tableau_of_rows_that_are_only_added_has_no_kinds_and_cuts_what_is_long() -> None:
+    shown = printed(Format.TABLEAU, page(["x" * 31, 1], columns=COUNTS))
+
+    assert shown.splitlines() == [
+        "+--------------------------------+-------------+",
+        "|                           city |           n |",
+        "+--------------------------------+-------------+",
+        f"| {'x' * 27}... |           1 |",
+        "+--------------------------------+-------------+",
+        "1 row",
+    ]
+
+
+def test_what_is_no_query_is_a_table_in_a_tableau_too() -> None:
+    definition = replace(page(["CREATE\nTABLE"], columns=COUNTS[:1]), is_query=False)
+
+    shown = [printed(Format.TABLEAU, each) for each in (page(has_content=False), definition)]
+
+    assert shown == ["OK\n", "CREATE\nTABLE\n"]
+
+
+def test_a_table_has_the_rows_of_a_changelog_as_they_stand() -> None:
+    shown = printed(Format.TABLE, changelog(*CHANGES[:3]), changelog(*CHANGES[3:]), changelog())
+
+    assert [line.strip() for line in shown.splitlines()] == [
+        "┏━━━━━━┳━━━┓",
+        "┃ city ┃ n ┃",
+        "┡━━━━━━╇━━━┩",
+        "│ Rome │ 2 │",
+        "│ NULL │ 5 │",
+        "└──────┴───┘",
+        "2 rows",
+    ]
+
+
+def test_a_table_of_a_changelog_is_printed_when_it_is_interrupted() -> None:
+    out = StringIO()
+
+    def pages() -> Iterator[ResultPage]:
+        yield changelog(*CHANGES[:2])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        print_result(pages(), Format.TABLE, out)
+
+    assert [line[:8] for line in out.getvalue().splitlines()[3:5]] == ["│ Rome │", "│ Oslo │"]
+
+
+def test_csv_and_json_have_the_kind_of_each_change_first() -> None:
+    csv, json = (printed(form, changelog(*CHANGES[1:4]), changelog()) for form in (Format.CSV, Format.JSON))
+
+    assert csv == "op,city,n\n+I,Oslo,1\n-U,Rome,1\n+U,Rome,2\n"
+    assert json.splitlines() == [
+        '{"op": "+I", "row": {"city": "Oslo", "n": 1}}',
+        '{"op": "-U", "row": {"city": "Rome", "n": 1}}',
+        '{"op": "+U", "row": {"city": "Rome", "n": 2}}',
+    ]
+
+
+@given(st.lists(st.tuples(st.sampled_from(RowKind), st.integers(0, 3)), max_size=30), st.randoms())
+def test_rows_stand_alike_in_whatever_order_their_changes_come(
+    changes: list[tuple[RowKind, int]], order: Random
+) -> None:
+    straight, shuffled = StandingRows(), StandingRows()
+    for kind, number in changes:
+        straight.apply(kind, [number])
+    for kind, number in order.sample(changes, len(changes)):
+        shuffled.apply(kind, [number])
+
+    counts = Counter[int]()
+    for kind, number in changes:
+        counts[number] += 1 if kind.adds else -1
+    expected = sorted([number] for number, count in counts.items() for _ in range(count))
+
+    assert (sorted(straight.all()), sorted(shuffled.all())) == (expected, expected)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Generator
 from queue import Queue
@@ -9,7 +10,7 @@ import pytest
 from pyspark.sql import types as spark
 
 from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
-from mt_core.rowset import PageForm
+from mt_core.rowset import ROW_KIND, PageForm, RowKind
 from mt_core.spark.results.arrow import ResultForm
 from mt_core.spark.results.row_stream import StreamedRows
 from mt_core.spark.results.spool import Spools
@@ -231,3 +232,48 @@ def test_rows_without_end_come_late_and_keep_no_session_busy() -> None:
     assert after == ([[1], [2]], True, True)
     assert isinstance(ended(rows), Canceled)
     assert query.stopped.is_set()
+
+
+def test_a_changelog_has_the_kind_of_each_row_in_all_forms_but_no_column_of_it() -> None:
+    fields = [
+        spark.StructField("at", spark.TimestampType()),
+        spark.StructField("n", spark.LongType()),
+        spark.StructField(ROW_KIND, spark.ByteType(), nullable=False),
+    ]
+    form = ResultForm(spark.StructType(fields), changelog=True)
+    parts = [
+        pa.record_batch(
+            [
+                pa.array([0] * len(codes), pa.timestamp("us", "UTC")),
+                pa.array(codes, pa.int64()),
+                pa.array(codes, pa.int8()),
+                pa.array([0] * len(codes)).cast("timestamp[us]"),
+            ],
+            schema=form.schema,
+        )
+        for codes in ([0, 1], [2, 3, 0])
+    ]
+    query = Query(*parts, "end")
+    rows = StreamedRows(form, Spools().new(form.schema), query._batches(), query._stop)
+    rows.begin()
+
+    table = pa.ipc.open_stream(rows.encoded(0, 5, PageForm.ARROW)).read_all()
+    body = json.loads(bytes(rows.encoded(0, 5, PageForm.JSON)))
+
+    names = ["INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE", "INSERT"]
+    values = [["1970-01-01T00:00:00Z", n] for n in (0, 1, 2, 3, 0)]
+    assert [column.name for column in rows.columns] == ["at", "n"]
+    assert (rows.page(0, 5), [kind.name for kind in rows.kinds(0, 5)]) == (values, names)
+    assert body == [{"kind": name, "fields": row} for name, row in zip(names, values, strict=True)]
+    assert table.column_names == ["at", "n", ROW_KIND]
+    assert table.column(2).to_pylist() == [0, 1, 2, 3, 0]
+    assert table.schema.metadata[b"freshtable.row-kind"] == b"__row_kind"
+    assert [column["name"] for column in json.loads(table.schema.metadata[b"freshtable.columns"])] == ["at", "n"]
+    assert (form.json([]), form.kinds([])) == (b"[]", [])
+
+
+def test_rows_that_are_only_added_are_all_insertions() -> None:
+    query = Query(batch(1, 2), "end")
+    query.rows.begin()
+
+    assert (query.rows.changelog, query.rows.kinds(1, 5)) == (False, [RowKind.INSERT])

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from enum import StrEnum
+from itertools import chain
 from typing import IO, Any
 
 from rich.console import Console
@@ -15,6 +16,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from mt_core.client.pages import ResultPage
+from mt_core.client.terminal.standing_rows import StandingRows
+from mt_core.client.terminal.tableau import OP, print_tableau
 from mt_core.client.values import FLOATS, converter
 from mt_core.rowset import Column
 
@@ -26,19 +29,33 @@ FRAME_WIDTH = 3
 
 
 class Format(StrEnum):
-    """How rows are printed. JSON is one object per row and line."""
+    """How rows are printed. JSON is one object per row and line; a tableau has the rows as they come."""
 
     TABLE = "table"
+    TABLEAU = "tableau"
     CSV = "csv"
     JSON = "json"
 
 
 def print_result(pages: Iterable[ResultPage], form: Format, out: IO[str]) -> None:
-    """Print a result to *out*; a statement that has nothing to show prints OK in a table, and nothing otherwise."""
+    """Print a result to *out*; a statement that has nothing to show prints OK in a table or tableau, and nothing otherwise.
+
+    A table has the rows of a changelog as they stand at its end, or at the interrupt that ends it; any other form has all changes.
+    """
     exact = map(_with_numbers, pages)
     match form:
         case Format.TABLE:
-            _print_table(list(exact), out)
+            first = next(exact)
+            if first.kinds is None:
+                _print_table([first, *exact], out)
+            else:
+                _print_standing(first, exact, out)
+        case Format.TABLEAU:
+            first = next(exact)
+            if first.is_query:
+                print_tableau(chain((first,), exact), _shown, out)
+            else:
+                _print_table([first, *exact], out)
         case Format.CSV:
             _print_csv(exact, out)
         case Format.JSON:
@@ -76,6 +93,17 @@ def _print_table(pages: list[ResultPage], out: IO[str]) -> None:
     console.print(f"{len(rows)} row{'' if len(rows) == 1 else 's'}", style="dim")
 
 
+def _print_standing(first: ResultPage, others: Iterable[ResultPage], out: IO[str]) -> None:
+    """Print the rows of a changelog as they stand at its end, also if that is an error or an interrupt."""
+    standing = StandingRows()
+    try:
+        for page in chain((first,), others):
+            for kind, row in zip(page.kinds or (), page.rows, strict=True):
+                standing.apply(kind, row)
+    finally:
+        _print_table([replace(first, rows=[list(row) for row in standing.all()], kinds=None)], out)
+
+
 def _grid(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> Table:
     table = Table(header_style="bold")
     for column in columns:
@@ -93,6 +121,10 @@ def _print_records(console: Console, columns: Sequence[Column], rows: Sequence[S
         console.rule(f"row {number}", align="left", style="dim")
         for column, value in zip(columns, row, strict=True):
             console.print(f"[bold]{escape(column.name):<{width}}[/bold]  {_cell(value)}", soft_wrap=True)
+
+
+def _shown(value: Any) -> str:
+    return NULL_TEXT if value is None else _text(value)
 
 
 def _cell(value: Any) -> str:
@@ -121,8 +153,11 @@ def _print_csv(pages: Iterable[ResultPage], out: IO[str]) -> None:
     for number, page in enumerate(pages):
         if page.has_content:
             if number == 0:
-                writer.writerow([column.name for column in page.columns])
-            writer.writerows(["" if value is None else _text(value) for value in row] for row in page.rows)
+                writer.writerow([*(() if page.kinds is None else (OP,)), *(column.name for column in page.columns)])
+            texts = [["" if value is None else _text(value) for value in row] for row in page.rows]
+            if page.kinds is not None:
+                texts = [[kind.value, *row] for kind, row in zip(page.kinds, texts, strict=True)]
+            writer.writerows(texts)
             # The next page of a result without end may take long.
             out.flush()
 
@@ -130,6 +165,8 @@ def _print_csv(pages: Iterable[ResultPage], out: IO[str]) -> None:
 def _print_json(pages: Iterable[ResultPage], out: IO[str]) -> None:
     for page in pages:
         names = [column.name for column in page.columns]
-        for row in page.rows if page.has_content else ():
-            out.write(_json(dict(zip(names, row, strict=True))) + "\n")
+        objects: list[Any] = [dict(zip(names, row, strict=True)) for row in page.rows if page.has_content]
+        if page.kinds is not None:
+            objects = [{OP: kind.value, "row": each} for kind, each in zip(page.kinds, objects, strict=True)]
+        out.writelines(_json(each) + "\n" for each in objects)
         out.flush()

@@ -261,7 +261,7 @@ def _fetch(operation: Operation, token: int, base: str) -> JsonAnswer:
     except MtError as error:
         return error_answer(error, doing=f"Failed to fetch the result of job {operation.planned_job_id}.")
     if operation.statement.type == SELECT:
-        draft = Draft.of(result.rows.columns, page.rows)
+        draft = Draft.of(result.rows.columns, page.rows, page.kinds)
     else:
         draft = affected(result.affected_rows, first=bool(page.rows) or result.job_id is None)
     following = "" if page.last else f"{base}/{token + 1}"

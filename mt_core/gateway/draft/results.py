@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from mt_core.rowset import STRING_LENGTH, Column
+from mt_core.rowset import STRING_LENGTH, Column, RowKind
 from mt_core.sessions.operations.operation import OperationResult, ResultKind
 
 PAGE_ROWS = 5000
@@ -35,20 +35,24 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """One result: names and types of its columns, and rows."""
+    """One result: names and types of its columns, rows, and their kinds unless all are added."""
 
     columns: Sequence[tuple[str, str]]
     rows: Sequence[Sequence[Any]]
+    kinds: Sequence[RowKind] | None = None
 
     @classmethod
-    def of(cls, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> Draft:
-        return cls(columns=[(column.name, type_text(column.type.to_json())) for column in columns], rows=rows)
+    def of(
+        cls, columns: Sequence[Column], rows: Sequence[Sequence[Any]], kinds: Sequence[RowKind] | None = None
+    ) -> Draft:
+        named = [(column.name, type_text(column.type.to_json())) for column in columns]
+        return cls(columns=named, rows=rows, kinds=kinds)
 
     def to_json(self, *, flagged: bool = False) -> dict[str, Any]:
         """Return the result; *flagged* with a change flag for each row, which says that it is appended, not deleted."""
         columns = [{"name": name, "type": type_} for name, type_ in self.columns]
-        flags = {"change_flags": [True] * len(self.rows)} if flagged else {}
-        return {"columns": columns, "data": list(self.rows), **flags}
+        added = [True] * len(self.rows) if self.kinds is None else [kind.adds for kind in self.kinds]
+        return {"columns": columns, "data": list(self.rows), **({"change_flags": added} if flagged else {})}
 
 
 def affected(count: int | None, *, first: bool) -> Draft:

@@ -154,6 +154,7 @@ def result(version: ApiVersion) -> Schema:
             "resultKind": one_of("SUCCESS", "SUCCESS_WITH_CONTENT"),
             "results": rows,
             "nextResultUri": uri,
+            **({"changelog": FLAG} if version.extras else {}),
         },
     )
 

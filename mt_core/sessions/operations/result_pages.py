@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mt_core.errors import RequestInvalid
-from mt_core.rowset import PageForm
+from mt_core.rowset import PageForm, RowKind
 from mt_core.sessions.ports import ResultRows
 
 PAGE_SIZE = 5000
@@ -15,11 +15,15 @@ PAGE_SIZE = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Some rows, either in `rows` or encoded in `body`; the `last` page is empty, and no page follows it."""
+    """Some rows, either in `rows` or encoded in `body`; the `last` page is empty, and no page follows it.
+
+    `kinds` are those of `rows`, None if rows are only added.
+    """
 
     rows: list[list[Any]]
     last: bool
     body: bytes | memoryview | None = None
+    kinds: list[RowKind] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +63,11 @@ class ResultPages:
         with self._lock:
             span = self._span(token, size or self._page_size)
             body = self._rows.encoded(span.start, span.count, form) if form is not None else None
-            rows = self._rows.page(span.start, span.count) if body is None else []
-            return Page(rows=rows, body=body, last=span.last)
+            if body is not None:
+                return Page(rows=[], body=body, last=span.last)
+            rows = self._rows.page(span.start, span.count)
+            kinds = self._rows.kinds(span.start, span.count) if self._rows.changelog else None
+            return Page(rows=rows, last=span.last, kinds=kinds)
 
     def _span(self, token: int, size: int) -> _Span:
         start = self._previous.start + self._previous.count

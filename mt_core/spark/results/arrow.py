@@ -13,27 +13,30 @@ from pyspark.sql import types as spark
 from pyspark.sql.functions import col
 from pyspark.sql.pandas.types import to_arrow_type
 
+from mt_core.rowset import ROW_KIND, RowKind
 from mt_core.spark.results.json_text import json_rows, writer
 from mt_core.spark.results.json_values import ARROW_CASTS, JSON_CASTS, casts, encoder
 from mt_core.spark.results.limit import below_limit
 from mt_core.spark.results.types import result_columns
 
 COLUMNS_KEY = "freshtable.columns"
+CHANGELOG_KEY = "freshtable.row-kind"
+"""Its value is the name of the column with the kinds of the rows, which the columns of the result do not contain."""
 
 
 class ResultForm:
     """Reads the batches of a query with *schema*; raises Unsupported if JSON has no form for a column.
 
     Batches have a column with instants twice: as instants for Arrow, and as the session's wall clock for JSON, since only
-    Spark knows its zone.
+    Spark knows its zone. The last column of a *changelog* is none of the result: it has the kinds of the rows.
     """
 
-    def __init__(self, schema: spark.StructType) -> None:
-        self.columns = result_columns(schema)
-        self._encoders = [encoder(field.dataType, field.name) for field in schema.fields]
-        self._writers = [
-            writer(field.dataType, encode) for field, encode in zip(schema.fields, self._encoders, strict=True)
-        ]
+    def __init__(self, schema: spark.StructType, *, changelog: bool = False) -> None:
+        self.changelog = changelog
+        fields = schema.fields[:-1] if changelog else schema.fields
+        self.columns = result_columns(spark.StructType(fields))
+        self._encoders = [encoder(field.dataType, field.name) for field in fields]
+        self._writers = [writer(field.dataType, encode) for field, encode in zip(fields, self._encoders, strict=True)]
         self._variants = {at for at, field in enumerate(schema.fields) if isinstance(field.dataType, spark.VariantType)}
         shown = [_arrow_field(field, casts(field.dataType, ARROW_CASTS)) for field in schema.fields]
         instants = [at for at, field in enumerate(schema.fields) if _has_instants(field.dataType)]
@@ -42,11 +45,11 @@ class ResultForm:
         ]
         self.schema = pa.schema([*shown, *wall_clocks])
         places = {at: len(shown) + number for number, at in enumerate(instants)}
-        self._json_places = [places.get(at, at) for at in range(len(shown))]
-        columns = json.dumps([column.to_json() for column in self.columns])
+        self._json_places = [places.get(at, at) for at in range(len(fields))]
+        metadata = {COLUMNS_KEY: json.dumps([column.to_json() for column in self.columns])}
         self._shown = pa.schema(
             [field.with_type(pa.string()) if at in self._variants else field for at, field in enumerate(shown)],
-            metadata={COLUMNS_KEY: columns},
+            metadata=metadata | ({CHANGELOG_KEY: ROW_KIND} if changelog else {}),
         )
 
     def rows(self, parts: Sequence[pa.RecordBatch]) -> list[list[Any]]:
@@ -56,24 +59,40 @@ class ResultForm:
 
     def json(self, parts: Sequence[pa.RecordBatch]) -> bytes:
         """Return the rows of *parts* as the JSON text of an array of Flink's row objects."""
-        return json_rows(self._json_columns(parts), self._writers)
+        return json_rows(self._json_columns(parts), self._writers, self._codes(parts) if self.changelog else None)
+
+    def kinds(self, parts: Sequence[pa.RecordBatch]) -> list[RowKind]:
+        """Return how each row of *parts* changes the result."""
+        if not self.changelog:
+            return [RowKind.INSERT] * sum(part.num_rows for part in parts)
+        return [RowKind.of(code) for code in self._codes(parts).to_pylist()]
 
     def stream(self, parts: Sequence[pa.RecordBatch]) -> memoryview:
         """Return *parts* as an Arrow IPC stream."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self._shown) as writer:
             for part in parts:
-                columns = part.columns[: len(self.columns)]
+                columns = part.columns[: len(self._shown)]
                 for at in self._variants:
                     columns[at] = pa.array(self._encoders[at](columns[at]), pa.string())
                 writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._shown))
         return memoryview(sink.getvalue())
+
+    def _codes(self, parts: Sequence[pa.RecordBatch]) -> pa.Array:
+        place = len(self.columns)
+        return pa.concat_arrays([part.column(place) for part in parts]) if parts else pa.array([], pa.int8())
 
     def _json_columns(self, parts: Sequence[pa.RecordBatch]) -> list[pa.Array]:
         if len(parts) == 1:
             return [parts[0].column(place) for place in self._json_places]
         parts = parts or [pa.RecordBatch.from_pylist([], schema=self.schema)]
         return [pa.concat_arrays([part.column(place) for part in parts]) for place in self._json_places]
+
+
+def is_changelog(schema: spark.StructType) -> bool:
+    """Return whether the rows of a stream with *schema* say how they change its result."""
+    last = schema.fields[-1] if schema.fields else None
+    return last is not None and last.name == ROW_KIND and isinstance(last.dataType, spark.ByteType)
 
 
 def arrow_frame(frame: DataFrame) -> DataFrame:

@@ -11,11 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
+from mt_core.rowset import RowKind
 from mt_core.spark.results.json_values import AS_TEXTS, Encode, widened
 
 Write = Callable[[pa.Array], pa.Array]
 _TO_ESCAPE = r'["\\\x00-\x1f]'
 _NULL = "null"
+# Of the rows of each kind, by its code.
+_BEGINNINGS = [f'{{"kind":"{kind.name}","fields":[' for kind in RowKind]
 
 
 def writer(data_type: spark.DataType, encode: Encode) -> Write:
@@ -34,11 +37,14 @@ def writer(data_type: spark.DataType, encode: Encode) -> Write:
     return lambda array: _any(encode(array))
 
 
-def json_rows(columns: Sequence[pa.Array], writers: Sequence[Write]) -> bytes:
-    """Return the rows of *columns*, of which there is at least one, as a JSON array of Flink's row objects."""
+def json_rows(columns: Sequence[pa.Array], writers: Sequence[Write], kinds: pa.Array | None = None) -> bytes:
+    """Return the rows of *columns*, of which there is at least one, as a JSON array of Flink's row objects.
+
+    *kinds* are the codes of how they change the result; without them all are added.
+    """
     if not len(columns[0]):
         return b"[]"
-    parts: list[Any] = ['{"kind":"INSERT","fields":[']
+    parts: list[Any] = [_BEGINNINGS[0] if kinds is None else pa.array(_BEGINNINGS).take(kinds)]
     for write, column in zip(writers, columns, strict=True):
         parts += [write(column), ","]
     parts[-1] = "]}"

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from mt_core.errors import Canceled, MtError
-from mt_core.rowset import Column, PageForm
+from mt_core.rowset import Column, PageForm, RowKind
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.results.arrow import ResultForm, arrow_frame
 from mt_core.spark.results.batches import QueryJob, batches
@@ -38,6 +38,7 @@ class StreamedRows:
         self._form, self._spool, self._source, self._stop = form, spool, source, stop
         self._endless = endless
         self.columns: Sequence[Column] = form.columns
+        self.changelog = form.changelog
         self._changed = threading.Condition()
         self.running, self.stalled = True, endless
         # Whether the next batch takes one more job; only the thread that reads uses it.
@@ -72,6 +73,10 @@ class StreamedRows:
     def page(self, start: int, size: int) -> list[list[Any]]:
         """Return up to *size* rows from row *start* on; fewer only at the end. Raises the query's error."""
         return self._form.rows(self._take(start, size))
+
+    def kinds(self, start: int, size: int) -> list[RowKind]:
+        """Return how each of the rows of `page` changes the result."""
+        return self._form.kinds(self._take(start, size))
 
     def encoded(self, start: int, size: int, form: PageForm) -> bytes | memoryview:
         """Return the rows of `page` as JSON text or as an Arrow IPC stream."""

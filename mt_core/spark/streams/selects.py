@@ -19,7 +19,7 @@ from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jobs import tagged
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.results.arrow import ResultForm, arrow_frame
+from mt_core.spark.results.arrow import ResultForm, arrow_frame, is_changelog
 from mt_core.spark.results.batches import QueryJob, batches
 from mt_core.spark.results.row_stream import StreamedRows
 from mt_core.spark.results.spool import Spools
@@ -40,7 +40,8 @@ def follow(driver: SparkDriver, query: StreamedQuery, job: QueryJob, spools: Spo
     Raises Unsupported for a query whose rows would change once they are given, and Spark's own errors.
     """
     frames = _Frames(query)
-    form = ResultForm(frames.stream.schema)
+    schema = frames.stream.schema
+    form = ResultForm(schema, changelog=is_changelog(schema))
     feed = _Feed(driver, frames, form.schema, job)
     rows = StreamedRows(form, spools.new(form.schema), feed.batches(), feed.stop, endless=True)
     rows.begin_in_background()

@@ -1,0 +1,73 @@
+"""The tableau of Flink's SQL client: the rows of a result as they come, in columns whose widths follow from their types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
+from typing import IO, Any
+
+from mt_core.client.pages import ResultPage
+from mt_core.rowset import Column, LogicalType
+
+LEAST_WIDTH, MOST_WIDTH = 4, 30
+CUT = "..."
+OP = "op"
+_WIDTHS = {
+    "BOOLEAN": 5,
+    "TINYINT": 4,
+    "SMALLINT": 6,
+    "INTEGER": 11,
+    "BIGINT": 20,
+    "DATE": 10,
+    "TIMESTAMP_WITHOUT_TIME_ZONE": 26,
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": 27,
+}
+
+
+def print_tableau(pages: Iterable[ResultPage], text: Callable[[Any], str], out: IO[str]) -> None:
+    """Print the rows of *pages*, of a changelog with the sign of its kind before each; *text* is that of a value.
+
+    The end says how many there were, also when it is a KeyboardInterrupt.
+    """
+    count, rule = 0, ""
+    try:
+        for page in pages:
+            widths = [_width(column) for column in page.columns]
+            if not rule:
+                rule = _rule(widths, page)
+                names = [_cell(column.name, width) for column, width in zip(page.columns, widths, strict=True)]
+                out.write(f"{rule}\n{_line(names, None if page.kinds is None else OP)}\n{rule}\n")
+            ops = repeat(None) if page.kinds is None else (kind.value for kind in page.kinds)
+            for row, op in zip(page.rows, ops, strict=False):
+                cells = [_cell(text(value), width) for value, width in zip(row, widths, strict=True)]
+                out.write(_line(cells, op) + "\n")
+            count += len(page.rows)
+            # The next page of a result without end may take long.
+            out.flush()
+    finally:
+        if rule:
+            out.write(f"{rule}\n{count} row{'' if count == 1 else 's'}\n")
+
+
+def _rule(widths: Sequence[int], page: ResultPage) -> str:
+    op = [] if page.kinds is None else [len(OP)]
+    return "+" + "+".join("-" * (width + 2) for width in [*op, *widths]) + "+"
+
+
+def _line(cells: Sequence[str], op: str | None) -> str:
+    return "| " + " | ".join([*([] if op is None else [op]), *cells]) + " |"
+
+
+def _width(column: Column) -> int:
+    return max(len(column.name), min(_of_type(column.type), MOST_WIDTH), LEAST_WIDTH)
+
+
+def _of_type(kind: LogicalType) -> int:
+    if kind.root == "DECIMAL":
+        return int(kind.extras["precision"]) + 2
+    return int(_WIDTHS.get(kind.root, kind.extras.get("length", MOST_WIDTH)))
+
+
+def _cell(text: str, width: int) -> str:
+    line = text.replace("\n", "\\n")
+    return line.rjust(width) if len(line) <= width else line[: width - len(CUT)] + CUT

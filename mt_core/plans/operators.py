@@ -5,34 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum
 
-
-class RowKind(Enum):
-    """How a row changes the result before it."""
-
-    INSERT = "+I"
-    UPDATE_BEFORE = "-U"
-    UPDATE_AFTER = "+U"
-    DELETE = "-D"
-
-    @property
-    def code(self) -> int:
-        """Flink's number of the kind, which a row of a changelog has in its last column."""
-        return _KINDS.index(self)
-
-    @property
-    def adds(self) -> bool:
-        """Whether a row of the kind comes into the result; else it is taken out."""
-        return self in {RowKind.INSERT, RowKind.UPDATE_AFTER}
-
-    @classmethod
-    def of(cls, code: int) -> RowKind:
-        """Return the kind with that number."""
-        return _KINDS[code]
-
-
-_KINDS = tuple(RowKind)
+from mt_core.rowset import RowKind as RowKind
 
 ADDS = frozenset({RowKind.INSERT})
 """The changes of an operator whose rows are only added."""

@@ -89,12 +89,6 @@ class ResultForm:
         return [pa.concat_arrays([part.column(place) for part in parts]) for place in self._json_places]
 
 
-def is_changelog(schema: spark.StructType) -> bool:
-    """Return whether the rows of a stream with *schema* say how they change its result."""
-    last = schema.fields[-1] if schema.fields else None
-    return last is not None and last.name == ROW_KIND and isinstance(last.dataType, spark.ByteType)
-
-
 def arrow_frame(frame: DataFrame) -> DataFrame:
     """Return *frame* with the columns that ResultForm reads: those that Arrow can carry, then wall clocks of instants."""
     types = [field.dataType for field in frame.schema.fields]

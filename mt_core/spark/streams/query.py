@@ -83,8 +83,12 @@ class StreamedQuery:
 
     def streaming(self, options: Mapping[str, Mapping[str, str]]) -> DataFrame:
         """Return the rows of `changelog` as a stream, the last column of which is `ROW_KIND` if they are not only added."""
+        return self.stream_of(self.changelog(options))
+
+    def stream_of(self, changelog: Changelog) -> DataFrame:
+        """Return the rows of a `changelog` of the query."""
         with active_session(self.session):
-            return DataFrame(java_dataset(self.session, self.changelog(options).plan), self.session)
+            return DataFrame(java_dataset(self.session, changelog.plan), self.session)
 
     def changelog(self, options: Mapping[str, Mapping[str, str]]) -> Changelog:
         """Return the query as a stream, whose sources have the *options* under their names.

@@ -19,7 +19,7 @@ from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jobs import tagged
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.results.arrow import ResultForm, arrow_frame, is_changelog
+from mt_core.spark.results.arrow import ResultForm, arrow_frame
 from mt_core.spark.results.batches import QueryJob, batches
 from mt_core.spark.results.row_stream import StreamedRows
 from mt_core.spark.results.spool import Spools
@@ -40,8 +40,7 @@ def follow(driver: SparkDriver, query: StreamedQuery, job: QueryJob, spools: Spo
     Raises Unsupported for a query whose rows would change once they are given, and Spark's own errors.
     """
     frames = _Frames(query)
-    schema = frames.stream.schema
-    form = ResultForm(schema, changelog=is_changelog(schema))
+    form = ResultForm(frames.stream.schema, changelog=frames.updates)
     feed = _Feed(driver, frames, form.schema, job)
     rows = StreamedRows(form, spools.new(form.schema), feed.batches(), feed.stop, endless=True)
     rows.begin_in_background()
@@ -54,7 +53,10 @@ def reads_stream(query: StreamedQuery) -> bool:
 
 
 class _Frames:
-    """The rows that the sources of a query have at its start, None if its stream has them, and its stream."""
+    """The rows that the sources of a query have at its start, None if its stream has them, and its stream.
+
+    Those of a stream that `updates` are always None: its operators must see all rows.
+    """
 
     def __init__(self, query: StreamedQuery) -> None:
         self.query = query
@@ -69,7 +71,9 @@ class _Frames:
         check_first_rows(query, {name: start.to_json() for name, start in self.starts.items()})
         snapshots = {name: start.snapshot for name, start in self.starts.items() if start.snapshot is not None}
         self.first: DataFrame | None = query.pinned(snapshots) if snapshots else None
-        self.stream = query.streaming({name: each.options(OnSourceRewrite.FAIL) for name, each in self.starts.items()})
+        changelog = query.changelog({name: each.options(OnSourceRewrite.FAIL) for name, each in self.starts.items()})
+        self.updates = changelog.updates
+        self.stream = query.stream_of(changelog)
 
 
 class _Feed:

@@ -8,9 +8,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from mt_core.plans.operators import ADDS, Operator, RowKind
+from mt_core.rowset import ROW_KIND as ROW_KIND
 
-ROW_KIND = "__row_kind"
-"""The last column of the rows of a changelog that not only adds rows: `RowKind.code`, a TINYINT."""
 Unique = frozenset[frozenset[int]]
 
 

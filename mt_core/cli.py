@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from mt_core.plans.compiled import CompiledPlan
 
 PLAIN_WIDTH = 128
 DEFAULT_GATEWAY = "http://127.0.0.1:8083"
@@ -21,6 +24,8 @@ app = typer.Typer(
 )
 jars = typer.Typer(help="Jars that Spark needs for a connector.", no_args_is_help=True)
 app.add_typer(jars, name="jars")
+plan = typer.Typer(help="Compiled plans of streaming and batch jobs.", no_args_is_help=True)
+app.add_typer(plan, name="plan")
 
 
 def _show_version(requested: bool) -> None:
@@ -145,6 +150,35 @@ def add_jars(
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from error
     _say(f"Jars of {connector}: {len(found)} in {found[0].parent}")
+
+
+@plan.command("diff")
+def diff_plans(
+    before: Annotated[Path, typer.Argument(help="The file of a plan.")],
+    after: Annotated[Path, typer.Argument(help="The file of another.")],
+) -> None:
+    """Print what differs in two compiled plans, a line each; exit 0 if nothing does, 1 if they differ, 2 on an error."""
+    from mt_core.errors import MtError
+    from mt_core.plans.differences import differences
+
+    try:
+        found = [str(each) for each in differences(_plan_of(before), _plan_of(after))]
+    except MtError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(2) from error
+    for line in found:
+        _say(line)
+    raise typer.Exit(1 if found else 0)
+
+
+def _plan_of(file: Path) -> CompiledPlan:
+    from mt_core.plans.errors import PlanInvalid
+    from mt_core.plans.json_form import read_plan
+
+    try:
+        return read_plan(read_script(None, file))
+    except PlanInvalid as error:
+        raise error.of(str(file)) from error
 
 
 def _own_token(gateway: str) -> str | None:

@@ -48,7 +48,7 @@ FLINK_DURATION = Form(
 )
 FLINK_SIZE = Form(pattern=re.compile(rf"[0-9]{{1,18}}\s*({_FLINK_BYTES})?", _IGNORE_CASE), name="a size such as 64 mb")
 
-_DURATION = re.compile(r"([0-9]{1,12})\s*([a-z]+)")
+_DURATION = re.compile(r"([0-9]{1,18})\s*([a-z]+)")
 _UNITS = {
     **dict.fromkeys(("ms", "milli", "millis", "millisecond", "milliseconds"), timedelta(milliseconds=1)),
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), timedelta(seconds=1)),

@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 
 from mt_core import __version__
 from mt_core.cli import app, read_script
+from mt_core.plans.json_form import plan_text
 from mt_core.spark.jars import CONNECTOR_PACKAGES
+from tests.support.plans import DAY, HOUR, compiled, deduplicate, scan
 
 
 def test_a_script_from_a_pipe_is_read_without_a_word(
@@ -50,3 +52,25 @@ def test_the_jars_of_a_connector_that_has_none_are_refused() -> None:
         1,
         "Error: There are no jars of a connector 'pulsar'; there are those of kafka.\n",
     )
+
+
+def test_the_differences_of_two_plans_are_printed_a_line_each(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.json", tmp_path / "after.json"
+    before.write_text(plan_text(compiled(deduplicate(scan(), HOUR))), encoding="utf-8")
+    after.write_text(plan_text(compiled(deduplicate(scan(), DAY))), encoding="utf-8")
+
+    differing = CliRunner().invoke(app, ["plan", "diff", str(before), str(after)])
+    equal = CliRunner().invoke(app, ["plan", "diff", str(before), str(before)])
+
+    line = "TTL of deduplicateState of node 2 (stream-exec-deduplicate_1): 1 h -> 1 d\n"
+    assert (differing.exit_code, differing.output) == (1, line)
+    assert (equal.exit_code, equal.output) == (0, "")
+
+
+def test_a_file_that_is_no_plan_is_named(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.json"
+    broken.write_text("{}", encoding="utf-8")
+
+    refused = CliRunner().invoke(app, ["plan", "diff", str(broken), str(tmp_path / "missing.json")])
+
+    assert (refused.exit_code, refused.output) == (2, f"Error: Plan {broken}: version is missing.\n")

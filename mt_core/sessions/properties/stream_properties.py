@@ -9,14 +9,13 @@ from datetime import timedelta
 from mt_core.errors import RequestInvalid
 from mt_core.model.stream import OnSourceRewrite
 from mt_core.options import FLINK_DURATION, flink_duration_of
+from mt_core.plans.durations import FOR_EVER
 
 INTERVAL_KEY = "execution.checkpointing.interval"
 CHECKPOINTS_KEY = "execution.checkpointing.dir"
 SAVEPOINTS_KEY = "execution.checkpointing.savepoint-dir"
 ON_SOURCE_REWRITE_KEY = "streaming.on-source-rewrite"
 STATE_TTL_KEY = "table.exec.state.ttl"
-FOR_EVER = timedelta(days=36_500)
-"""The TTL that 0 means: with an expiry, though a late one, a stream that has a shorter one can read the state of a key."""
 # The newer name of Flink first, which counts if both are set.
 RESTORE_KEYS = ("execution.state-recovery.path", "execution.savepoint.path")
 _MILLISECOND = timedelta(milliseconds=1)

@@ -9,7 +9,8 @@ from typing import Any
 
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.options import FLINK_DURATION, flink_duration_of
-from mt_core.sessions.properties.stream_properties import FOR_EVER, STATE_TTL_KEY, state_ttl_of
+from mt_core.plans.durations import FOR_EVER
+from mt_core.sessions.properties.stream_properties import STATE_TTL_KEY, state_ttl_of
 from mt_core.spark.driver.jvm_objects import class_name, scala_items
 
 _HINT = "STATE_TTL"

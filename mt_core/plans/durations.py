@@ -1,0 +1,45 @@
+"""Durations of states as plans have them: in the biggest unit that is whole; read in Flink's units and in those of ISO-8601."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from mt_core.options import FLINK_DURATION, flink_duration_of
+
+FOR_EVER = timedelta(days=36_500)
+"""The TTL that 0 means: with an expiry, though a late one, a stream that has a shorter one can read the state of a key."""
+EXPECTED = f"{FLINK_DURATION.name}, one of ISO-8601 such as PT1H, or 0 for ever"
+_UNITS = (
+    ("d", timedelta(days=1)),
+    ("h", timedelta(hours=1)),
+    ("min", timedelta(minutes=1)),
+    ("s", timedelta(seconds=1)),
+    ("ms", timedelta(milliseconds=1)),
+)
+_ISO = re.compile(
+    r"P(?:(?P<days>[0-9]{1,6})D)?(?:T(?=[0-9])(?:(?P<hours>[0-9]{1,9})H)?(?:(?P<minutes>[0-9]{1,9})M)?"
+    r"(?:(?P<seconds>[0-9]{1,12}(?:\.[0-9]{1,3})?)S)?)?",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def ttl_text(ttl: timedelta) -> str:
+    """Return *ttl*, of whole milliseconds, as a plan has it: `1 h`; `0 ms` for ever."""
+    if ttl >= FOR_EVER:
+        return "0 ms"
+    unit, length = next((name, length) for name, length in _UNITS if not ttl % length)
+    return f"{ttl // length} {unit}"
+
+
+def ttl_of(text: str) -> timedelta | None:
+    """Return the TTL that *text* means, FOR_EVER for 0; None for anything else, and for more than a century."""
+    ttl = _iso_duration(text.strip()) if text.strip()[:1] in {"P", "p"} else flink_duration_of(text)
+    return None if ttl is None or ttl > FOR_EVER else ttl or FOR_EVER
+
+
+def _iso_duration(text: str) -> timedelta | None:
+    match = _ISO.fullmatch(text)
+    if match is None or not any(match.groups()):
+        return None
+    return timedelta(**{unit: float(number) for unit, number in match.groupdict(default="0").items()})

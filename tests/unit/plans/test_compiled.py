@@ -1,0 +1,130 @@
+"""Compiled plans: their nodes, what tells two apart, and which TTLs a statement takes from its plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from mt_core.plans.compiled import PlanMode, PlanNode, fingerprint_of, nodes_of, short_upstream
+from mt_core.plans.differences import differences
+from mt_core.plans.errors import PlanInvalid
+from mt_core.plans.operators import OperatorState
+from mt_core.plans.states import check_topology, ttls_of
+from tests.support.plans import DAY, HOUR, aggregate, compiled, deduplicate, join, scan
+
+
+def test_the_nodes_of_operators_come_after_their_inputs() -> None:
+    nodes = nodes_of([join(scan("a"), deduplicate(scan("b")))])
+
+    assert [(node.id, node.inputs) for node in nodes] == [(1, ()), (2, ()), (3, (2,)), (4, (1, 3))]
+    assert nodes[2].description == "Deduplicate(keep=[FirstRow], key=[id], order=[PROCTIME])"
+    assert nodes[2].output_type == "ROW<`id` BIGINT, `a ``b``` STRING>"
+
+
+def test_a_ttl_does_not_change_the_fingerprint_and_all_else_does() -> None:
+    plan = compiled()
+    changes = [
+        {"type": "stream-exec-rank_1"},
+        {"description": "GroupAggregate(groupBy=[id])"},
+        {"output_type": "ROW<`n` INT>"},
+        {"changes": frozenset[object]()},
+        {"states": ()},
+    ]
+
+    other_ttl = nodes_of([aggregate(deduplicate(scan(), DAY), HOUR)])
+    others = [fingerprint_of((*plan.nodes[:-1], replace(plan.nodes[-1], **change))) for change in changes]  # type: ignore[arg-type]
+
+    assert fingerprint_of(other_ttl) == plan.fingerprint
+    assert len({plan.fingerprint, *others}) == 1 + len(changes)
+
+
+def test_a_ttl_that_is_shorter_upstream_is_a_warning() -> None:
+    plan = compiled(aggregate(deduplicate(scan(), HOUR), DAY))
+
+    assert list(short_upstream(plan)) == [
+        "node 2 (stream-exec-deduplicate_1) keeps deduplicateState for 1 h, less than node 3 (stream-exec-group-aggregate_1) "
+        "after it keeps groupAggregateState, 1 d: a key that the first has forgotten comes to the second as new"
+    ]
+    assert list(short_upstream(compiled(aggregate(deduplicate(scan(), DAY), HOUR)))) == []
+
+
+def test_plans_that_are_equal_do_not_differ() -> None:
+    assert list(differences(compiled(), compiled())) == []
+
+
+def test_the_differences_of_plans_are_said_in_words() -> None:
+    before = compiled(aggregate(deduplicate(scan(), HOUR), DAY))
+    after = replace(
+        compiled(aggregate(scan(), 2 * DAY), text="INSERT INTO sink SELECT 1"),
+        spark_version="4.1.1",
+        mode=PlanMode.BATCH,
+        catalog="pond",
+        temporary=(),
+    )
+
+    assert [str(each) for each in differences(before, after)] == [
+        "sparkVersion: 4.1.0 -> 4.1.1",
+        "mode: streaming -> batch",
+        "current database: lake.sales -> pond.sales",
+        "statement 1: INSERT INTO sink SELECT * FROM orders -> INSERT INTO sink SELECT 1",
+        "temporary object 1 is gone: CREATE TEMPORARY VIEW v AS SELECT 1",
+        "node 2 (stream-exec-deduplicate_1) is gone: Deduplicate(keep=[FirstRow], key=[id], order=[PROCTIME])",
+        "TTL of groupAggregateState of node 3 (stream-exec-group-aggregate_1): 1 d -> 2 d",
+    ]
+
+
+def test_a_plan_whose_ttls_were_edited_fits_its_statement() -> None:
+    plan = compiled(aggregate(deduplicate(scan(), DAY), HOUR))
+    now = nodes_of([aggregate(deduplicate(scan()))])
+
+    check_topology(plan, now)
+
+    assert ttls_of(plan.nodes, now, HOUR) == ((DAY,), (HOUR,))
+
+
+def test_a_statement_that_gives_other_operators_now_is_refused() -> None:
+    plan = compiled(aggregate(deduplicate(scan())))
+
+    with pytest.raises(PlanInvalid) as refused:
+        check_topology(plan, nodes_of([aggregate(scan())]))
+
+    assert "has other operators than when it was compiled" in str(refused.value)
+    assert "node 2 (stream-exec-deduplicate_1) is gone" in str(refused.value)
+
+
+def test_a_node_that_was_edited_is_refused() -> None:
+    plan = compiled()
+    edited = (replace(plan.nodes[0], description="TableSourceScan(table=[lake.sales.others])"), *plan.nodes[1:])
+
+    with pytest.raises(PlanInvalid) as refused:
+        check_topology(replace(plan, nodes=edited), plan.nodes)
+
+    assert "nodes were edited, and only the ttl of a state may be: description of node 1" in str(refused.value)
+
+
+def _without_states(node: PlanNode, keep: int) -> PlanNode:
+    return replace(node, states=node.states[:keep])
+
+
+@pytest.mark.parametrize(
+    ("keep", "ttls"), [(0, (timedelta(seconds=5),) * 2), (1, (7 * DAY, 7 * DAY)), (2, (7 * DAY, DAY))]
+)
+def test_states_that_a_plan_does_not_name_take_the_ttl_of_the_first_or_of_the_session(
+    keep: int, ttls: tuple[timedelta, ...]
+) -> None:
+    plan = compiled(join(scan("a"), scan("b")))
+    edited = replace(plan, nodes=(*plan.nodes[:-1], _without_states(plan.nodes[-1], keep)))
+
+    check_topology(edited, plan.nodes)
+
+    assert ttls_of(edited.nodes, plan.nodes, timedelta(seconds=5)) == (ttls,)
+
+
+def test_a_state_of_another_name_is_refused() -> None:
+    plan = compiled(deduplicate(scan()))
+    renamed = replace(plan.nodes[-1], states=(OperatorState(index=0, name="rankState", ttl=HOUR),))
+
+    with pytest.raises(PlanInvalid, match=r"state 0 of node 2 .*: rankState -> deduplicateState"):
+        check_topology(replace(plan, nodes=(*plan.nodes[:-1], renamed)), plan.nodes)

@@ -1,0 +1,84 @@
+package freshtable.operators;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.JoinedRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import scala.collection.Iterator;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** What an operator says of a key in a batch: rows of a changelog, whose last column is their kind. */
+final class Changes {
+  private final List<InternalRow> rows = new ArrayList<>();
+
+  static Iterator<InternalRow> none() {
+    return scala.collection.Iterator$.MODULE$.empty();
+  }
+
+  Iterator<InternalRow> rows() {
+    return CollectionConverters.asScala(rows.iterator());
+  }
+
+  /**
+   * Returns how {@code after}, the rows of a ranking, is made of {@code before}.
+   *
+   * <p>{@code number} is that of the first row if rows have their numbers; else null, and rows are the same at each place.
+   */
+  static Iterator<InternalRow> between(List<UnsafeRow> before, List<UnsafeRow> after, Integer number) {
+    Changes changes = new Changes();
+    if (number == null) {
+      List<UnsafeRow> gone = without(before, after), came = without(after, before);
+      for (int place = 0; place < Math.max(gone.size(), came.size()); place++) {
+        changes.replace(at(gone, place), at(came, place));
+      }
+    } else {
+      for (int place = 0; place < Math.max(before.size(), after.size()); place++) {
+        changes.replace(at(before, place), at(after, place), number + place);
+      }
+    }
+    return changes.rows();
+  }
+
+  /** Says that {@code after} stands in the place of {@code before}; null is no row. Nothing is said of equal rows. */
+  void replace(UnsafeRow before, UnsafeRow after, Object... more) {
+    if (before != null && before.equals(after)) {
+      return;
+    }
+    if (before != null) {
+      add(before, after == null ? RowKind.DELETE : RowKind.UPDATE_BEFORE, more);
+    }
+    if (after != null) {
+      add(after, before == null ? RowKind.INSERT : RowKind.UPDATE_AFTER, more);
+    }
+  }
+
+  private static UnsafeRow at(List<UnsafeRow> rows, int place) {
+    return place < rows.size() ? rows.get(place) : null;
+  }
+
+  /** Returns those of the rows that are left if each of the {@code others} takes one that is equal. */
+  private static List<UnsafeRow> without(List<UnsafeRow> rows, List<UnsafeRow> others) {
+    Map<UnsafeRow, Integer> taken = new HashMap<>();
+    for (UnsafeRow row : others) {
+      taken.merge(row, 1, Integer::sum);
+    }
+    List<UnsafeRow> left = new ArrayList<>();
+    for (UnsafeRow row : rows) {
+      if (taken.merge(row, -1, Integer::sum) < 0) {
+        left.add(row);
+      }
+    }
+    return left;
+  }
+
+  private void add(UnsafeRow row, byte kind, Object[] more) {
+    Object[] last = new Object[more.length + 1];
+    System.arraycopy(more, 0, last, 0, more.length);
+    last[more.length] = kind;
+    rows.add(new JoinedRow(row, new GenericInternalRow(last)));
+  }
+}

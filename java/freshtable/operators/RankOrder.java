@@ -1,0 +1,79 @@
+package freshtable.operators;
+
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.List;
+import java.util.PriorityQueue;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+
+/** The order of a ranking: the first row is the least one. */
+final class RankOrder implements Comparator<RankedRow> {
+  private final Ranking ranking;
+  private final Comparator<InternalRow> byColumns;
+
+  RankOrder(Ranking ranking) {
+    this.ranking = ranking;
+    this.byColumns = ranking.byColumns();
+  }
+
+  @Override
+  public int compare(RankedRow left, RankedRow right) {
+    return compare(left.row, left.arrival, right.row, right.arrival);
+  }
+
+  int compare(InternalRow left, long leftArrival, InternalRow right, long rightArrival) {
+    int compared = byColumns.compare(left, right);
+    if (compared != 0) {
+      return compared;
+    }
+    return ranking.latestFirst() ? Long.compare(rightArrival, leftArrival) : Long.compare(leftArrival, rightArrival);
+  }
+
+  /** Returns those of the rows, in order, that have the numbers from 1 to the last of the ranking. */
+  List<RankedRow> leading(Collection<RankedRow> rows) {
+    List<RankedRow> found = new ArrayList<>(first(rows));
+    found.sort(this);
+    long number = 0;
+    for (int position = 0; position < found.size(); position++) {
+      if (number >= ranking.last()) {
+        return found.subList(0, position);
+      }
+      number += found.get(position).count;
+    }
+    return found;
+  }
+
+  /** Returns the contents, each as often as it is there, of the {@code leading} rows that have the numbers of the ranking. */
+  List<UnsafeRow> ranked(List<RankedRow> leading) {
+    List<UnsafeRow> found = new ArrayList<>();
+    long number = 0;
+    for (RankedRow row : leading) {
+      for (long copy = 0; copy < row.count && number < ranking.last(); copy++) {
+        number++;
+        if (number >= ranking.first()) {
+          found.add(row.row);
+        }
+      }
+    }
+    return found;
+  }
+
+  /** Returns as many rows as there are numbers, the first ones, in no order: each is there once or more often. */
+  private Collection<RankedRow> first(Collection<RankedRow> rows) {
+    if (rows.size() <= ranking.last()) {
+      return rows;
+    }
+    PriorityQueue<RankedRow> best = new PriorityQueue<>(ranking.last() + 1, reversed());
+    for (RankedRow row : rows) {
+      if (best.size() < ranking.last()) {
+        best.add(row);
+      } else if (compare(row, best.peek()) < 0) {
+        best.poll();
+        best.add(row);
+      }
+    }
+    return best;
+  }
+}

@@ -1,0 +1,16 @@
+package freshtable.operators;
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+
+/** A row that is there {@code count} times, which is negative if more are taken back than come, and when it arrived. */
+final class RankedRow {
+  final UnsafeRow row;
+  long count;
+  long arrival;
+
+  RankedRow(UnsafeRow row, long count, long arrival) {
+    this.row = row;
+    this.count = count;
+    this.arrival = arrival;
+  }
+}

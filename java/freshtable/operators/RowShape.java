@@ -1,0 +1,56 @@
+package freshtable.operators;
+
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.Encoder;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.types.DataType;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** How numbered rows lie: the columns of their content, the kind if they are changes, and the number of their arrival. */
+record RowShape(DataType[] columns, boolean changes) implements Serializable {
+
+  /** Returns the shape of the rows of {@code child}, whose last column is the kind of change if they have one, once numbered. */
+  static RowShape of(LogicalPlan child, boolean changes) {
+    List<Attribute> output = CollectionConverters.asJava(child.output());
+    int width = output.size() - (changes ? 1 : 0);
+    DataType[] columns = new DataType[width];
+    for (int position = 0; position < width; position++) {
+      columns[position] = output.get(position).dataType();
+    }
+    return new RowShape(columns, changes);
+  }
+
+  /** Returns the columns of a changelog of these rows of {@code child}, with the further column {@code number} unless it is null. */
+  List<Attribute> output(LogicalPlan child, Attribute number) {
+    List<Attribute> output = new ArrayList<>(CollectionConverters.asJava(child.output()).subList(0, columns.length));
+    if (number != null) {
+      output.add(number);
+    }
+    output.add(Changelogs.kind());
+    return output;
+  }
+
+  /** Returns what gives the content of a row, without kind and number, in a form of which equal bytes are equal rows. */
+  UnsafeProjection content() {
+    return UnsafeProjection.create(columns);
+  }
+
+  /** Returns how the content lies in the state. */
+  Encoder<InternalRow> encoder() {
+    return KeyedRows.stateEncoder(List.of(columns));
+  }
+
+  /** Returns whether the row comes into the result; else it is taken out. */
+  boolean adds(InternalRow row) {
+    return !changes || RowKind.adds(row.getByte(columns.length));
+  }
+
+  long arrival(InternalRow row) {
+    return row.getLong(columns.length + (changes ? 1 : 0));
+  }
+}

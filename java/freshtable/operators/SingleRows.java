@@ -1,0 +1,105 @@
+package freshtable.operators;
+
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.streaming.StatefulProcessor;
+import org.apache.spark.sql.streaming.TimeMode;
+import org.apache.spark.sql.streaming.TimerValues;
+import org.apache.spark.sql.streaming.ValueState;
+import scala.collection.Iterator;
+
+/**
+ * The one row of each key that stands first in a ranking, of rows that are only added: deduplication, and a rank of 1.
+ *
+ * <p>Of upserts, the last row of a key says what it does to the one that is kept: it takes its place, or removes it. So upserts
+ * become a changelog of whole rows; a row that removes may have values in the columns of its key alone.
+ */
+public final class SingleRows extends StatefulProcessor<InternalRow, InternalRow, InternalRow> {
+  private static final long serialVersionUID = 1L;
+
+  private final RowShape shape;
+  private final Ranking ranking;
+  private final KeptState kept;
+  private transient ValueState<InternalRow> state;
+  private transient UnsafeProjection content;
+  private transient UnsafeProjection stored;
+  private transient RankOrder order;
+
+  private SingleRows(RowShape shape, Ranking ranking, KeptState kept) {
+    this.shape = shape;
+    this.ranking = ranking;
+    this.kept = kept;
+  }
+
+  /** Returns a changelog of the row of each of the {@code keys} that is first in the ranking. */
+  public static LogicalPlan of(LogicalPlan child, List<Expression> keys, Ranking ranking, KeptState kept) {
+    return of(child, keys, ranking, kept, RowShape.of(child, false));
+  }
+
+  /** Returns a changelog of rows of which each, by the kind in its last column, sets or removes the row of its key. */
+  public static LogicalPlan normalized(LogicalPlan child, List<Expression> keys, KeptState kept) {
+    return of(child, keys, new Ranking(List.of(), true, 1, 1), kept, RowShape.of(child, true));
+  }
+
+  private static LogicalPlan of(
+      LogicalPlan child, List<Expression> keys, Ranking ranking, KeptState kept, RowShape shape) {
+    LogicalPlan arrived = KeyedRows.numbered(child);
+    SingleRows processor = new SingleRows(shape, ranking.bound(arrived), kept);
+    return KeyedRows.transformed(arrived, keys, shape.output(child, null), processor);
+  }
+
+  @Override
+  public void init(OutputMode mode, TimeMode time) {
+    state = getHandle().getValueState(kept.name(), shape.encoder(), kept.ttl());
+    content = shape.content();
+    stored = shape.content();
+    order = new RankOrder(ranking);
+  }
+
+  @Override
+  public Iterator<InternalRow> handleInputRows(InternalRow key, Iterator<InternalRow> rows, TimerValues now) {
+    UnsafeRow found = null;
+    long arrival = 0;
+    boolean adds = true;
+    while (rows.hasNext()) {
+      InternalRow row = rows.next();
+      if (found == null || order.compare(row, shape.arrival(row), found, arrival) < 0) {
+        found = content.apply(row).copy();
+        arrival = shape.arrival(row);
+        adds = shape.adds(row);
+      }
+    }
+    if (found == null) {
+      return Changes.none();
+    }
+    UnsafeRow before = state.exists() ? stored.apply(state.get()).copy() : null;
+    return adds ? replaced(before, found) : removed(before);
+  }
+
+  private Iterator<InternalRow> replaced(UnsafeRow before, UnsafeRow after) {
+    // A row of this batch arrived after the one that is kept.
+    if (before != null && order.compare(after, 1, before, 0) > 0) {
+      return Changes.none();
+    }
+    // Equal rows too: the write sets the time at which the state expires.
+    state.update(after);
+    Changes changes = new Changes();
+    changes.replace(before, after);
+    return changes.rows();
+  }
+
+  private Iterator<InternalRow> removed(UnsafeRow before) {
+    if (before == null) {
+      return Changes.none();
+    }
+    state.clear();
+    Changes changes = new Changes();
+    changes.replace(before, null);
+    return changes.rows();
+  }
+}

@@ -95,7 +95,9 @@ def recorded(job: Job, progress: StreamProgress, before: Job) -> Job:
     if progress.batch is None:
         # The first rows of its sources come before the first batch.
         return counted
-    counted = replace(counted, stream=replace(state, batch=progress.batch, offsets=progress.offsets))
+    counted = replace(
+        counted, stream=replace(state, batch=progress.batch, offsets=progress.offsets, states=progress.states)
+    )
     if progress.batch == state_of(before).batch:
         return counted
     return replace(counted, stream=replace(state_of(counted), failures=0), error=None)

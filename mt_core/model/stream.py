@@ -122,15 +122,16 @@ class StreamDefinition:
 class StreamProgress:
     """How far a stream has come: the last batch that it committed, None before the first, and what it read and wrote.
 
-    The rows are those since its last start, None where they are not known. `offsets` is where its sources are, as JSON text.
-    A *finished* stream has read all that its sources will ever have. One that does not run, is not finished and has no error
-    was lost with the engine, or never started. No start mends an error that is *final*.
+    The rows are those since its last start, None where they are not known. `offsets` is where its sources are, and `states` what
+    its operators keep, as JSON text. A *finished* stream has read all that its sources will ever have. One that does not run, is
+    not finished and has no error was lost with the engine, or never started. No start mends an error that is *final*.
     """
 
     batch: int | None = None
     rows_read: int | None = None
     rows_written: int | None = None
     offsets: str | None = None
+    states: str | None = None
     running: bool = False
     finished: bool = False
     error: str | None = None
@@ -160,6 +161,7 @@ class StreamState:
 
     batch: int | None = None
     offsets: str | None = None
+    states: str | None = None
     failures: int = 0
     start_at: datetime | None = None
     stop: StopRequest | None = None

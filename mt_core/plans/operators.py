@@ -11,6 +11,7 @@ from mt_core.rowset import RowKind as RowKind
 ADDS = frozenset({RowKind.INSERT})
 """The changes of an operator whose rows are only added."""
 ALL = frozenset(RowKind)
+_PREFIX = "stream-exec-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,12 @@ class Operator:
     changes: frozenset[RowKind] = ADDS
     states: tuple[OperatorState, ...] = ()
     output: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def keeping(self) -> tuple[str, ...]:
+        """The names of the operators that keep state, from the last one down."""
+        own = (self.type.removeprefix(_PREFIX),) if self.states else ()
+        return own + tuple(name for operator in self.inputs for name in operator.keeping)
 
     def all(self) -> Iterator[Operator]:
         """Yield the operator and all below it, inputs first."""

@@ -42,7 +42,7 @@ _SPARSE = frozenset(
     }
 )
 # What facts within others did not have from the beginning.
-_LATER = frozenset({"drop"})
+_LATER = frozenset({"drop", "states"})
 
 
 def instant_text(instant: datetime) -> str:

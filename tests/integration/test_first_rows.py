@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import time
@@ -69,6 +70,12 @@ def insert(numbered: str, condition: str = "rn = 1") -> str:
     return f"INSERT INTO firsts SELECT city, n FROM ({numbered}) WHERE {condition}"
 
 
+def kept(world: World, job_id: str) -> list[dict[str, object]]:
+    """Return what the operators of a job keep, without the bytes."""
+    states = json.loads(world.engine.progress(job_id).states or "[]")
+    return [{name: value for name, value in state.items() if name != "bytes"} for state in states]
+
+
 @pytest.fixture
 def world(module_driver: SparkDriver, tmp_path: Path) -> Iterator[World]:
     world = World(module_driver, tmp_path)
@@ -78,12 +85,13 @@ def world(module_driver: SparkDriver, tmp_path: Path) -> Iterator[World]:
 
 def test_the_first_row_of_each_key_passes_once(world: World) -> None:
     world.click(("Rome", 1), (None, 2))
-    world.deduplicate()
+    job_id, _ = world.deduplicate()
     world.wait_firsts(("Rome", 1), (None, 2))
 
     world.click(("Rome", 3), (None, 4), ("Oslo", 5))
 
     world.wait_firsts(("Rome", 1), (None, 2), ("Oslo", 5))
+    world.wait(lambda: kept(world, job_id) == [{"operator": "deduplicate_1", "rows": 3, "expired": 0}])
 
 
 def test_generated_rows_are_deduplicated_by_their_column_as_proctime(world: World) -> None:

@@ -32,8 +32,8 @@ class JobsContract:
             rows_read=1, rows_written=2**40, error="e", checkpoint="file:///c", restarts=2,
             status=JobStatus.FAILED, finished_at=NOON + HOUR, definition=a_stream(pinned={"start": 3}),
             stream=StreamState(
-                batch=7, offsets="{}", failures=2, start_at=NOON, stop=StopRequest(savepoint="s", drain=True, drop=True),
-                savepoint="s", refused="r",
+                batch=7, offsets="{}", states="[]", failures=2, start_at=NOON,
+                stop=StopRequest(savepoint="s", drain=True, drop=True), savepoint="s", refused="r",
             ),
         )  # fmt: skip
 

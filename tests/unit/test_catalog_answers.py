@@ -410,12 +410,12 @@ def test_jobs_are_shown_with_the_sessions_wall_clock(world: World) -> None:
         [
             *("job id", "job name", "status", "start time", "kind", "end time", "session", "user", "target"),
             *("rows read", "affected rows", "checkpoint", "restarts", "error", "hooks"),
-            *("statement", "offsets", "savepoint path"),
+            *("statement", "offsets", "savepoint path", "states"),
         ],
         [
             [
                 *("1", "insert-t", "RUNNING", at, "INSERT", None, "s", None, "t", None, None, None, 0, None, None),
-                *("INSERT INTO t SELECT 1", None, None),
+                *("INSERT INTO t SELECT 1", None, None, None),
             ]
         ],
     )
@@ -478,7 +478,7 @@ def test_a_job_that_is_done_says_how_many_rows_it_wrote(world: World) -> None:
     with world.jobs.running(world.operation("1"), [ReadStatement("INSERT INTO t SELECT 1")], print) as follow:
         follow(StatementResult(is_query=False, rows=None, affected_rows=7))
 
-    assert world.answer("DESCRIBE JOB '1'")[1][0][2::8] == ["FINISHED", 7]
+    assert world.answer("DESCRIBE JOB '1'")[1][0][2:11:8] == ["FINISHED", 7]
 
 
 def test_a_stopped_job_is_cancelled_and_ends_so(world: World) -> None:
@@ -507,7 +507,7 @@ def test_a_table_that_is_refreshed_continuously_is_a_job_that_can_be_stopped() -
 
     assert world.answer("SHOW JOBS")[1] == [listed]
     assert world.answer("DESCRIBE JOB 'c0ffee'")[1] == [
-        [*listed, None, None, "lake.shop.live", None, None, None, 0, None, None, None, None, None]
+        [*listed, None, None, "lake.shop.live", None, None, None, 0, None, None, None, None, None, None]
     ]
     world.run("STOP JOB 'c0ffee'")
     assert world.answer("SHOW JOBS")[1] == []

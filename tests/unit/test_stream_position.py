@@ -16,7 +16,19 @@ READ = {"snapshot_id": 7, "position": 2}
 
 def reporting(*batches: tuple[int, int, list[Any]]) -> StreamingQuery:
     reports = [
-        {"batchId": number, "numInputRows": rows, "sources": [{"endOffset": offset} for offset in offsets]}
+        {
+            "batchId": number,
+            "numInputRows": rows,
+            "sources": [{"endOffset": offset} for offset in offsets],
+            "stateOperators": [
+                {
+                    "operatorName": "transformWithStateExec",
+                    "numRowsTotal": 10 * number,
+                    "memoryUsedBytes": 100,
+                    "customMetrics": {"numValuesRemovedDueToTTLExpiry": number},
+                }
+            ],
+        }
         for number, rows, offsets in batches
     ]
     progress = [SimpleNamespace(json=json.dumps(report)) for report in reports]
@@ -56,3 +68,15 @@ def test_a_source_without_an_offset_has_not_been_read() -> None:
 
     assert not position.is_in_each_source
     assert position.offsets == json.dumps([READ, None])
+
+
+def test_a_position_has_what_operators_keep_after_the_last_batch_and_what_expired_in_all() -> None:
+    position = Position()
+
+    position.advance(reporting((1, 3, [READ]), (2, 4, [READ])), 2)
+
+    assert json.loads(position.states(["deduplicate_1"]) or "") == [
+        {"operator": "deduplicate_1", "rows": 20, "bytes": 100, "expired": 3}
+    ]
+    assert json.loads(position.states([]) or "")[0]["operator"] == "transformWithStateExec"
+    assert Position().states([]) is None

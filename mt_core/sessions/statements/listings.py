@@ -12,6 +12,7 @@ from typing import Any
 from mt_core.errors import DefinitionInvalid, EngineError, QueryFailed
 from mt_core.identifiers import display_name, quote, sql_name, string_literal
 from mt_core.model.job import Job, JobHook
+from mt_core.model.stream import StreamState
 from mt_core.rowset import BIGINT, BOOLEAN, Column, LogicalType, RowSet
 from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.ports import ResultRows, SessionContext, StatementEngine
@@ -47,6 +48,7 @@ _DESCRIBED_COLUMNS = (
     Column(name="statement"),
     Column(name="offsets"),
     Column(name="savepoint path"),
+    Column(name="states"),
 )
 _COLUMN_NAMES: Mapping[Shown, str] = {
     Shown.CATALOGS: "catalog name",
@@ -220,7 +222,8 @@ def job_rows(jobs: Sequence[Job], request: CatalogRequest, *, described: bool = 
     for job in jobs:
         row = [job.job_id, job.name, job.status.value, local(job.started_at), job.kind, local(job.finished_at)]
         more = [job.session or None, job.user or None, job.target, job.rows_read, job.rows_written]
-        stream = [job.statement or None, job.stream and job.stream.offsets, job.stream and job.stream.savepoint]
+        of_stream = job.stream or StreamState()
+        stream = [job.statement or None, of_stream.offsets, of_stream.savepoint, of_stream.states]
         rows.append(
             [*row, *more, job.checkpoint, job.restarts, job.error, _hooks_of(job), *stream] if described else row
         )

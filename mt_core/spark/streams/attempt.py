@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from uuid import uuid4
 
@@ -72,6 +72,8 @@ class StreamAttempt:
         self._failure: MtError | None = None
         self._ending, self._pausing = threading.Event(), threading.Event()
         self._position = Position()
+        # Those that keep state, from the last one down, as Spark reports them.
+        self._operators: Sequence[str] = ()
         self._batch: int | None = None
         self._written = 0
         self._thread = threading.Thread(target=self._run, name="stream-start", daemon=True)
@@ -155,6 +157,7 @@ class StreamAttempt:
                 rows_read=self._position.rows_read,
                 rows_written=self._written,
                 offsets=self._position.offsets,
+                states=self._position.states(self._operators),
                 running=running,
                 error=None if error is None else str(error),
                 final=isinstance(error, _LASTING),
@@ -211,6 +214,7 @@ class StreamAttempt:
             frames = self._rows.streaming(options)
         except QueryFailed as cause:
             raise Unsupported(f"The query can no longer run: {cause.message}") from cause
+        self._operators = [name for member in members for name in member.changelog({}).operator.keeping]
         self._check("start")
         rows = packed(frames)
         tags = tagged(session.sparkContext, self._job, REFRESH_POOL, "stream")

@@ -1,9 +1,9 @@
-"""Position of a stream in its sources: up to where its committed batches have read each, and how many rows that were."""
+"""Position of a stream in its sources: up to where its committed batches have read each, and what its operators keep since."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -11,6 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 FIRST_ROWS = -1
 """The number of the batch that has the rows of the sources' first snapshots; those of Spark begin at 0."""
 _NOT_READ = -1
+_EXPIRED = "numValuesRemovedDueToTTLExpiry"
 
 
 class Position:
@@ -20,6 +21,8 @@ class Position:
         self.batch, self.rows_read = FIRST_ROWS, 0
         # Of each source; empty before the first batch.
         self._offsets: Sequence[Any] = ()
+        self._states: Sequence[Mapping[str, Any]] = ()
+        self._expired: list[int] = []
 
     def begin(self, batch: int, offsets: Sequence[Any]) -> None:
         """Begin after a *batch* of an earlier attempt, which has read up to *offsets*."""
@@ -35,11 +38,27 @@ class Position:
                 self.batch = body["batchId"]
                 self.rows_read += body["numInputRows"]
                 self._offsets = [source["endOffset"] for source in body["sources"]]
+                self._keep(body["stateOperators"])
 
     @property
     def offsets(self) -> str | None:
         """The offset of each source as JSON, None before the first batch."""
         return json.dumps(list(self._offsets)) if self._offsets else None
+
+    def states(self, names: Sequence[str]) -> str | None:
+        """Return what each operator keeps, as JSON; None without one. *names* are those of ours, from the last operator down."""
+        if len(names) != len(self._states):
+            names = [each["operatorName"] for each in self._states]
+        states = [
+            {"operator": name, "rows": each["numRowsTotal"], "bytes": each["memoryUsedBytes"], "expired": expired}
+            for name, each, expired in zip(names, self._states, self._expired, strict=True)
+        ]
+        return json.dumps(states) if states else None
+
+    def _keep(self, states: Sequence[Mapping[str, Any]]) -> None:
+        expired = [each.get("customMetrics", {}).get(_EXPIRED, 0) for each in states]
+        before = self._expired or [0] * len(expired)
+        self._states, self._expired = states, [one + more for one, more in zip(before, expired, strict=True)]
 
     @property
     def is_in_each_source(self) -> bool:

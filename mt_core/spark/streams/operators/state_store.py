@@ -12,6 +12,7 @@ from mt_core.spark.driver.jvm_objects import class_name, scala_items
 _OPERATOR = "TransformWithState"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 
@@ -25,7 +26,8 @@ def state_store_for(rows: DataFrame) -> Iterator[None]:
         yield
         return
     # Expired state is hidden at each access: a stream without new rows needs no batch for it.
-    wanted = {_NO_DATA_BATCHES: "false"}
+    # A batch stores what it has changed, and not all that the store has.
+    wanted = {_NO_DATA_BATCHES: "false", _CHANGELOG: "true"}
     conf = rows.sparkSession.conf
     if "RocksDB" not in str(conf.get(_PROVIDER)):
         wanted[_PROVIDER] = _ROCKSDB

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import display_name
 from mt_core.spark.driver.conf import SESSION_CATALOG
-from mt_core.spark.driver.jvm_objects import class_name, scala_items, state_of, static_member
+from mt_core.spark.driver.jvm_objects import class_name, java_items, scala_items, state_of, static_member
 
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
@@ -211,3 +211,18 @@ def _session_catalog_name(table: Any) -> tuple[str, ...]:
         str(database.get()) if database.isDefined() else "default",
         str(identifier.table()),
     )
+
+
+def identifier_fields(frame: DataFrame) -> tuple[str, ...]:
+    """Return the identifier fields of the Iceberg table that *frame* is, in the order of its columns; none of anything else."""
+    execution: Any = frame._jdf.queryExecution()
+    plan = execution.analyzed()
+    if class_name(plan) == "SubqueryAlias":
+        plan = plan.child()
+    if class_name(plan) != "DataSourceV2Relation":
+        return ()
+    [relation] = base_relations(plan)
+    if relation.table is None:
+        return ()
+    keys = {str(key) for key in java_items(relation.table.schema().identifierFieldNames())}
+    return tuple(column for column in frame.columns if column in keys)

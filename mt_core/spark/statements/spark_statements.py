@@ -28,11 +28,11 @@ from mt_core.spark.catalogs.lookup import ICEBERG_INTERNAL
 from mt_core.spark.catalogs.plugins import close_plugins
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, SESSION_CATALOG
 from mt_core.spark.driver.jar_copies import JarCopies
-from mt_core.spark.driver.jvm_objects import active_session, java_items, scala_items, state_of, static_member
+from mt_core.spark.driver.jvm_objects import active_session, scala_items, state_of, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.kafka.connector_jars import KAFKA, load_kafka
 from mt_core.spark.queries.connector_names import ConnectorNames
-from mt_core.spark.queries.relations import base_relations
+from mt_core.spark.queries.relations import identifier_fields
 from mt_core.spark.queries.temporary import create_unbounded
 from mt_core.spark.queries.views import Names
 from mt_core.spark.results.arrow import ResultForm
@@ -261,27 +261,12 @@ class SparkStatements(StatementEngine):
     def relation(self, context: SessionContext, name: Sequence[str]) -> Relation:
         with self._session(context) as session:
             frame = session.table(sql_name(name))
-            return Relation(columns=result_columns(frame.schema), keys=_keys(frame))
+            return Relation(columns=result_columns(frame.schema), keys=identifier_fields(frame))
 
     @contextmanager
     def _session(self, context: SessionContext) -> Iterator[SparkSession]:
         with self._sessions.use(context) as session, self._driver.translating(), active_session(session):
             yield session
-
-
-def _keys(frame: DataFrame) -> tuple[str, ...]:
-    """Return the identifier fields of an Iceberg table in the order of its columns; none of anything else."""
-    execution: Any = frame._jdf.queryExecution()
-    plan = execution.analyzed()
-    if str(plan.productPrefix()) == "SubqueryAlias":
-        plan = plan.child()
-    if str(plan.productPrefix()) != "DataSourceV2Relation":
-        return ()
-    [relation] = base_relations(plan)
-    if relation.table is None:
-        return ()
-    keys = {str(key) for key in java_items(relation.table.schema().identifierFieldNames())}
-    return tuple(column for column in frame.columns if column in keys)
 
 
 def _local_result(frame: DataFrame, rows: Any) -> ResultRows:

@@ -28,6 +28,7 @@ from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.streams.attempt import StreamAttempt
 from mt_core.spark.streams.broken import StreamBroken
 from mt_core.spark.streams.checkpoints import Checkpoints
+from mt_core.spark.streams.operators.changelog import ROW_KIND
 from mt_core.spark.streams.query import (
     TEMPORARY_FILES,
     MemberQuery,
@@ -39,8 +40,14 @@ from mt_core.spark.streams.query import (
     sources_of,
 )
 from mt_core.spark.streams.sinks.created_table import check_creation
-from mt_core.spark.streams.sinks.iceberg import check_target
-from mt_core.spark.streams.sinks.kinds import created_by, kind_of, sinks_of, targets_with_connector
+from mt_core.spark.streams.sinks.iceberg import IcebergTarget, check_target
+from mt_core.spark.streams.sinks.kinds import (
+    check_changes,
+    created_by,
+    kind_of,
+    sinks_of,
+    targets_with_connector,
+)
 from mt_core.spark.streams.sinks.sink import Check, Sink, SinkAttempt
 from mt_core.spark.streams.sources.starts import start_of
 
@@ -74,13 +81,17 @@ class SparkStreams(EngineRole, StreamEngine):
             creates = definition.creates is not None and members[0].insert.created
             targets = targets_with_connector(session, self._connectors, definition.temporary, () if creates else writes)
             replaces = creates and check_creation(self._catalogs, definition, writes[0])
-            uuids = dict[str, str]()
+            tables = {
+                display_name(table): self._check_target(table, definition.keeps)
+                for table in writes
+                if table not in targets and not creates
+            }
             for written, member in zip(definition.members, members, strict=True):
-                target = targets.get(member.insert.table)
+                target, name = targets.get(member.insert.table), display_name(member.insert.table)
                 if kind_of(target).in_spark:
                     check_columns(session, written.text, self._connectors)
-                if target is None and not creates:
-                    uuids[display_name(member.insert.table)] = self._check_target(member.insert.table, definition.keeps)
+                keys = tables[name].keys if name in tables else ()
+                check_changes(name, target, keys, member.changelog({}))
             reads = self._reads(session, members)
             for table in writes:
                 if _folded(table) in map(_folded, reads):
@@ -90,7 +101,8 @@ class SparkStreams(EngineRole, StreamEngine):
                     )
             pinned = _pinned(session, members) | {
                 "sinks": [target.to_json() for target in targets.values()],
-                "targets": uuids,
+                "targets": {name: table.uuid for name, table in tables.items()},
+                "keys": {name: table.keys for name, table in tables.items()},
                 TEMPORARY_FILES: True,
             }
             if definition.restored_from is not None:
@@ -248,8 +260,8 @@ class SparkStreams(EngineRole, StreamEngine):
                 names |= dict.fromkeys(connectors.public_name(parts) for parts in found if parts is not None)
         return tuple(names)
 
-    def _check_target(self, table: TableName, keeps: str | None) -> str:
-        """Return the uuid of a table, which may be the materialized one of the id *keeps*.
+    def _check_target(self, table: TableName, keeps: str | None) -> IcebergTarget:
+        """Return a table, which may be the materialized one of the id *keeps*.
 
         Raises Unsupported unless each batch gets into it once.
         """
@@ -276,7 +288,7 @@ def _pinned(session: SparkSession, members: Sequence[MemberQuery]) -> dict[str, 
         return {
             "starts": starts,
             "columns": [member.columns() for member in members],
-            "given": [member.streaming({}).columns for member in members],
+            "given": [[name for name in member.streaming({}).columns if name != ROW_KIND] for member in members],
             "begun": False,
         }
 

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
-from mt_core.identifiers import display_name
+from mt_core.identifiers import display_name, sql_name
 from mt_core.model.reservation import Atomicity
 from mt_core.model.stream import StreamMember
 from mt_core.spark.catalogs.connector_tables import ConnectorSource
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, static_member
 from mt_core.spark.queries.connector_names import ConnectorNames
-from mt_core.spark.queries.relations import base_relations
+from mt_core.spark.queries.relations import base_relations, identifier_fields
 from mt_core.spark.storage.table_creations import creation_of
 from mt_core.spark.streams.inserts import is_insert, read_insert
 from mt_core.spark.streams.query import StreamedQuery, check_first_rows, check_streamable, read_query
 from mt_core.spark.streams.sinks.created_table import CreatedTable, not_created
-from mt_core.spark.streams.sinks.kinds import kind_of, targets_with_connector
+from mt_core.spark.streams.sinks.kinds import check_changes, kind_of, targets_with_connector
 from mt_core.spark.streams.sources.starts import Start, rows_at, start_of
 from mt_core.spark.streams.sources.streamed_text import StreamSource
 
@@ -41,7 +41,7 @@ def explained_streams(
         for member in members:
             query = read_query(session, member, connectors, settings)
             lines = _stream(session, query, connectors)
-            sink = _sink(session, member, temporary, connectors)
+            sink = _sink(session, member, temporary, connectors, query)
             parts.append("\n".join(["== Stream ==", *lines, *sink, "", _plan(session, query, mode)]))
         if len(parts) == 1:
             return parts[0]
@@ -95,13 +95,18 @@ def _as_they_stand(query: StreamedQuery, names: ConnectorNames) -> Iterable[tupl
 
 
 def _sink(
-    session: SparkSession, member: StreamMember, temporary: Iterable[str], connectors: ConnectorSource
+    session: SparkSession,
+    member: StreamMember,
+    temporary: Iterable[str],
+    connectors: ConnectorSource,
+    query: StreamedQuery,
 ) -> Iterator[str]:
     creation = creation_of(session, member.text)
     if creation is not None:
         name = display_name(creation.parts)
         if creation.atomicity is not Atomicity.ATOMIC:
             raise not_created(name)
+        check_changes(name, None, (), query.changelog({}))
         first = "its first batch that has rows creates it, as one commit (level 3, atomic)"
         yield f"Table {name}: {first}; then {CreatedTable.guarantee}"
         return
@@ -109,7 +114,10 @@ def _sink(
         return
     table = read_insert(session, member.text).table
     target = targets_with_connector(session, connectors, temporary, [table]).get(table)
-    yield f"Sink {display_name(table)}: {kind_of(target).guarantee}"
+    keys = identifier_fields(session.table(sql_name(table))) if target is None else target.keys
+    check_changes(display_name(table), target, keys, query.changelog({}))
+    by_key = f"; a row replaces the one with its {', '.join(keys)}" if target is None and keys else ""
+    yield f"Sink {display_name(table)}: {kind_of(target).guarantee}{by_key}"
 
 
 def _plan(session: SparkSession, query: StreamedQuery, mode: str) -> str:

@@ -13,6 +13,8 @@ from pyspark.sql.functions import col, lit, struct
 from mt_core.errors import Unsupported
 from mt_core.identifiers import quote, sql_name
 from mt_core.model.stream import TableName
+from mt_core.plans.operators import RowKind
+from mt_core.spark.streams.operators.changelog import ROW_KIND, is_changelog
 from mt_core.spark.streams.query import MemberQuery
 
 _MEMBER = "member"
@@ -53,15 +55,21 @@ class MemberRows:
     def of_table(self, table: TableName, frames: Sequence[DataFrame]) -> DataFrame:
         """Return the rows of all members that write *table*, of which *frames* has one each."""
         mine = [frame for frame, member in zip(frames, self.members, strict=True) if member.insert.table == table]
+        if any(map(is_changelog, mine)):
+            added = lit(RowKind.INSERT.code).cast("tinyint")
+            mine = [frame if is_changelog(frame) else frame.withColumn(ROW_KIND, added) for frame in mine]
         if any(frame.dtypes != mine[0].dtypes for frame in mine):
             # Spark would unite a DECIMAL with a DOUBLE as DOUBLE, whatever the type in the table.
             mine = [_stored(frame, table) for frame in mine]
-        return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), mine)
+        rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), mine)
+        if ROW_KIND not in rows.columns or is_changelog(rows):
+            return rows
+        return rows.select(*(quote(name) for name in rows.columns if name != ROW_KIND), ROW_KIND)
 
     def _named(self, frames: Sequence[DataFrame]) -> list[DataFrame]:
         """Return *frames*, one for each member, with the columns that they gave at first, named as in their tables."""
         return [
-            _renamed(_chosen(frame, given), columns)
+            _renamed(_chosen(frame, _with_kind(frame, given)), _with_kind(frame, columns) or columns)
             for frame, given, columns in zip(frames, self.given, self.columns, strict=True)
         ]
 
@@ -91,7 +99,14 @@ def packed(frames: Sequence[DataFrame]) -> DataFrame:
 def _unpacked(rows: DataFrame, number: int, columns: Sequence[str]) -> DataFrame:
     """Return the rows of one frame of those that `packed` gave, with *columns* as names."""
     mine = rows.where(col(_MEMBER) == number)
-    return mine.select(*(col(f"_{number}._{position}").alias(name) for position, name in enumerate(columns)))
+    has_kind = len(mine.select(f"_{number}.*").columns) > len(columns)
+    names = [*columns, ROW_KIND] if has_kind else columns
+    return mine.select(*(col(f"_{number}._{position}").alias(name) for position, name in enumerate(names)))
+
+
+def _with_kind(frame: DataFrame, columns: Sequence[str] | None) -> Sequence[str] | None:
+    """Return *columns* and, for rows that have one, the column of their kind."""
+    return columns if columns is None or not is_changelog(frame) else [*columns, ROW_KIND]
 
 
 def _chosen(frame: DataFrame, given: Sequence[str] | None) -> DataFrame:

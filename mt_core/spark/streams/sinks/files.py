@@ -8,16 +8,15 @@ from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col
 
 from mt_core.errors import CommitConflict
-from mt_core.identifiers import display_name, quote
+from mt_core.identifiers import display_name
 from mt_core.spark.catalogs.connector_tables import stored_table
 from mt_core.spark.driver.folders import Folders
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.streams.broken import StreamBroken
 from mt_core.spark.streams.sinks.file_folders import FileFolder, stored_folder, temporary_folders
-from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, Sink, SinkAttempt, shaped
+from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, Sink, SinkAttempt, stored
 from mt_core.spark.streams.sinks.targets import SinkTarget
 
 LISTED = "_freshtable"
@@ -73,7 +72,7 @@ class FileSink(Sink):
         files = self._files()
         lists = self._lists(files)
         aside = f"{lists}/{batch}-{self._attempt}-{uuid4().hex[:8]}"
-        rows = self._as_stored(rows).persist()
+        rows = stored(rows, self._target.stored_name).persist()
         try:
             count = rows.count()
             if count:
@@ -89,12 +88,6 @@ class FileSink(Sink):
         check(PUBLISHED)
         self.batch = batch
         return count
-
-    def _as_stored(self, rows: DataFrame) -> DataFrame:
-        """Return *rows* with the columns of the table, in its order and of its types."""
-        stored = rows.sparkSession.table(self._target.stored_name).schema.fields
-        rows = shaped(rows, self._target.stored_name)
-        return rows.select(*(col(quote(field.name)).cast(field.dataType).alias(field.name) for field in stored))
 
     def _final(self, path: str, batch: int, number: int) -> str:
         """Return the path in the table of a file aside, which has the folders of its partition; no other batch has it."""

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mt_core.errors import CommitConflict, StorageMissing, TableProtected
+from mt_core.errors import CommitConflict, StorageMissing, TableProtected, Unsupported
 from mt_core.identifiers import quote
 from mt_core.model.storage import BATCH, JOB_ID, STREAM, TABLE_ID
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
-from mt_core.spark.driver.jvm_objects import java_items, java_map, static_member, text_map, texts
+from mt_core.spark.driver.jvm_objects import active_session, java_items, java_map, static_member, text_map, texts
 from mt_core.spark.storage.metadata import MAIN
 from mt_core.spark.storage.writes import BRANCH_SELECTOR
 from mt_core.spark.streams.broken import NEW_JOB, StreamBroken
-from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, Sink, SinkAttempt, shaped
+from mt_core.spark.streams.sinks.key_changes import computed_changes
+from mt_core.spark.streams.sinks.keyed_writes import KeyedWrite
+from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, Sink, SinkAttempt, shaped, stored
 from mt_core.spark.streams.sources.starts import uuid_of
 
 ATTEMPTS = 50
@@ -68,13 +70,16 @@ class _Base:
 class IcebergSink(Sink):
     """One attempt of one job on a table, the one with that *uuid* if there is one.
 
-    Raises errors of Spark as they are, and StreamBroken if the table is gone.
+    With *keys*, columns of the table, a row replaces the one with the same key. Raises errors of Spark as they are, and
+    StreamBroken if the table is gone.
     """
 
     guarantee = "each batch once, as one commit"
 
-    def __init__(self, table: TableIdentifier, attempt: SinkAttempt, uuid: str | None = None) -> None:
-        self.table, self._uuid = table, uuid
+    def __init__(
+        self, table: TableIdentifier, attempt: SinkAttempt, uuid: str | None = None, keys: Sequence[str] = ()
+    ) -> None:
+        self.table, self._uuid, self._keys = table, uuid, tuple(keys)
         self._catalogs, self._job_id, self._attempt = attempt.catalogs, attempt.job_id, attempt.number
         self._branch = f"{_BRANCH}{self._job_id}_{self._attempt}"
 
@@ -143,16 +148,79 @@ class IcebergSink(Sink):
     def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
         """Write *rows* to the attempt's branch, make it main, and return how many rows that were."""
         check("write")
-        rows = shaped(rows, self.table.sql)
-        writer = rows.writeTo(".".join((self.table.sql, quote(BRANCH_SELECTOR + self._branch))))
         summary = {JOB_ID: self._job_id, BATCH: str(batch)}
-        for key, value in summary.items():
-            writer = writer.option(f"snapshot-property.{key}", value)
-        writer.append()
+        if self._keys:
+            count = self._publish_changes(rows, batch, summary, check)
+        else:
+            rows = shaped(rows, self.table.sql)
+            writer = rows.writeTo(self._branch_sql)
+            for key, value in summary.items():
+                writer = writer.option(f"snapshot-property.{key}", value)
+            writer.append()
+            staged, facts = self._staged(summary)
+            self._publish(staged if _ADDED_FILES in facts else None, batch, summary, check)
+            count = int(facts.get(_ADDED_ROWS) or 0)
+        check(PUBLISHED)
+        self.batch = batch
+        return count
+
+    def _publish_changes(self, rows: DataFrame, batch: int, summary: Mapping[str, str], check: Check) -> int:
+        """Replace the rows of the keys that *rows* change; all of it again if others have committed in the meantime."""
+        with computed_changes(stored(rows, self.table.sql), self._keys, str(self.table)) as changes:
+            if changes is None:
+                self._publish(None, batch, summary, check)
+                return 0
+            for _ in range(ATTEMPTS):
+                main = self._branch_at_main()
+                write = KeyedWrite(
+                    session=rows.sparkSession,
+                    table=self._load(),
+                    base=main,
+                    branch=self._branch,
+                    branch_sql=self._branch_sql,
+                    summary=summary,
+                    changes=changes,
+                )
+                with active_session(rows.sparkSession):
+                    write.run()
+                written = self._load().snapshot(self._branch)
+                # A batch that deletes keys which the table does not have may write nothing.
+                is_written = written is None or written.snapshotId() != main
+                try:
+                    self._publish(self._staged(summary)[0] if is_written else None, batch, summary, check)
+                    return changes.count
+                except _Overtaken:
+                    continue
+        raise self._crowded()
+
+    def _branch_at_main(self) -> int:
+        """Let the attempt's branch begin at the main snapshot, and return that."""
+        main = 0
+
+        def moved(base: _Base, builder: Any) -> None:
+            nonlocal main
+            record = Record.of(base.properties, self._job_id)
+            if record is None or record.attempt != self._attempt:
+                raise self._fenced()
+            main = base.metadata.currentSnapshot().snapshotId()
+            branch = base.metadata.ref(self._branch)
+            if branch is not None and branch.snapshotId() == main:
+                raise _Unchanged
+            builder.setRef(self._branch, static_member(self._session, f"{_REF}.branchBuilder")(main).build())
+
+        self._commit(moved)
+        return main
+
+    def _staged(self, summary: Mapping[str, str]) -> tuple[Any, Mapping[str, str]]:
+        """Return the snapshot of the branch, and what it says of itself: it is of the batch of *summary*."""
         staged = self._load().snapshot(self._branch)
-        facts = text_map(self._session, staged.summary())
+        facts = {} if staged is None else text_map(self._session, staged.summary())
         if any(facts.get(key) != value for key, value in summary.items()):
             raise self._fenced()
+        return staged, facts
+
+    def _publish(self, staged: Any, batch: int, summary: Mapping[str, str], check: Check) -> None:
+        """Make main the *staged* snapshot, if there is one, and note the batch in the same commit."""
 
         def published(base: _Base, builder: Any) -> None:
             check("publish")
@@ -161,14 +229,11 @@ class IcebergSink(Sink):
                 raise _Unchanged
             if record.attempt != self._attempt:
                 raise self._fenced()
-            if _ADDED_FILES in facts:
+            if staged is not None:
                 self._set_main(base, builder, staged, summary)
             self._set(builder, Record(attempt=self._attempt, batch=batch))
 
         self._commit(published)
-        check(PUBLISHED)
-        self.batch = batch
-        return int(facts.get(_ADDED_ROWS) or 0)
 
     def _set_main(self, base: _Base, builder: Any, staged: Any, summary: Mapping[str, str]) -> None:
         """Make main the staged snapshot; if others have committed since it began, a new one with the same files on theirs."""
@@ -177,6 +242,9 @@ class IcebergSink(Sink):
             ref = static_member(session, f"{_REF}.builderFrom")(current, staged.snapshotId())
             builder.setRef(MAIN, ref.build())
             return
+        if self._keys:
+            # The rows that it deletes are those of the version that it read.
+            raise _Overtaken
         append = base.table.newAppend().set(_SAME_FILES_AS, str(staged.snapshotId()))
         for key, value in summary.items():
             append = append.set(key, value)
@@ -226,7 +294,7 @@ class IcebergSink(Sink):
                     "org.apache.iceberg.exceptions.Commit"
                 ):
                     raise
-        raise CommitConflict(f"{self.table} is changed by other commits all the time; the batch is written again.")
+        raise self._crowded()
 
     def _commit_if_there(self, change: Callable[[_Base, Any], None]) -> None:
         try:
@@ -242,6 +310,13 @@ class IcebergSink(Sink):
             if name.startswith(f"{_BRANCH}{self._job_id}_"):
                 builder.removeRef(name)
 
+    @property
+    def _branch_sql(self) -> str:
+        return ".".join((self.table.sql, quote(BRANCH_SELECTOR + self._branch)))
+
+    def _crowded(self) -> CommitConflict:
+        return CommitConflict(f"{self.table} is changed by other commits all the time; the batch is written again.")
+
     def _fenced(self) -> CommitConflict:
         return CommitConflict(f"Another attempt of job {self._job_id} writes {self.table}.")
 
@@ -254,8 +329,20 @@ class _Moved(Exception):
     """Another commit came between."""
 
 
-def check_target(catalogs: Catalogs, table: TableIdentifier, keeps: str | None = None) -> str:
-    """Return the uuid of a table that a stream may write, also of the materialized table with the id *keeps*.
+class _Overtaken(Exception):
+    """Others have committed since the rows that a batch deletes were found."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IcebergTarget:
+    """What a job keeps of a table that it writes: its uuid, and the columns of its primary key."""
+
+    uuid: str
+    keys: tuple[str, ...]
+
+
+def check_target(catalogs: Catalogs, table: TableIdentifier, keeps: str | None = None) -> IcebergTarget:
+    """Return a table that a stream may write, also the materialized table with the id *keeps*.
 
     Raises TableProtected for a materialized table, CatalogUnsupported for a catalog without compare-and-set.
     """
@@ -265,4 +352,11 @@ def check_target(catalogs: Catalogs, table: TableIdentifier, keeps: str | None =
             f"{table} is a materialized table, whose rows are those of its query; INSERT into a table.",
             table=str(table),
         )
-    return uuid_of(loaded)
+    columns = [str(field.name()) for field in java_items(loaded.schema().columns())]
+    keys = {str(name) for name in java_items(loaded.schema().identifierFieldNames())}
+    if not keys <= set(columns):
+        raise Unsupported(
+            f"{table}: {', '.join(sorted(keys - set(columns)))} of its PRIMARY KEY is in a column, and a stream replaces rows by "
+            "whole columns; DROP the identifier field."
+        )
+    return IcebergTarget(uuid=uuid_of(loaded), keys=tuple(name for name in columns if name in keys))

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
+from mt_core.errors import Unsupported
 from mt_core.identifiers import display_name, sql_name
 from mt_core.model.stream import StreamDefinition, TableName
 from mt_core.model.table import TableIdentifier
+from mt_core.plans.operators import ADDS, RowKind
 from mt_core.spark.catalogs.connector_tables import ConnectorSource
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.jvm_objects import active_session, spark_identifier, state_of
 from mt_core.spark.queries.connector_names import ConnectorNames
+from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.sinks.created_table import CreatedTable
 from mt_core.spark.streams.sinks.file_folders import FILES, temporary_folders
 from mt_core.spark.streams.sinks.files import FileSink
 from mt_core.spark.streams.sinks.iceberg import IcebergSink
 from mt_core.spark.streams.sinks.jdbc import JdbcSink
 from mt_core.spark.streams.sinks.kafka import KafkaSink
+from mt_core.spark.streams.sinks.keyed_jdbc import KeyedJdbcSink
+from mt_core.spark.streams.sinks.repeating import RepeatingSink
 from mt_core.spark.streams.sinks.rowless import BlackholeSink, PrintSink
 from mt_core.spark.streams.sinks.sink import Sink, SinkAttempt
 from mt_core.spark.streams.sinks.targets import SinkTarget, temporary_tables
 from mt_core.sql.flink.connectors import KAFKA
 
 JDBC = "jdbc"
-KINDS: Mapping[str, type[FileSink | JdbcSink | KafkaSink | PrintSink | BlackholeSink]] = {
+KINDS: Mapping[str, type[FileSink | RepeatingSink]] = {
     **dict.fromkeys(FILES, FileSink),
     JDBC: JdbcSink,
     KAFKA: KafkaSink,
@@ -33,18 +38,39 @@ KINDS: Mapping[str, type[FileSink | JdbcSink | KafkaSink | PrintSink | Blackhole
     "blackhole": BlackholeSink,
 }
 """The kind of the tables of each connector that takes the batches of a stream; a table of Iceberg has none."""
+KEYED_KINDS: Mapping[str, type[RepeatingSink]] = {JDBC: KeyedJdbcSink}
+"""The kind of those that have a primary key, where it is another one."""
 
 
 def kind_of(target: SinkTarget | None) -> type[Sink]:
     """Return the kind of a target, or of a table without a connector."""
-    return IcebergSink if target is None else KINDS[target.connector]
+    return IcebergSink if target is None else _kind_with_connector(target)
+
+
+def check_changes(table: str, target: SinkTarget | None, keys: Sequence[str], rows: Changelog) -> None:
+    """Raise Unsupported if *rows* change and delete others, and *table* takes rows that are added only.
+
+    It is *target*, or a table without a connector that has the primary key *keys*.
+    """
+    takes_changes = bool(keys) if target is None else _kind_with_connector(target).takes_changes
+    if takes_changes or not rows.updates:
+        return
+    operator = next(each for each in rows.operator.all() if each.changes != ADDS)
+    kinds = ", ".join(kind.value for kind in RowKind if kind in operator.changes)
+    raise Unsupported(
+        f"Table {table} takes rows that are added, and the query also changes and deletes rows: {operator.type} gives {kinds} "
+        f"({operator.description}). Create the table with a PRIMARY KEY (…) NOT ENFORCED, in an Iceberg catalog such as lake or "
+        "with the connector 'jdbc'; or keep the result as a materialized table."
+    )
 
 
 def targets_with_connector(
     session: SparkSession, source: ConnectorSource, temporary: Iterable[str], tables: Iterable[TableName]
 ) -> dict[TableName, SinkTarget]:
     """Return those of *tables* that have a connector which takes rows of streams; *temporary* creates those of one part."""
+    temporary = tuple(temporary)
     of_session, found = _temporary_connectors(temporary), dict[TableName, SinkTarget]()
+    keys = {name: table.all_keys for name, table in temporary_tables(temporary).items()}
     with active_session(session):
         names = ConnectorNames(session, source)
         for table in tables:
@@ -54,8 +80,12 @@ def targets_with_connector(
             else:
                 connector = kept.connector if kept is not None and kept.connector else _provider(session, table)
             if connector in KINDS:
-                stored_name = sql_name(table) if kept is None else kept.stored_name
-                found[table] = SinkTarget(table=table, connector=connector, stored_name=stored_name)
+                found[table] = SinkTarget(
+                    table=table,
+                    connector=connector,
+                    stored_name=sql_name(table) if kept is None else kept.stored_name,
+                    keys=kept.keys if kept is not None else keys.get(table[0].lower(), ()) if len(table) == 1 else (),
+                )
     return found
 
 
@@ -81,17 +111,19 @@ def pinned_targets(definition: StreamDefinition) -> dict[TableName, SinkTarget]:
 def sinks_of(attempt: SinkAttempt) -> dict[TableName, Sink]:
     """Return the sink of each table that a job writes."""
     created, targets = created_by(attempt), pinned_targets(attempt.definition)
-    # Jobs of earlier releases have pinned no target.
+    # Jobs of earlier releases have pinned no target, and add rows to tables with a key as well.
     uuids: Mapping[str, str] = attempt.definition.pinned.get("targets", {})
+    keys: Mapping[str, Sequence[str]] = attempt.definition.pinned.get("keys", {})
     sinks = dict[TableName, Sink]()
     for table in attempt.definition.writes:
         if created is not None:
             sinks[table] = created
         elif table in targets:
-            sinks[table] = KINDS[targets[table].connector](targets[table], attempt)
+            sinks[table] = _kind_with_connector(targets[table])(targets[table], attempt)
         else:
             identifier = TableIdentifier(table[0], table[1:-1], table[-1])
-            sinks[table] = IcebergSink(identifier, attempt, uuids.get(display_name(table)))
+            name = display_name(table)
+            sinks[table] = IcebergSink(identifier, attempt, uuids.get(name), keys.get(name, ()))
     return sinks
 
 
@@ -99,6 +131,11 @@ def created_by(attempt: SinkAttempt) -> CreatedTable | None:
     """Return the sink of the table that a job creates, None if it creates none."""
     reservation = attempt.definition.creates
     return None if reservation is None else CreatedTable(reservation, attempt)
+
+
+def _kind_with_connector(target: SinkTarget) -> type[FileSink | RepeatingSink]:
+    kind = KINDS[target.connector]
+    return KEYED_KINDS.get(target.connector, kind) if target.keys else kind
 
 
 def _temporary_connectors(temporary: Iterable[str]) -> dict[str, str]:

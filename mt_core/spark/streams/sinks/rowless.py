@@ -7,6 +7,8 @@ import logging
 from pyspark.sql import DataFrame
 
 from mt_core.identifiers import display_name, sql_name
+from mt_core.plans.operators import RowKind
+from mt_core.spark.streams.operators.changelog import ROW_KIND
 from mt_core.spark.streams.sinks.repeating import RepeatingSink
 from mt_core.spark.streams.sinks.sink import shaped
 
@@ -20,6 +22,7 @@ class PrintSink(RepeatingSink):
 
     guarantee = "at least once: a batch that fails in the middle is printed again"
     in_spark = False
+    takes_changes = True
 
     def write(self, rows: DataFrame, batch: int) -> int:
         """Write the first rows of a batch to the gateway's log; return how many rows it has."""
@@ -27,7 +30,9 @@ class PrintSink(RepeatingSink):
         name, facts = display_name(self._target.table), {"action": "printed", "job_id": self._attempt.job_id}
         printed = rows.limit(MOST_PRINTED).collect()
         for row in printed:
-            log.info("%s: +I%s", name, list(row), extra=facts)
+            values = row.asDict()
+            kind = RowKind.of(values.pop(ROW_KIND, RowKind.INSERT.code))
+            log.info("%s: %s%s", name, kind.value, list(values.values()), extra=facts)
         count = len(printed) if len(printed) < MOST_PRINTED else rows.count()
         if count > len(printed):
             log.info("%s: %d more rows of batch %d are not printed", name, count - len(printed), batch, extra=facts)
@@ -39,6 +44,7 @@ class BlackholeSink(RepeatingSink):
 
     guarantee = "nowhere: rows are counted, and dropped"
     in_spark = False
+    takes_changes = True
 
     def write(self, rows: DataFrame, batch: int) -> int:
         return shaped(rows, sql_name(self._target.table)).count()

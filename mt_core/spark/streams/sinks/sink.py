@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from pyspark.sql import DataFrame
-from pyspark.sql.functions import lit
+from pyspark.sql.functions import col, lit
 
 from mt_core.errors import EngineError
 from mt_core.identifiers import quote
 from mt_core.model.stream import StreamDefinition
 from mt_core.spark.catalogs.connector_tables import ConnectorSource
 from mt_core.spark.catalogs.lookup import Catalogs
+from mt_core.spark.streams.operators.changelog import ROW_KIND
 
 PUBLISHED = "published"
 Check = Callable[[str], object]
@@ -39,6 +40,8 @@ class Sink(ABC):
     """How the rows of a stream arrive, as EXPLAIN says it."""
     keeps_batch: ClassVar[bool] = True
     """Whether the table itself says which batch of a job it has."""
+    takes_changes: ClassVar[bool] = False
+    """Whether rows may have a kind; a table of Iceberg takes them if it has a key."""
     in_spark: ClassVar[bool] = True
     """Whether Spark can INSERT INTO the table itself, and checks the columns for it."""
 
@@ -67,10 +70,14 @@ class Sink(ABC):
 
 
 def shaped(rows: DataFrame, table: str) -> DataFrame:
-    """Return *rows* with NULL in the columns of *table* that they do not have; raises EngineError for one that it has not."""
+    """Return *rows* with NULL in the columns of *table* that they do not have; raises EngineError for one that it has not.
+
+    The kind of each row is no column of the table, and stays.
+    """
     present = {name.lower() for name in rows.columns}
     fields = rows.sparkSession.table(table).schema.fields
-    gone = [name for name in rows.columns if name.lower() not in {field.name.lower() for field in fields}]
+    known = {ROW_KIND, *(field.name.lower() for field in fields)}
+    gone = [name for name in rows.columns if name.lower() not in known]
     if gone:
         raise EngineError(
             f"{table} has no column {', '.join(map(quote, gone))} any more, which the job writes; add or rename it again, or "
@@ -78,3 +85,13 @@ def shaped(rows: DataFrame, table: str) -> DataFrame:
         )
     missing = [field for field in fields if field.name.lower() not in present]
     return rows.select("*", *(lit(None).cast(field.dataType).alias(field.name) for field in missing))
+
+
+def stored(rows: DataFrame, table: str) -> DataFrame:
+    """Return *rows* with the columns of *table*, in its order and of its types, and their kind if they have one, the last."""
+    rows = shaped(rows, table)
+    columns = [
+        col(quote(field.name)).cast(field.dataType).alias(field.name)
+        for field in rows.sparkSession.table(table).schema.fields
+    ]
+    return rows.select(*columns, *(name for name in rows.columns if name == ROW_KIND))

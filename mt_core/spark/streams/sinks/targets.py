@@ -13,18 +13,25 @@ from mt_core.sql.parser import ReadStatement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkTarget:
-    """A table by the name in its statement, its connector, and its quoted name in Spark."""
+    """A table by the name in its statement, its connector, its quoted name in Spark, and the columns of its primary key."""
 
     table: TableName
     connector: str
     stored_name: str
+    keys: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {"table": list(self.table), "connector": self.connector, "stored_name": self.stored_name}
+        body = {"table": list(self.table), "connector": self.connector, "stored_name": self.stored_name}
+        return body | ({"keys": list(self.keys)} if self.keys else {})
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> SinkTarget:
-        return cls(table=tuple(body["table"]), connector=body["connector"], stored_name=body["stored_name"])
+        return cls(
+            table=tuple(body["table"]),
+            connector=body["connector"],
+            stored_name=body["stored_name"],
+            keys=tuple(body.get("keys", ())),
+        )
 
 
 def temporary_tables(temporary: Iterable[str]) -> dict[str, CreateConnectorTable]:

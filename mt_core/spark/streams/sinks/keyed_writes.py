@@ -1,0 +1,87 @@
+"""Keyed writes: the key changes of a batch, written to the branch of an Iceberg table by one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mt_core.spark.driver.jvm_objects import text_map
+from mt_core.spark.maintenance.bounds import bounds_of, condition_of
+from mt_core.spark.maintenance.replacement import Replacement
+from mt_core.spark.maintenance.row_delta import RowDelta, delta_command
+from mt_core.spark.maintenance.row_images import Computed, temporary_view
+from mt_core.spark.maintenance.touched_rows import TableAt, Wanted, touched_rows
+from mt_core.spark.maintenance.upserts import is_upserted, upserted
+from mt_core.spark.streams.sinks.key_changes import KeyChanges
+
+_ALL_ROWS = "total-records"
+_MERGE_MODE, _COPY = "write.merge.mode", "copy-on-write"
+_PLACES_VERSION = 2
+"""The format version of tables of which rows are deleted by files of positions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedWrite:
+    """A write of `changes` to a `branch`, by its name alone and, as `branch_sql`, with that of the table.
+
+    `table` is Iceberg's, of which the branch is at the snapshot `base`. The new snapshot has `summary`.
+    """
+
+    session: SparkSession
+    table: Any
+    base: int
+    branch: str
+    branch_sql: str
+    summary: Mapping[str, str]
+    changes: KeyChanges
+
+    def run(self) -> None:
+        """Write; rows with the keys that change go, those that the keys have now come."""
+        rows = self.changes.rows().frame
+        if int(text_map(self.session, self.table.snapshot(self.base).summary()).get(_ALL_ROWS) or 1) == 0:
+            self._append(rows)
+            return
+        keys = self.changes.all_keys()
+        with ExitStack() as stack:
+            bounds = condition_of(bounds_of(keys, self.changes.keys))
+            gone = stack.enter_context(temporary_view(keys.frame))
+            replacement = Replacement(keys=self.changes.keys, gone=gone, rows=rows, bounds=bounds)
+            by_key = keys.rows is not None and is_upserted(self.session, self.table)
+            if by_key and upserted(self.table, self.branch, replacement, self.summary):
+                return
+            if not self._in_place(keys, rows):
+                replacement.write_into(self.branch_sql, self.summary)
+
+    def _append(self, rows: DataFrame) -> None:
+        writer = rows.writeTo(self.branch_sql)
+        for key, value in self.summary.items():
+            writer = writer.option(f"snapshot-property.{key}", value)
+        writer.append()
+
+    def _in_place(self, keys: Computed, rows: DataFrame) -> bool:
+        """Delete the rows of the keys where the files hold them; False, and nothing is written, if the table is not written so."""
+        command = delta_command(self.session, self.branch_sql)
+        by_driver = keys.rows is not None and self._may_delete_places()
+        if command is None and not by_driver:
+            return False
+        wanted = Wanted(rows=keys, keys=self.changes.keys)
+        touched = touched_rows(
+            self.session, TableAt(table=self.table, snapshot=str(self.base)), [*self.changes.keys], wanted
+        )
+        few = keys.rows is not None and touched.rows is not None
+        delta = RowDelta(command=command, gone=touched, rows=rows, few=few)
+        if delta.written_by_driver(self.table, self.branch, self.summary):
+            return True
+        if command is not None:
+            delta.write_into(self.branch_sql, self.summary)
+        return command is not None
+
+    def _may_delete_places(self) -> bool:
+        """Return whether files of positions delete rows of the table, and its user did not ask for copies of its files."""
+        version = self.table.operations().current().formatVersion()
+        mode = text_map(self.session, self.table.properties()).get(_MERGE_MODE)
+        return version == _PLACES_VERSION and mode != _COPY

@@ -41,6 +41,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.spark.java import check_java
 from mt_core.spark.statements.spark_statements import SparkStatements
+from mt_core.spark.storage.plan_files import StoredPlans
 from mt_core.spark.streams.engine import SparkStreams
 from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.created_catalogs import CreatedCatalogs
@@ -89,6 +90,7 @@ class Gateway:
         self._catalogs = CreatedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
         self._engine = SparkEngine(self._driver, self._catalogs.settings)
         self._statements = self._spark_statements(config)
+        self._plans = StoredPlans(self._driver, home.sessions)
         scheduler = load_scheduler(config.text("workflow-scheduler.type"))
         self._scheduler, self._scheduler_options = scheduler(), scheduler_options(config, scheduler)
         self._tokens = gateway_tokens(config.tokens, home.token)
@@ -125,6 +127,7 @@ class Gateway:
         # Clients look there for the address whose token they may send; the driver adds its JVM.
         self._home.note(url=self.url, jvm_pid=None)
         self._jars.begin()
+        self._plans.begin()
         self._driver.start()
         self._server.start()
         token = self._tokens[-1].secret.reveal() if self._tokens else ""
@@ -200,6 +203,7 @@ class Gateway:
                 defaults=session_defaults(config),
                 idle_timeout=config.duration("sql-gateway.session.idle-timeout"),
                 max_sessions=config.integer("sql-gateway.session.max-num"),
+                on_close=self._plans.close_session,
             ),
             settings=manager_settings(config),
             clock=self._clock,
@@ -216,6 +220,7 @@ class Gateway:
             ),
             statement_threads=config.integer("sql-gateway.worker.threads.max"),
             connector_tables=self._connector_tables,
+            plans=self._plans,
         )
 
     def _listening(self, config: Config) -> GatewayServer:

@@ -20,7 +20,7 @@ from mt_core.keepers.by_source import KeeperBySource
 from mt_core.keepers.change import ChangeKeeper
 from mt_core.keepers.stream import StreamKeeper
 from mt_core.keepers.workflow import WorkflowKeeper
-from mt_core.sessions.ports import StatementEngine
+from mt_core.sessions.ports import PlanFiles, StatementEngine
 from mt_core.sessions.properties.stream_properties import StreamDefaults
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
@@ -69,6 +69,7 @@ class Parts:
     job_history: timedelta = HISTORY
     job_hooks: InstalledHooks | None = None
     streams: StreamParts | None = None
+    plans: PlanFiles | None = None
     connector_tables: ConnectorTables | None = None
 
 
@@ -100,6 +101,7 @@ class Wiring:
             catalogs=parts.catalogs,
             jobs=self.jobs,
             streams=self.streams,
+            plans=parts.plans,
             connector_tables=parts.connector_tables or ConnectorTables(parts.registry),
         )
         self.executor = StatementExecutor(ports, max_workers=parts.statement_threads)

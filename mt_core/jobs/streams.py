@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from mt_core.model.stream import StreamDefinition, StreamProgress
+from mt_core.plans.compiled import Topology
 
 
 class StreamEngine(Protocol):
@@ -22,6 +23,9 @@ class StreamEngine(Protocol):
 
     def check(self, definition: StreamDefinition) -> None:
         """Raise Unsupported or QueryFailed unless a stream can keep a materialized table by the query of *definition*."""
+
+    def topology(self, definition: StreamDefinition) -> Topology:
+        """Return the operators of each statement, with the TTLs of their states; nothing runs. Raises what `prepare` raises."""
 
     def start(self, job_id: str, definition: StreamDefinition, attempt: int) -> None:
         """Begin the stream, or go on from its checkpoint, and return at once; harmless if that attempt runs.

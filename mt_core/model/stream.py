@@ -38,11 +38,14 @@ class StreamMember:
     """One statement as Spark reads it: blanks stand where its hints were, so that positions are those of the user's text.
 
     One that is *endless_only* reads as streams only what can be read in no other way, and all else as it stands at each batch.
+    `state_ttls_ms` are those of a compiled plan: for each operator that keeps state, in order, those of its states; None for
+    those of the hints and the session.
     """
 
     text: str
     hints: tuple[SourceHint, ...] = ()
     endless_only: bool = False
+    state_ttls_ms: tuple[tuple[int, ...], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,9 +174,19 @@ class StreamState:
 
 def _member_json(member: StreamMember) -> dict[str, Any]:
     hints = [{"start": hint.start, "stop": hint.stop, "options": dict(hint.options)} for hint in member.hints]
-    return {"text": member.text, "hints": hints, **({"endless_only": True} if member.endless_only else {})}
+    return {
+        "text": member.text,
+        "hints": hints,
+        **({"endless_only": True} if member.endless_only else {}),
+        **({} if member.state_ttls_ms is None else {"state_ttls_ms": [list(each) for each in member.state_ttls_ms]}),
+    }
 
 
 def _member(body: Mapping[str, Any]) -> StreamMember:
-    hints = tuple(SourceHint(**hint) for hint in body["hints"])
-    return StreamMember(text=body["text"], hints=hints, endless_only=body.get("endless_only", False))
+    ttls = body.get("state_ttls_ms")
+    return StreamMember(
+        text=body["text"],
+        hints=tuple(SourceHint(**hint) for hint in body["hints"]),
+        endless_only=body.get("endless_only", False),
+        state_ttls_ms=None if ttls is None else tuple(map(tuple, ttls)),
+    )

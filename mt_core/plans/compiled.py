@@ -7,11 +7,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
 
 from mt_core.plans.durations import ttl_text
 from mt_core.plans.operators import ADDS, Operator, OperatorState, RowKind
 
+Ttls = tuple[tuple[timedelta, ...], ...]
+"""For each operator of a statement that keeps state, in order, the TTL of each of its states."""
 # Spark numbers its columns in the order in which it meets them, in each process from 0 on.
 _EXPRESSION_ID = re.compile(r"#[0-9]+L?\b")
 
@@ -21,6 +24,27 @@ class PlanMode(StrEnum):
 
     STREAMING = "streaming"
     BATCH = "batch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """What an engine makes of statements: the last operator of each, above all others, and the release of Spark."""
+
+    spark_version: str
+    operators: tuple[Operator, ...]
+
+    @property
+    def nodes(self) -> tuple[PlanNode, ...]:
+        """The operators of all statements as nodes with ids from 1 on, inputs first."""
+        return nodes_of(self.operators)
+
+    @property
+    def ttls(self) -> tuple[Ttls, ...]:
+        """For each statement how long its operators keep their states."""
+        return tuple(
+            tuple(tuple(state.ttl for state in each.states) for each in operator.all() if each.states)
+            for operator in self.operators
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

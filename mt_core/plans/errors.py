@@ -32,3 +32,12 @@ class PlanExists(MtError):
 
     code = "PLAN_EXISTS"
     http_status = 409
+
+    @classmethod
+    def at(cls, uri: str) -> PlanExists:
+        """Return the refusal to write a plan over the file *uri*, with all ways out."""
+        return cls(
+            f"Cannot overwrite the plan file {uri}: delete it, write COMPILE PLAN '{uri}' IF NOT EXISTS to keep it, or "
+            "SET 'table.plan.force-recompile' = 'true' to replace it.",
+            plan=uri,
+        )

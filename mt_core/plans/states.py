@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from mt_core.plans.compiled import CompiledPlan, PlanNode, fingerprint_of
+from mt_core.plans.compiled import CompiledPlan, PlanNode, Topology, Ttls, fingerprint_of
 from mt_core.plans.differences import topology_differences
 from mt_core.plans.errors import PlanInvalid
 
@@ -27,16 +27,17 @@ def check_topology(plan: CompiledPlan, now: Sequence[PlanNode]) -> None:
         raise PlanInvalid("nodes", f"were edited, and only the ttl of a state may be: {shown}")
 
 
-def ttls_of(
-    nodes: Sequence[PlanNode], now: Sequence[PlanNode], default: timedelta
-) -> tuple[tuple[timedelta, ...], ...]:
-    """Return how long each state of each operator is kept that has any *now*, in order.
+def ttls_of(plan: CompiledPlan, now: Topology, default: timedelta) -> tuple[Ttls, ...]:
+    """Return for each statement how long its operators keep their states, of those that have any, in order.
 
-    A node without states takes the *default*, and what one with a single state says holds for all inputs.
+    A node without states takes the *default*, and what one with a single state says holds for all inputs. The operators *now*
+    are those of *plan*.
     """
-    return tuple(
-        _ttls(planned, len(node.states), default) for planned, node in zip(nodes, now, strict=True) if node.states
-    )
+    nodes, found = iter(plan.nodes), list[Ttls]()
+    for operator in now.operators:
+        pairs = [(next(nodes), len(each.states)) for each in operator.all()]
+        found.append(tuple(_ttls(node, count, default) for node, count in pairs if count))
+    return tuple(found)
 
 
 def _ttls(planned: PlanNode, count: int, default: timedelta) -> tuple[timedelta, ...]:

@@ -13,6 +13,7 @@ from mt_core.model.reservation import Reservation
 from mt_core.model.run import RefreshRun
 from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as StoredColumn
+from mt_core.plans.compiled import Topology
 from mt_core.rowset import Column, PageForm, RowKind
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.statements import Statement
@@ -159,6 +160,9 @@ class StatementEngine(Protocol):
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
         """Return the plan of a statement without running it, in a mode of EXPLAIN or as json; raises QueryFailed."""
 
+    def topology(self, context: SessionContext, texts: Sequence[str]) -> Topology:
+        """Return the operators of changes of data that run as batch; nothing runs. Raises QueryFailed."""
+
     def reads_stream(self, context: SessionContext, query: StreamMember) -> bool:
         """Return whether a SELECT or an INSERT reads a table as a stream; nothing runs. Raises QueryFailed, Unsupported."""
 
@@ -200,6 +204,21 @@ class StatementEngine(Protocol):
     def cancel(self, job_id: str) -> None: ...
 
     def progress(self, job_id: str) -> Progress | None: ...
+
+
+class PlanFiles(Protocol):
+    """Files of compiled plans by their URIs. A relative path is one of the folder of its session, which ends with it.
+
+    Raises ConfigError and Unsupported, with the way out, for a URI that nothing reads, EngineError for a store that fails.
+    """
+
+    def exists(self, session_id: str, uri: str) -> bool: ...
+
+    def read(self, session_id: str, uri: str) -> str:
+        """Return the text of a file as it is now; raises PlanNotFound."""
+
+    def write(self, session_id: str, uri: str, text: str, *, replace: bool) -> None:
+        """Write a file as a whole; raises PlanExists if it is there and *replace* is not set."""
 
 
 class TableCommands(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 
@@ -24,7 +24,10 @@ _NEVER = timedelta(0)
 
 
 class SessionManager:
-    """The sessions of a gateway by their handles; safe from any thread. With an `idle_timeout` of zero none expires."""
+    """The sessions of a gateway by their handles; safe from any thread. With an `idle_timeout` of zero none expires.
+
+    `on_close` is called with the handle of each session that ends.
+    """
 
     def __init__(
         self,
@@ -34,10 +37,11 @@ class SessionManager:
         defaults: Mapping[str, str] | None = None,
         idle_timeout: timedelta = IDLE_TIMEOUT,
         max_sessions: int = 10_000,
+        on_close: Callable[[str], object] = lambda _handle: None,
     ) -> None:
         self._engine, self._clock = engine, clock
         self._defaults = {**DEFAULT_PROPERTIES, **(defaults or {})}
-        self._idle_timeout, self._max_sessions = idle_timeout, max_sessions
+        self._idle_timeout, self._max_sessions, self._on_close = idle_timeout, max_sessions, on_close
         self._lock = threading.Lock()
         self._sessions: dict[str, Session] = {}
 
@@ -80,6 +84,7 @@ class SessionManager:
         try:
             session.close()
         finally:
+            self._on_close(handle)
             self._engine.close_session(handle)
 
     def close_all(self) -> None:

@@ -15,6 +15,7 @@ from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.flink import changes as changes
 from mt_core.sql.flink.connector_table import read_connector_table
 from mt_core.sql.readers import catalog_statements as catalogs
+from mt_core.sql.readers import plan_statements as plans
 from mt_core.sql.readers import properties as properties
 from mt_core.sql.readers import refusals as refusals
 from mt_core.sql.readers import table_statements as tables
@@ -132,7 +133,10 @@ _MATERIALIZED_TABLES = (
         },
         (
             "EXPLAIN",
-            *(f"EXPLAIN {what}" for what in ("SELECT", "INSERT INTO", "STATEMENT SET", "CREATE TABLE", "REFRESH")),
+            *(
+                f"EXPLAIN {what}"
+                for what in ("SELECT", "INSERT INTO", "STATEMENT SET", "CREATE TABLE", "REFRESH", "PLAN")
+            ),
             "EXPLAIN CREATE MATERIALIZED TABLE",
         ),
     ),
@@ -141,6 +145,15 @@ _JOBS = (
     _show("SHOW_JOBS", Shown.JOBS, *_OF_JOBS),
     _describe("DESCRIBE_JOB", "JOB", catalogs.describe_job, *_OF_JOBS),
     _kind("STOP_JOB", _OF_JOBS, {"STOP JOB": catalogs.stop_job}),
+)
+_PLANS = (
+    _kind("COMPILE_PLAN", readers={"COMPILE PLAN": plans.compile_plan}),
+    _kind("EXECUTE_PLAN", _CHANGES, {"EXECUTE PLAN": plans.execute_plan}),
+    _kind(
+        "COMPILE_AND_EXECUTE_PLAN",
+        _CHANGES - {Trait.ALONE},
+        {"COMPILE AND EXECUTE PLAN": partial(plans.compile_plan, execute=True)},
+    ),
 )
 _SESSIONS = (
     _kind("SET", _SETS_UP | _AT_HAND, {"SET": properties.set_property}),
@@ -244,7 +257,7 @@ _SPARKS = (
     _kind("SHOW_TBLPROPERTIES", _SHOWS, phrases=("SHOW TBLPROPERTIES",)),
 )
 
-KINDS: tuple[StatementKind, ...] = (*_MATERIALIZED_TABLES, *_JOBS, *_SESSIONS, *_CATALOGS, *_SPARKS)
+KINDS: tuple[StatementKind, ...] = (*_MATERIALIZED_TABLES, *_JOBS, *_PLANS, *_SESSIONS, *_CATALOGS, *_SPARKS)
 _READERS: Mapping[str, Reader] = {words: reader for kind in KINDS for words, reader in kind.readers.items()}
 _TRAITS: Mapping[str, frozenset[Trait]] = {kind.type: kind.traits for kind in KINDS}
 PHRASES: frozenset[str] = frozenset(phrase for kind in KINDS for phrase in kind.phrases)

@@ -25,6 +25,7 @@ _SYNONYMS = {
     "DESC": "DESCRIBE",
 }
 _TWO_WORDS = {"MATERIALIZED", "CREATE", "CURRENT"}
+_PLANS = (("COMPILE", "PLAN"), ("EXECUTE", "PLAN"), ("COMPILE", "AND", "EXECUTE", "PLAN"))
 _DESCRIBED = {"CATALOG", "DATABASE", "JOB"}
 
 
@@ -50,6 +51,9 @@ def type_of(text: str, head: Sequence[Token]) -> tuple[str, int]:
 def _named(first: str, words: Sequence[str], head: Sequence[Token]) -> str:
     if words[:3] == ["EXECUTE", "STATEMENT", "SET"] or first == "END":
         return STATEMENT_SET
+    for plan in _PLANS:
+        if words[: len(plan)] == list(plan):
+            return "_".join(plan)
     if first == "DESCRIBE" and len(head) > 2 and head[1].keyword in _DESCRIBED:
         return f"DESCRIBE_{head[1].keyword}"
     if first in {"SHOW", "USE", "ADD", "LOAD", "UNLOAD", "REMOVE", "BEGIN", "STOP"}:

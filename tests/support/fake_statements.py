@@ -20,6 +20,8 @@ from mt_core.errors import (
 from mt_core.model.reservation import Atomicity, Reservation
 from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as StoredColumn
+from mt_core.plans.compiled import Topology
+from mt_core.plans.operators import Operator
 from mt_core.rowset import INT, Column, RowSet
 from mt_core.sessions.ports import Relation, ResultRows, SessionContext, SessionState, StatementResult
 from mt_core.sql.catalog import CreateConnectorTable
@@ -81,6 +83,8 @@ class FakeStatementEngine:
         self.columns_of_queries: dict[str, Sequence[StoredColumn]] = {}
         self.unbounded: dict[tuple[str, str], CreateConnectorTable] = {}
         self.loaded_connectors: list[str] = []
+        # What changes that run as batch write.
+        self.columns_of_batches: tuple[tuple[str, str], ...] = (("a", "int"),)
         # What reads streams, with the rows of those that are a SELECT.
         self.streams: dict[str, ResultRows | Exception] = {}
         self.analysed: list[StreamMember] = []
@@ -174,9 +178,17 @@ class FakeStatementEngine:
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
         return f"{mode} plan of {sql}"
 
+    def topology(self, context: SessionContext, texts: Sequence[str]) -> Topology:
+        operators = [
+            Operator(type="batch-exec-sink_1", description=text.strip(), output=self.columns_of_batches)
+            for text in texts
+        ]
+        return Topology(spark_version="4.1.0", operators=tuple(operators))
+
     def reads_stream(self, context: SessionContext, query: StreamMember) -> bool:
         self.analysed.append(query)
-        return query.text in self.streams
+        # A statement of a plan has blanks before it.
+        return query.text.strip() in {text.strip() for text in self.streams}
 
     def explain_streams(
         self, context: SessionContext, queries: Sequence[StreamMember], temporary: Sequence[str], mode: str

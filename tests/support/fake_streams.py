@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from mt_core.errors import EngineUnavailable, MtError
 from mt_core.identifiers import namespace_of
 from mt_core.model.stream import StreamDefinition, StreamProgress
+from mt_core.plans.compiled import Topology
+from mt_core.plans.operators import Operator
+from tests.support.plans import scan
 
 SOURCE, SINK = ("lake", "default", "flights"), ("lake", "default", "arrivals")
 
@@ -32,6 +36,8 @@ class FakeStreams:
     checkpoints: dict[str, tuple[int, int]] = field(default_factory=dict)
     savepoints: dict[str, tuple[int, int]] = field(default_factory=dict)
     attempts: dict[str, list[int]] = field(default_factory=dict)
+    # The operators of statements; those without have a scan alone.
+    operators: dict[str, Operator] = field(default_factory=dict)
     refusals: dict[str, MtError] = field(default_factory=dict)
     available: bool = True
     on_start: Callable[[], object] = lambda: None
@@ -55,6 +61,15 @@ class FakeStreams:
     def check(self, definition: StreamDefinition) -> None:
         self._check_available()
         self._refuse(definition)
+
+    def topology(self, definition: StreamDefinition) -> Topology:
+        self._check_available()
+        self._refuse(definition)
+        operators = [
+            _with_ttls(self.operators.get(member.text.strip(), scan()), member.state_ttls_ms)
+            for member in definition.members
+        ]
+        return Topology(spark_version="4.1.0", operators=tuple(operators))
 
     def start(self, job_id: str, definition: StreamDefinition, attempt: int) -> None:
         self._check_available()
@@ -163,3 +178,17 @@ class FakeStreams:
     def _check_available(self) -> None:
         if not self.available:
             raise EngineUnavailable("Spark is starting; try again.")
+
+
+def _with_ttls(operator: Operator, ttls_ms: Sequence[Sequence[int]] | None) -> Operator:
+    """Return *operator*, and those below it, with the TTLs of a plan."""
+    return operator if ttls_ms is None else _planned(operator, iter(ttls_ms))
+
+
+def _planned(operator: Operator, ttls_ms: Iterator[Sequence[int]]) -> Operator:
+    inputs = tuple(_planned(each, ttls_ms) for each in operator.inputs)
+    ttls = next(ttls_ms) if operator.states else ()
+    states = tuple(
+        replace(state, ttl=timedelta(milliseconds=ttl)) for state, ttl in zip(operator.states, ttls, strict=True)
+    )
+    return replace(operator, inputs=inputs, states=states)

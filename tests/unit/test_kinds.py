@@ -53,6 +53,12 @@ from mt_core.sql.parser import ReadStatement
         ("BEGIN STATEMENT SET", "BEGIN_STATEMENT"),
         ("END", "STATEMENT_SET"),
         ("EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT 1; END", "STATEMENT_SET"),
+        ("COMPILE PLAN 'p' FOR INSERT INTO t SELECT 1", "COMPILE_PLAN"),
+        ("COMPILE PLAN 'p' FOR STATEMENT SET BEGIN INSERT INTO t SELECT 1; END", "COMPILE_PLAN"),
+        ("EXECUTE PLAN 'p'", "EXECUTE_PLAN"),
+        ("COMPILE AND EXECUTE PLAN 'p' FOR INSERT INTO t SELECT 1", "COMPILE_AND_EXECUTE_PLAN"),
+        ("EXPLAIN PLAN 'p'", "EXPLAIN"),
+        ("EXECUTE IMMEDIATE 'SELECT 1'", "EXECUTE"),
         ("SET a = 1", "SET"),
         ("", ""),
         ("-- nothing", ""),
@@ -76,6 +82,8 @@ def test_the_type_of_a_statement_is_told_by_its_words(text: str, kind: str) -> N
         ("SELECT 1", False),
         ("SHOW TABLES", False),
         ("EXECUTE STATEMENT SET BEGIN END", False),
+        ("COMPILE PLAN 'p' FOR INSERT INTO t SELECT 1", False),
+        ("EXECUTE PLAN 'p'", False),
     ],
 )
 def test_what_sets_a_session_up_runs_no_job_and_shows_nothing(text: str, allowed: bool) -> None:

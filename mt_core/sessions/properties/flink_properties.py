@@ -41,8 +41,7 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
         f"{_OPTIMIZER}multiple-input-enabled", f"{_OPTIMIZER}reuse-optimize-block-with-digest-enabled",
         f"{_OPTIMIZER}reuse-source-enabled", f"{_OPTIMIZER}reuse-sub-plan-enabled", f"{_RUNTIME_FILTER}enabled",
         f"{_OPTIMIZER}source.report-statistics-enabled", f"{_OPTIMIZER}sql2rel.project-merge.enabled",
-        f"{_OPTIMIZER}union-all-as-breakpoint-enabled", "table.plan.force-recompile",
-        "table.rtas-ctas.atomicity-enabled",
+        f"{_OPTIMIZER}union-all-as-breakpoint-enabled", "table.rtas-ctas.atomicity-enabled",
     )),
     (INTEGER, (
         f"{_ASYNC}lookup.buffer-capacity", f"{_ASYNC}ml-predict.max-concurrent-operations",
@@ -85,8 +84,7 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
     (TEXT, (
         "execution.batch-shuffle-mode", "execution.target", "pipeline.classpaths", "pipeline.jars", "pipeline.name",
         "restart-strategy.type", "state.backend.type", "table.exec.disabled-operators", "table.exec.uid.format",
-        "table.exec.uid.generation", "table.plan.compile.catalog-objects", "table.plan.restore.catalog-objects",
-        "table.resources.download-dir",
+        "table.exec.uid.generation", "table.resources.download-dir",
     )),
 )  # fmt: skip
 WITHOUT_EFFECT: Mapping[str, Form] = {key: form for form, keys in _FORMS for key in keys}

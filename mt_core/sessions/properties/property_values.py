@@ -12,6 +12,7 @@ from mt_core.jobs.installed import HOOKS_KEY
 from mt_core.model.zone import zone_named
 from mt_core.options import suggestion
 from mt_core.sessions.properties.flink_properties import WITHOUT_EFFECT
+from mt_core.sessions.properties.plan_properties import PLAN_SETTINGS
 from mt_core.sessions.properties.stream_properties import (
     CHECKPOINTS_KEY,
     INTERVAL_KEY,
@@ -33,9 +34,9 @@ _MAY_BE_EMPTY = {TIMEOUT_KEY, *_OF_STREAMS}
 # they have no effect in a session, and clients send them because they send their whole configuration.
 ACTING = frozenset({
     ZONE_KEY, TIMEOUT_KEY, RUNTIME_MODE_KEY, _DML_SYNC.key, HOOKS_KEY, THRESHOLD_KEY, DEFAULT_FULL_KEY, DEFAULT_CONTINUOUS_KEY,
-    STATE_TTL_KEY, *_OF_STREAMS,
+    STATE_TTL_KEY, *_OF_STREAMS, *(each.key for each in PLAN_SETTINGS),
 })  # fmt: skip
-_UNDERSTOOD = {each.key: each for each in (*SETTINGS, _DML_SYNC) if each.key in ACTING}
+_UNDERSTOOD = {each.key: each for each in (*SETTINGS, _DML_SYNC, *PLAN_SETTINGS) if each.key in ACTING}
 _GATEWAYS = frozenset(each.key for each in SETTINGS) - ACTING
 # What a job status hook reads of the session.
 _HOOK_OPTION = re.compile(r"job\.hooks\.[^.]+\..+")

@@ -29,7 +29,7 @@ from mt_core.sessions.operations.operation import (
     Work,
     content,
 )
-from mt_core.sessions.ports import Runs, StatementEngine, TableCommands
+from mt_core.sessions.ports import PlanFiles, Runs, StatementEngine, TableCommands
 from mt_core.sessions.properties.property_values import check_set
 from mt_core.sessions.refreshes import ClusterInfo
 from mt_core.sessions.session import Session
@@ -38,6 +38,7 @@ from mt_core.sessions.statements.connector_table_changes import ConnectorTableCh
 from mt_core.sessions.statements.connector_table_statements import ConnectorTableStatements
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sessions.statements.names import SessionNames
+from mt_core.sessions.statements.plan_statements import PlanStatements
 from mt_core.sessions.statements.refresh_wait import PendingRefresh, RefreshWait, outcome_result
 from mt_core.sessions.statements.spark_work import SparkWork, Task
 from mt_core.sessions.statements.statement_sets import collect
@@ -49,6 +50,7 @@ from mt_core.sql.catalog import CatalogStatement, SparkStatement, StopJob
 from mt_core.sql.hints import check_hints
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
+from mt_core.sql.plans import PlanStatement
 from mt_core.sql.statement_types import INSERT
 from mt_core.sql.statements import DescribeTable, ResetProperty, SetProperty, Statement, qualify
 from mt_core.tables.connector_tables import ConnectorTables
@@ -65,7 +67,7 @@ _MOST_WAITS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementPorts:
-    """The engine, stores and clock of the executor; `cluster_info` says where jobs run, `streams` who runs detached ones."""
+    """The engine, stores and clock; `cluster_info` says where jobs run, `streams` who runs detached ones, `plans` has files."""
 
     engine: StatementEngine
     commands: TableCommands
@@ -76,6 +78,7 @@ class StatementPorts:
     jobs: JobStore
     connector_tables: ConnectorTables
     streams: Streams | None = None
+    plans: PlanFiles | None = None
 
 
 class StatementExecutor:
@@ -108,6 +111,13 @@ class StatementExecutor:
             else None
         )
         self._mode = StreamingMode(engine=ports.engine, spark=self._spark, detached=self._streaming)
+        self._plans = PlanStatements(
+            files=ports.plans,
+            engine=ports.engine,
+            spark=self._spark,
+            detached=self._streaming,
+            run_batch=partial(self._run_batch, changing=True),
+        )
         self._changes = ConnectorTableChanges(statements=self._connector_tables)
         self._refreshes = RefreshWait(runs=ports.runs, cluster_info=ports.cluster_info)
         self._pool = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="statement")
@@ -229,7 +239,7 @@ class StatementExecutor:
             case StopJob() as stop if self._streaming is not None and _is_stream(self.jobs.job(stop.job_id)):
                 operation.finish(self._streaming.stop(task, stop))
             case CatalogStatement() as statement:
-                self._ask_catalogs(task, partial(self._catalogs.execute, statement))
+                self._run_catalog_statement(task, statement)
             case command:
                 return self._run_command(task, command)
         return None
@@ -238,10 +248,19 @@ class StatementExecutor:
         """Run statements as streams if the session is in streaming mode and they read streams, else as batch."""
         if len(statements) == 1 and self._answer_on_connector_table(task, statements[0]):
             return
-        keeping = [self._changes.keeping(each, task.context()) for each in statements]
         if not self._mode.run(task, statements):
-            _check_targets(task.session, statements)
-            self._spark.run(task, statements, changing=changing, keep=lambda: [keep() for keep in keeping])
+            self._run_batch(task, statements, changing=changing)
+
+    def _run_batch(self, task: Task, statements: Sequence[ReadStatement], *, changing: bool) -> None:
+        keeping = [self._changes.keeping(each, task.context()) for each in statements]
+        _check_targets(task.session, statements)
+        self._spark.run(task, statements, changing=changing, keep=lambda: [keep() for keep in keeping])
+
+    def _run_catalog_statement(self, task: Task, statement: CatalogStatement) -> None:
+        if isinstance(statement, PlanStatement):
+            self._plans.run(task, statement)
+        else:
+            self._ask_catalogs(task, partial(self._catalogs.execute, statement))
 
     def _note_temporary(self, task: Task) -> None:
         """Remember what a statement that has succeeded did to the temporary objects of its session."""

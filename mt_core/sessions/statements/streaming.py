@@ -16,6 +16,7 @@ from mt_core.model.job import TERMINAL as ENDED
 from mt_core.model.job import Job, JobStatus
 from mt_core.model.reservation import Reservation
 from mt_core.model.stream import StopRequest, StreamDefinition, StreamMember, StreamState
+from mt_core.plans.compiled import Topology
 from mt_core.rowset import Column, RowSet
 from mt_core.sessions.operations.jobs import job_of_statements
 from mt_core.sessions.operations.operation import (
@@ -64,8 +65,17 @@ class StreamingStatements:
 
         Raises Unsupported or QueryFailed for a query that cannot be a stream, and then there is no job.
         """
+        self._await(task)
         members = tuple(StreamMember(text=each.text, hints=each.hints) for each in statements)
-        return self._answer(task, self._begin(task, statements, members, None))
+        return self.execute(task, statements, self.definition(task, members))
+
+    def execute(self, task: Task, statements: Sequence[ReadStatement], definition: StreamDefinition) -> OperationResult:
+        """Make a detached job of INSERT statements by their *definition*, else as `submit` does."""
+        return self._answer(task, self._begin(task, statements, definition))
+
+    def topology(self, definition: StreamDefinition) -> Topology:
+        """Return the operators of the statements of *definition*, whatever it begins with; raises what `submit` raises."""
+        return self.streams.engine.topology(replace(definition, restored_from=None))
 
     def create(
         self, task: Task, statement: ReadStatement, member: StreamMember, reservation: Reservation
@@ -75,23 +85,20 @@ class StreamingStatements:
         Raises what `submit` does, and TableBusy while another job creates the table.
         """
         with self.spark.creations.reserved(reservation):
+            self._await(task)
+            definition = replace(self.definition(task, (member,)), creates=reservation)
             # Its row, which is stored at the end of the block, keeps the others away from then on.
-            job = self._begin(task, (statement,), (member,), reservation)
+            job = self._begin(task, (statement,), definition)
         return self._answer(task, job)
 
-    def _begin(
-        self,
-        task: Task,
-        statements: Sequence[ReadStatement],
-        members: tuple[StreamMember, ...],
-        creates: Reservation | None,
-    ) -> Job:
+    def _await(self, task: Task) -> None:
+        task.operation.begin(Work(kind=OperationKind.SPARK, message="waiting for Spark"))
+        self.spark.await_engine(task.operation)
+
+    def _begin(self, task: Task, statements: Sequence[ReadStatement], definition: StreamDefinition) -> Job:
         """Store the job of *statements*, which starts soon."""
         operation, job_id = task.operation, task.operation.planned_job_id
-        operation.begin(Work(kind=OperationKind.SPARK, message="waiting for Spark"))
-        self.spark.await_engine(operation)
         operation.begin(Work(kind=OperationKind.SPARK, message="preparing the stream", job_id=job_id))
-        definition = replace(self._definition(task, members), creates=creates)
         definition = self.streams.engine.prepare(definition, job_id)
         properties = task.properties_in_force()
         job = replace(
@@ -142,7 +149,8 @@ class StreamingStatements:
             raise IllegalStatus(f"Job {job_id} is {job.status} and cannot be stopped any more.")
         return DONE
 
-    def _definition(self, task: Task, members: tuple[StreamMember, ...]) -> StreamDefinition:
+    def definition(self, task: Task, members: tuple[StreamMember, ...]) -> StreamDefinition:
+        """Return what a job of *members* is to run from in the session as it is now."""
         context, job_id = task.context(), task.operation.planned_job_id
         state = self.engine.session_state(context)
         properties = self._properties(task)

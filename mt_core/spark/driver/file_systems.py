@@ -19,6 +19,15 @@ _S3_WAY_OUT = (
     f"for S3 write catalog.warehouse as s3://bucket/folder, set {_PREFIX}.{CATALOG}.{IO_IMPL} to "
     "org.apache.iceberg.aws.s3.S3FileIO, and add Iceberg's iceberg-aws-bundle to spark.jars"
 )
+# What Spark's own jars do not have.
+_JARS = {
+    **dict.fromkeys(("s3a", "s3n"), "hadoop-aws with its bundle of the AWS SDK"),
+    **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), "hadoop-azure"),
+    "gs": "gcs-connector",
+    "oss": "hadoop-aliyun with the SDK of Alibaba Cloud OSS",
+    "cosn": "hadoop-cos",
+    "obs": "hadoop-huaweicloud",
+}
 
 
 def check_warehouse(session: SparkSession) -> None:
@@ -39,6 +48,22 @@ def check_warehouse(session: SparkSession) -> None:
         raise ConfigError(
             f"catalog.warehouse is {warehouse}, and Spark does not have {what}: {translate(cause).message.rstrip('.')}. "
             f"Add its jars to spark.jars; {_S3_WAY_OUT}."
+        ) from cause
+
+
+def check_file_system(session: SparkSession, uri: str, what: str) -> None:
+    """Raise ConfigError, naming the jar, unless Spark has the file system of *uri*, which *what* is on; no file is touched."""
+    scheme = urlsplit(uri).scheme.lower()
+    if not scheme:
+        return
+    try:
+        static_member(session, "org.apache.hadoop.fs.FileSystem.getFileSystemClass")(scheme, _hadoop(session))
+    except SPARK_ERRORS as cause:
+        jar = _JARS.get(scheme)
+        way_out = f"add {jar} to spark.jars" if jar else "use a file, s3://, gs:// or hdfs://"
+        raise ConfigError(
+            f"{what}: Spark has no file system for {scheme}://, {translate(cause).message.rstrip('.')}; {way_out}.",
+            key=what,
         ) from cause
 
 

@@ -19,6 +19,7 @@ from mt_core.identifiers import sql_name
 from mt_core.model.reservation import Reservation
 from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as SparkColumn
+from mt_core.plans.compiled import Topology
 from mt_core.rowset import RowSet
 from mt_core.sessions.ports import Relation, ResultRows, SessionContext, SessionState, StatementEngine, StatementResult
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, Settings, no_catalogs
@@ -48,6 +49,7 @@ from mt_core.spark.statements.sessions import SparkSessions
 from mt_core.spark.statements.topic_inserts import insert_records
 from mt_core.spark.storage.table_creations import explained, placed, reserve, settle
 from mt_core.spark.streams.explained import explained_streams
+from mt_core.spark.streams.operators.operator_nodes import batch_operators
 from mt_core.spark.streams.query import read_query
 from mt_core.spark.streams.selects import follow, reads_stream
 from mt_core.sql.catalog import CreateConnectorTable
@@ -139,16 +141,26 @@ class SparkStatements(StatementEngine):
     def progress(self, job_id: str) -> Progress | None:
         return self._driver.progress(job_id)
 
+    def topology(self, context: SessionContext, texts: Sequence[str]) -> Topology:
+        with self._session(context) as session:
+            operators = [batch_operators(self._unexecuted(session, text).analyzed()) for text in texts]
+            return Topology(spark_version=str(session.version), operators=tuple(operators))
+
+    def _unexecuted(self, session: SparkSession, sql: str) -> Any:
+        """Return the analysed execution of a statement, which runs nothing."""
+        state = state_of(session)
+        parsed = state.sqlParser().parsePlan(sql)
+        if str(parsed.productPrefix()) == "UnresolvedExecuteImmediate":
+            # Spark would run its text in order to analyse it.
+            raise Unsupported("EXPLAIN EXECUTE IMMEDIATE is not supported; EXPLAIN the statement itself.")
+        skip = static_member(session, "org.apache.spark.sql.execution.CommandExecutionMode.SKIP")
+        execution = state.executePlan(ConnectorNames(session, self._connectors).adapted(parsed), skip())
+        execution.assertAnalyzed()
+        return execution
+
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
         with self._session(context) as session:
-            state = state_of(session)
-            parsed = state.sqlParser().parsePlan(sql)
-            if str(parsed.productPrefix()) == "UnresolvedExecuteImmediate":
-                # Spark would run its text in order to analyse it.
-                raise Unsupported("EXPLAIN EXECUTE IMMEDIATE is not supported; EXPLAIN the statement itself.")
-            skip = static_member(session, "org.apache.spark.sql.execution.CommandExecutionMode.SKIP")
-            plan = state.executePlan(ConnectorNames(session, self._connectors).adapted(parsed), skip())
-            plan.assertAnalyzed()
+            plan = self._unexecuted(session, sql)
             if mode == JSON_MODE:
                 return str(plan.executedPlan().prettyJson())
             explain_mode = static_member(session, "org.apache.spark.sql.execution.ExplainMode.fromString")

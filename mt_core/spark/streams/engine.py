@@ -16,6 +16,7 @@ from mt_core.identifiers import display_name
 from mt_core.jobs.streams import StreamEngine
 from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
 from mt_core.model.table import TableIdentifier
+from mt_core.plans.compiled import Topology
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
 from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.driver.conf import SESSION_CATALOG
@@ -29,6 +30,7 @@ from mt_core.spark.streams.attempt import StreamAttempt
 from mt_core.spark.streams.broken import StreamBroken
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.operators.changelog import ROW_KIND
+from mt_core.spark.streams.operators.operator_nodes import sink_of
 from mt_core.spark.streams.query import (
     TEMPORARY_FILES,
     MemberQuery,
@@ -76,39 +78,51 @@ class SparkStreams(EngineRole, StreamEngine):
 
     def prepare(self, definition: StreamDefinition, job_id: str) -> StreamDefinition:
         with self._driver.translating(), self._sessions.passing(definition) as session:
-            members = [self._sessions.member(session, member, definition.settings) for member in definition.members]
-            writes = tuple(dict.fromkeys(member.insert.table for member in members))
-            creates = definition.creates is not None and members[0].insert.created
-            targets = targets_with_connector(session, self._connectors, definition.temporary, () if creates else writes)
-            replaces = creates and check_creation(self._catalogs, definition, writes[0])
-            tables = {
-                display_name(table): self._check_target(table, definition.keeps)
-                for table in writes
-                if table not in targets and not creates
-            }
-            for written, member in zip(definition.members, members, strict=True):
-                target, name = targets.get(member.insert.table), display_name(member.insert.table)
-                if kind_of(target).in_spark:
-                    check_columns(session, written.text, self._connectors)
-                keys = tables[name].keys if name in tables else ()
-                check_changes(name, target, keys, member.changelog({}))
-            reads = self._reads(session, members)
-            for table in writes:
-                if _folded(table) in map(_folded, reads):
-                    raise Unsupported(
-                        f"The statement reads {display_name(table)}, which it writes: as a stream it would read its own rows; "
-                        "write another table."
-                    )
-            pinned = _pinned(session, members) | {
-                "sinks": [target.to_json() for target in targets.values()],
-                "targets": {name: table.uuid for name, table in tables.items()},
-                "keys": {name: table.keys for name, table in tables.items()},
-                TEMPORARY_FILES: True,
-            }
-            if definition.restored_from is not None:
-                pinned |= _restored(session, definition.restored_from, pinned["starts"])
+            prepared, _ = self._prepared(session, definition)
             self._jars.keep(definition.jars, job_id)
-            return replace(definition, pinned=pinned, reads=reads, writes=writes, replaces=replaces)
+            return prepared
+
+    def topology(self, definition: StreamDefinition) -> Topology:
+        with self._driver.translating(), self._sessions.passing(definition) as session:
+            _, members = self._prepared(session, definition)
+            operators = [sink_of(member.insert.table, member.changelog({}).operator) for member in members]
+            return Topology(spark_version=str(session.version), operators=tuple(operators))
+
+    def _prepared(
+        self, session: SparkSession, definition: StreamDefinition
+    ) -> tuple[StreamDefinition, Sequence[MemberQuery]]:
+        members = [self._sessions.member(session, member, definition.settings) for member in definition.members]
+        writes = tuple(dict.fromkeys(member.insert.table for member in members))
+        creates = definition.creates is not None and members[0].insert.created
+        targets = targets_with_connector(session, self._connectors, definition.temporary, () if creates else writes)
+        replaces = creates and check_creation(self._catalogs, definition, writes[0])
+        tables = {
+            display_name(table): self._check_target(table, definition.keeps)
+            for table in writes
+            if table not in targets and not creates
+        }
+        for written, member in zip(definition.members, members, strict=True):
+            target, name = targets.get(member.insert.table), display_name(member.insert.table)
+            if kind_of(target).in_spark:
+                check_columns(session, written.text, self._connectors)
+            keys = tables[name].keys if name in tables else ()
+            check_changes(name, target, keys, member.changelog({}))
+        reads = self._reads(session, members)
+        for table in writes:
+            if _folded(table) in map(_folded, reads):
+                raise Unsupported(
+                    f"The statement reads {display_name(table)}, which it writes: as a stream it would read its own rows; "
+                    "write another table."
+                )
+        pinned = _pinned(session, members) | {
+            "sinks": [target.to_json() for target in targets.values()],
+            "targets": {name: table.uuid for name, table in tables.items()},
+            "keys": {name: table.keys for name, table in tables.items()},
+            TEMPORARY_FILES: True,
+        }
+        if definition.restored_from is not None:
+            pinned |= _restored(session, definition.restored_from, pinned["starts"])
+        return replace(definition, pinned=pinned, reads=reads, writes=writes, replaces=replaces), members
 
     def check(self, definition: StreamDefinition) -> None:
         with self._driver.translating(), self._sessions.passing(definition) as session:

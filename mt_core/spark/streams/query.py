@@ -75,11 +75,12 @@ _STATELESS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedQuery:
-    """A query in its session, and its sources; `settings` are the properties of the session."""
+    """A query in its session, and its sources; `settings` are the properties of the session, `ttls_ms` those of a plan."""
 
     text: StreamedText
     session: SparkSession = field(repr=False)
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    ttls_ms: Sequence[Sequence[int]] | None = None
 
     def streaming(self, options: Mapping[str, Mapping[str, str]]) -> DataFrame:
         """Return the rows of `changelog` as a stream, the last column of which is `ROW_KIND` if they are not only added."""
@@ -115,7 +116,7 @@ class StreamedQuery:
     def _changelog(self, text: str) -> Changelog:
         parsed = query_of(self.session, text)
         analysed = java_dataset(self.session, parsed).queryExecution().analyzed()
-        ttls = read_ttls(text, parsed, self.settings)
+        ttls = read_ttls(text, parsed, self.settings, self.ttls_ms)
         found = with_operators(self.session, analysed, ttls)
         if analysed.isStreaming():
             ttls.check()
@@ -192,7 +193,9 @@ class StreamSessions:
                 session, member.text, insert.plan, member.hints, self.connectors, endless_only=member.endless_only
             )
             topic = None if insert.created else ConnectorNames(session, self.connectors).topic(insert.table)
-        return MemberQuery(insert=insert, text=text, session=session, topic=topic, settings=settings)
+        return MemberQuery(
+            insert=insert, text=text, session=session, topic=topic, settings=settings, ttls_ms=member.state_ttls_ms
+        )
 
 
 def read_query(

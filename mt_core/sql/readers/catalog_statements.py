@@ -26,6 +26,8 @@ from mt_core.sql.catalog import (
     UseCatalog,
 )
 from mt_core.sql.cursor import TokenCursor
+from mt_core.sql.plans import ExplainPlan
+from mt_core.sql.readers.plan_statements import explain_plan
 from mt_core.sql.statements import DescribeTable
 from mt_core.tokens import TokenKind
 
@@ -150,8 +152,11 @@ _FLINK_DETAILS = {
 }
 
 
-def read_explain(cursor: TokenCursor, text: str) -> Explain:
-    """Read what follows EXPLAIN: Flink's details, PLAN FOR, or Spark's modes, then a statement."""
+def read_explain(cursor: TokenCursor, text: str) -> Explain | ExplainPlan:
+    """Read what follows EXPLAIN: PLAN 'uri', or Flink's details, PLAN FOR, or Spark's modes, then a statement."""
+    plan = explain_plan(cursor)
+    if plan is not None:
+        return plan
     mode = ExplainMode.SIMPLE
     if cursor.word() in _SPARK_MODES:
         mode = _SPARK_MODES[cursor.word()]

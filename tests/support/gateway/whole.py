@@ -38,6 +38,7 @@ from mt_core.workflow.scheduler import WorkflowScheduler
 from scheduler_plugins.memory.delivery import THREADS
 from scheduler_plugins.memory.scheduler import MemoryScheduler
 from tests.support.fake_engine import FakeEngine
+from tests.support.fake_plans import FakePlans
 from tests.support.fake_statements import FakeStatementEngine, Hold
 from tests.support.fake_streams import FakeStreams
 from tests.support.gateway.shared_app import app_of
@@ -83,6 +84,7 @@ class WholeGateway:
         self.clock, self.engine = FakeClock(START), FakeEngine()
         self.engine.create_source("lake.default.orders", ORDERS)
         self.streams = FakeStreams()
+        self.plans = FakePlans()
         self.engine.on_write = self._before_write
         (folder / "registry.db").write_bytes(empty_registry())
         self._url = f"sqlite:///{folder}/registry.db"
@@ -113,7 +115,7 @@ class WholeGateway:
         streams = StreamParts(
             engine=self.streams, defaults=StreamDefaults(checkpoints="memory:/c", savepoints="memory:/s")
         )
-        return replace(parts, refresh_threads=WORKERS, statement_threads=4, streams=streams)
+        return replace(parts, refresh_threads=WORKERS, statement_threads=4, streams=streams, plans=self.plans)
 
     def stop(self) -> None:
         self._hang_up()

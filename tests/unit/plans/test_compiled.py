@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from mt_core.plans.compiled import PlanMode, PlanNode, fingerprint_of, nodes_of, short_upstream
+from mt_core.plans.compiled import PlanMode, PlanNode, Topology, fingerprint_of, nodes_of, short_upstream
 from mt_core.plans.differences import differences
 from mt_core.plans.errors import PlanInvalid
 from mt_core.plans.operators import OperatorState
@@ -77,11 +77,18 @@ def test_the_differences_of_plans_are_said_in_words() -> None:
 
 def test_a_plan_whose_ttls_were_edited_fits_its_statement() -> None:
     plan = compiled(aggregate(deduplicate(scan(), DAY), HOUR))
-    now = nodes_of([aggregate(deduplicate(scan()))])
+    now = Topology(spark_version="4.1.0", operators=(aggregate(deduplicate(scan())),))
 
-    check_topology(plan, now)
+    check_topology(plan, now.nodes)
 
-    assert ttls_of(plan.nodes, now, HOUR) == ((DAY,), (HOUR,))
+    assert ttls_of(plan, now, HOUR) == (((DAY,), (HOUR,)),)
+
+
+def test_each_statement_of_a_set_has_the_ttls_of_its_operators() -> None:
+    plan = compiled(deduplicate(scan(), HOUR), aggregate(scan("b"), DAY), scan("c"))
+    now = Topology(spark_version="4.1.0", operators=(deduplicate(scan()), aggregate(scan("b")), scan("c")))
+
+    assert ttls_of(plan, now, HOUR) == (((HOUR,),), ((DAY,),), ())
 
 
 def test_a_statement_that_gives_other_operators_now_is_refused() -> None:
@@ -117,9 +124,11 @@ def test_states_that_a_plan_does_not_name_take_the_ttl_of_the_first_or_of_the_se
     plan = compiled(join(scan("a"), scan("b")))
     edited = replace(plan, nodes=(*plan.nodes[:-1], _without_states(plan.nodes[-1], keep)))
 
-    check_topology(edited, plan.nodes)
+    now = Topology(spark_version="4.1.0", operators=(join(scan("a"), scan("b")),))
 
-    assert ttls_of(edited.nodes, plan.nodes, timedelta(seconds=5)) == (ttls,)
+    check_topology(edited, now.nodes)
+
+    assert ttls_of(edited, now, timedelta(seconds=5)) == ((ttls,),)
 
 
 def test_a_state_of_another_name_is_refused() -> None:

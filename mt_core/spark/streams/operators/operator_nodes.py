@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.types import StructType
 
+from mt_core.identifiers import display_name
 from mt_core.plans.operators import ADDS, Operator, OperatorState, RowKind
-from mt_core.spark.driver.jvm_objects import class_name
+from mt_core.spark.driver.jvm_objects import class_name, scala_items
 from mt_core.spark.streams.operators.changelog import ROW_KIND
 
 _TYPES = {
@@ -33,6 +35,24 @@ _NUMBERS = re.compile(r"#\d+L?")
 def scan_of(plan: Any) -> Operator:
     """Return the operator that reads the rows of *plan*, a source of a stream or a query of tables."""
     return Operator(type="stream-exec-table-source-scan_2", description=_description(plan), output=_output(plan))
+
+
+def sink_of(table: Sequence[str], rows: Operator) -> Operator:
+    """Return the operator that writes *rows* into a table."""
+    fields = ", ".join(name for name, _type in rows.output)
+    description = f"Sink(table=[{display_name(table)}], fields=[{fields}])"
+    return Operator(
+        type="stream-exec-sink_1", description=description, inputs=(rows,), changes=rows.changes, output=rows.output
+    )
+
+
+def batch_operators(plan: Any) -> Operator:
+    """Return the operators of an analysed *plan* that runs as batch."""
+    inputs = [batch_operators(child) for child in scala_items(plan.children())]
+    operator = stateless_operator(plan, inputs, ADDS) if inputs else scan_of(plan)
+    if operator in inputs:
+        return operator
+    return replace(operator, type=operator.type.replace("stream-exec-", "batch-exec-", 1))
 
 
 def stateless_operator(plan: Any, inputs: Sequence[Operator], changes: frozenset[RowKind]) -> Operator:

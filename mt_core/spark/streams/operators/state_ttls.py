@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.options import FLINK_DURATION, flink_duration_of
 from mt_core.plans.durations import FOR_EVER
+from mt_core.plans.errors import PlanInvalid
 from mt_core.sessions.properties.stream_properties import STATE_TTL_KEY, state_ttl_of
 from mt_core.spark.driver.jvm_objects import class_name, scala_items
 
@@ -27,14 +28,31 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class StateTtls:
-    """The durations of a query."""
+    """The durations of a query; those that are `planned`, in a compiled plan, are asked for in the order of its operators.
+
+    An operator asks after those below it, the left input before the right one, as `Operator.all` yields them.
+    """
 
     default: timedelta
     blocks: tuple[_Block, ...] = ()
+    planned: Iterator[tuple[timedelta, ...]] | None = None
     _used: list[_Block] = field(init=False, default_factory=list, repr=False)
+
+    def of_plan(self, count: int) -> tuple[timedelta, ...] | None:
+        """Return those of the next operator, which has *count* states, in a compiled plan; None without one."""
+        if self.planned is None:
+            return None
+        ttls = next(self.planned, ())
+        if len(ttls) != count:
+            raise PlanInvalid(
+                "state", f"has {len(ttls)} TTLs for an operator with {count} states; compile the plan again"
+            )
+        return ttls
 
     def of(self, start: int | None) -> timedelta:
         """Return that of the operator which the item at *start* of the text asks for."""
+        if (planned := self.of_plan(1)) is not None:
+            return planned[0]
         for block in self.blocks:
             if start in block.starts:
                 self._used.append(block)
@@ -43,7 +61,7 @@ class StateTtls:
 
     def check(self) -> None:
         """Raise Unsupported for a hint of a SELECT that has none of our operators."""
-        for block in self.blocks:
+        for block in self.blocks if self.planned is None else ():
             if block not in self._used:
                 raise Unsupported(
                     f"{_HINT}('{next(iter(block.ttls))}'): that SELECT keeps no state with a TTL; write the hint into the one that "
@@ -51,8 +69,10 @@ class StateTtls:
                 )
 
 
-def read_ttls(text: str, parsed: Any, settings: Mapping[str, str]) -> StateTtls:
-    """Return the durations of the query *parsed* from *text*, in a session with *settings*.
+def read_ttls(
+    text: str, parsed: Any, settings: Mapping[str, str], planned_ms: Sequence[Sequence[int]] | None = None
+) -> StateTtls:
+    """Return the durations of the query *parsed* from *text*, in a session with *settings*, or those *planned_ms* in a plan.
 
     Raises DefinitionInvalid for a hint about a table that its SELECT does not read.
     """
@@ -64,7 +84,10 @@ def read_ttls(text: str, parsed: Any, settings: Mapping[str, str]) -> StateTtls:
                     f"{_HINT}('{name}'): the SELECT reads {', '.join(sorted(block.reads)) or 'no table'}; name a table after FROM, "
                     "by its alias if it has one."
                 )
-    return StateTtls(state_ttl_of(settings.get(STATE_TTL_KEY, "").strip()), blocks)
+    planned = None
+    if planned_ms is not None:
+        planned = iter([tuple(timedelta(milliseconds=ttl) for ttl in each) for each in planned_ms])
+    return StateTtls(state_ttl_of(settings.get(STATE_TTL_KEY, "").strip()), blocks, planned)
 
 
 def _blocks(plan: Any) -> Iterator[_Block]:

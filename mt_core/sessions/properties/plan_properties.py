@@ -1,0 +1,54 @@
+"""Properties of compiled plans: whether a file is replaced, and where the temporary objects come from that a plan reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mt_core.config.settings import Kind, Setting
+
+FORCE_RECOMPILE = Setting(key="table.plan.force-recompile", kind=Kind.BOOLEAN, default="false", help="")
+COMPILED_OBJECTS = Setting(
+    key="table.plan.compile.catalog-objects",
+    kind=Kind.CHOICE,
+    default="all",
+    choices=("all", "schema", "identifier"),
+    help="",
+)
+RESTORED_OBJECTS = Setting(
+    key="table.plan.restore.catalog-objects",
+    kind=Kind.CHOICE,
+    default="all",
+    choices=("all", "all_enforced", "identifier"),
+    help="",
+)
+PLAN_SETTINGS = (FORCE_RECOMPILE, COMPILED_OBJECTS, RESTORED_OBJECTS)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanProperties:
+    """The properties of a session."""
+
+    properties: Mapping[str, str]
+
+    @property
+    def force_recompile(self) -> bool:
+        """Whether COMPILE PLAN replaces a file that is there."""
+        return self._value(FORCE_RECOMPILE) == "true"
+
+    def compiled(self, temporary: Sequence[str]) -> tuple[str, ...]:
+        """Return those of the statements that create the *temporary* objects of the session that a plan has in it."""
+        return tuple(temporary) if self._value(COMPILED_OBJECTS) == "all" else ()
+
+    def restored(self, planned: Sequence[str], temporary: Sequence[str]) -> tuple[str, ...]:
+        """Return the statements that create the temporary objects of a plan, from those that it has and those of the session."""
+        match self._value(RESTORED_OBJECTS):
+            case "all_enforced":
+                return tuple(planned)
+            case "identifier":
+                return tuple(temporary)
+            case _:
+                return tuple(planned or temporary)
+
+    def _value(self, setting: Setting) -> str:
+        return self.properties.get(setting.key, "").strip().lower() or str(setting.default)

@@ -1,0 +1,196 @@
+"""Statements about compiled plans: what becomes a file, and what becomes of it when it is executed or explained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from mt_core.errors import MtError, Unsupported
+from mt_core.model.stream import StreamDefinition, StreamMember
+from mt_core.plans.compiled import CompiledPlan, PlanMode, Topology, Ttls, fingerprint_of
+from mt_core.plans.errors import PlanExists, PlanInvalid
+from mt_core.plans.explained import explained_plan
+from mt_core.plans.json_form import plan_text, read_plan
+from mt_core.plans.states import check_topology, ttls_of
+from mt_core.rowset import Column, RowSet
+from mt_core.sessions.operations.operation import DONE, OperationKind, OperationResult, Work, content
+from mt_core.sessions.ports import PlanFiles, StatementEngine
+from mt_core.sessions.properties.plan_properties import PlanProperties
+from mt_core.sessions.properties.stream_properties import STATE_TTL_KEY, state_ttl_of
+from mt_core.sessions.statements.spark_work import SparkWork, Task
+from mt_core.sessions.statements.statement_sets import members_of
+from mt_core.sessions.statements.streaming import StreamingStatements
+from mt_core.sessions.statements.streaming_mode import may_stream, stream_members
+from mt_core.sessions.statements.translation import in_spark
+from mt_core.sessions.temporary_objects import texts
+from mt_core.sql.parser import ReadStatement
+from mt_core.sql.plans import CompilePlan, ExecutePlan, ExplainPlan, PlanStatement
+from mt_core.sql.statement_types import INSERT
+
+_RESULT = (Column(name="result"),)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanStatements:
+    """Compiles, executes and explains plans, if there are `files` for them.
+
+    `detached` makes jobs of those that read streams, if there is an engine for them; `run_batch` runs statements as batch.
+    """
+
+    files: PlanFiles | None
+    engine: StatementEngine
+    spark: SparkWork
+    detached: StreamingStatements | None
+    run_batch: Callable[[Task, Sequence[ReadStatement]], None]
+
+    def run(self, task: Task, statement: PlanStatement) -> None:
+        """Perform *statement* and finish its operation.
+
+        Raises PlanNotFound, PlanExists, PlanInvalid, and what the statements of the plan raise.
+        """
+        operation = task.operation
+        operation.begin(Work(kind=OperationKind.SPARK, message="waiting for Spark"))
+        self.spark.await_engine(operation)
+        match statement:
+            case CompilePlan(execute=execute, uri=uri):
+                self._compile(task, statement)
+                if execute:
+                    self._execute(task, uri)
+                else:
+                    operation.finish(DONE)
+            case ExecutePlan(uri=uri):
+                self._execute(task, uri)
+            case ExplainPlan(uri=uri):
+                operation.finish(self._explain(task, uri))
+            case _:
+                raise MtError(f"{type(statement).__name__} is not a statement about plans.")
+
+    # -------------------------------------------------------------------------------------------------------- COMPILE
+
+    def _compile(self, task: Task, statement: CompilePlan) -> None:
+        """Write the file of a plan, unless it is there and to be kept."""
+        uri, session = statement.uri, task.session.handle
+        replaces = PlanProperties(task.properties_in_force()).force_recompile
+        if self._files.exists(session, uri):
+            if statement.if_not_exists or statement.execute:
+                return
+            if not replaces:
+                raise PlanExists.at(uri)
+        task.operation.begin(Work(kind=OperationKind.SPARK, message="compiling the plan"))
+        written = ReadStatement(statement.statement_in(task.operation.statement.written))
+        members = members_of(written)
+        plan = self._compiled(task, (written,) if members is None else members)
+        self._files.write(session, uri, plan_text(plan), replace=replaces)
+
+    def _compiled(self, task: Task, statements: Sequence[ReadStatement]) -> CompiledPlan:
+        for each in statements:
+            if each.type != INSERT:
+                raise Unsupported(
+                    f"{each.type.replace('_', ' ')} cannot be compiled; COMPILE PLAN takes INSERT INTO, and STATEMENT SET "
+                    "BEGIN INSERT …; END."
+                )
+        if not statements:
+            raise Unsupported("The STATEMENT SET is empty; write an INSERT INTO between BEGIN and END.")
+        context, properties = task.context(), task.properties_in_force()
+        state = self.engine.session_state(context)
+        temporary = texts(task.session.temporary, state)
+        members = may_stream(properties, statements) and stream_members(self.engine, context, statements)
+        if members:
+            topology = self._streaming.topology(self._streaming.definition(task, tuple(members)))
+        else:
+            topology = self._batch_topology(task, statements)
+        nodes = topology.nodes
+        return CompiledPlan(
+            spark_version=topology.spark_version,
+            mode=PlanMode.STREAMING if members else PlanMode.BATCH,
+            statements=tuple(each.written.strip() for each in statements),
+            catalog=state.catalog,
+            namespace=state.namespace,
+            temporary=PlanProperties(properties).compiled(temporary),
+            nodes=nodes,
+            fingerprint=fingerprint_of(nodes),
+        )
+
+    # --------------------------------------------------------------------------------------------- EXECUTE and EXPLAIN
+
+    def _execute(self, task: Task, uri: str) -> None:
+        plan = self._read(task, uri)
+        statements = [ReadStatement(each) for each in plan.statements]
+        if plan.mode is PlanMode.BATCH:
+            self._check_batch(task, plan, uri)
+            self._check(plan, self._batch_topology(task, statements), uri)
+            self.run_batch(task, statements)
+            return
+        definition = self._definition(task, plan, statements)
+        topology = self._streaming.topology(definition)
+        self._check(plan, topology, uri)
+        default = state_ttl_of(task.properties_in_force().get(STATE_TTL_KEY, "").strip())
+        ttls = ttls_of(plan, topology, default)
+        planned = replace(definition, members=tuple(map(_with_ttls, definition.members, ttls)))
+        if self._streaming.topology(planned).ttls != ttls:
+            raise PlanInvalid(
+                "state", "has TTLs that the operators of the statement did not take; compile it again", plan=uri
+            )
+        task.operation.finish(self._streaming.execute(task, statements, planned))
+
+    def _explain(self, task: Task, uri: str) -> OperationResult:
+        plan = self._read(task, uri)
+        statements = [ReadStatement(each) for each in plan.statements]
+        problems: list[str] = []
+        try:
+            if plan.mode is PlanMode.BATCH:
+                self._check_batch(task, plan, uri)
+                topology = self._batch_topology(task, statements)
+            else:
+                topology = self._streaming.topology(self._definition(task, plan, statements))
+            self._check(plan, topology, uri)
+        except MtError as error:
+            problems = [f"The plan cannot be executed: {error}"]
+        return content(RowSet(columns=_RESULT, rows=[[explained_plan(plan, problems)]]))
+
+    def _read(self, task: Task, uri: str) -> CompiledPlan:
+        try:
+            return read_plan(self._files.read(task.session.handle, uri))
+        except PlanInvalid as error:
+            raise error.of(uri) from error
+
+    def _check(self, plan: CompiledPlan, topology: Topology, uri: str) -> None:
+        try:
+            check_topology(plan, topology.nodes)
+        except PlanInvalid as error:
+            raise error.of(uri) from error
+
+    def _definition(self, task: Task, plan: CompiledPlan, statements: Sequence[ReadStatement]) -> StreamDefinition:
+        members = tuple(StreamMember(text=each.text, hints=each.hints) for each in statements)
+        definition = self._streaming.definition(task, members)
+        temporary = PlanProperties(task.properties_in_force()).restored(plan.temporary, definition.temporary)
+        return replace(definition, catalog=plan.catalog, namespace=plan.namespace, temporary=temporary)
+
+    def _batch_topology(self, task: Task, statements: Sequence[ReadStatement]) -> Topology:
+        context = task.context()
+        return self.engine.topology(context, [in_spark(each, self.engine, context)[0] for each in statements])
+
+    def _check_batch(self, task: Task, plan: CompiledPlan, uri: str) -> None:
+        """Raise Unsupported unless the session looks names up where the plan was compiled: a batch runs in the session itself."""
+        state = self.engine.session_state(task.context())
+        if (state.catalog, tuple(state.namespace)) != (plan.catalog, plan.namespace):
+            database = ".".join((plan.catalog, *plan.namespace))
+            raise Unsupported(f"Plan {uri} runs in batch mode with the names of {database}; USE {database} first.")
+
+    @property
+    def _streaming(self) -> StreamingStatements:
+        if self.detached is None:
+            raise Unsupported("This gateway runs no streaming jobs, and the plan is one; compile it in batch mode.")
+        return self.detached
+
+    @property
+    def _files(self) -> PlanFiles:
+        if self.files is None:
+            raise Unsupported("This gateway keeps no compiled plans; send the INSERT itself.")
+        return self.files
+
+
+def _with_ttls(member: StreamMember, ttls: Ttls) -> StreamMember:
+    return replace(member, state_ttls_ms=tuple(tuple(ttl // _MILLISECOND for ttl in each) for each in ttls))

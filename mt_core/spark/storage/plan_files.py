@@ -1,0 +1,157 @@
+"""Files of compiled plans: on this machine, in object stores by Arrow, and on the file systems that Spark has jars for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+import pyarrow as pa
+from pyarrow import fs
+
+from mt_core.errors import EngineError, Unsupported
+from mt_core.plans.errors import PlanExists, PlanInvalid, PlanNotFound
+from mt_core.secrets import without_passwords
+from mt_core.sessions.ports import PlanFiles
+from mt_core.spark.driver.file_systems import check_file_system
+from mt_core.spark.driver.folders import Folders
+from mt_core.spark.driver.spark_driver import SparkDriver
+
+_LOCAL = frozenset({"", "file"})
+# Arrow's names of them.
+_BY_ARROW = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs"}
+
+
+class StoredPlans(PlanFiles):
+    """Reads and writes them; a relative path begins in the session's own part of *folder*, which ends with the session.
+
+    Safe from any thread.
+    """
+
+    def __init__(self, driver: SparkDriver, folder: Path) -> None:
+        self._driver, self._folder = driver, folder
+
+    def exists(self, session_id: str, uri: str) -> bool:
+        with _failing(uri):
+            match _store(uri):
+                case "local":
+                    return self._path(session_id, uri).exists()
+                case "arrow":
+                    system, path = _arrow(uri)
+                    return bool(system.get_file_info(path).type != fs.FileType.NotFound)
+                case _:
+                    with self._hadoop(uri) as folders:
+                        return folders.exists(uri)
+
+    def read(self, session_id: str, uri: str) -> str:
+        if not self.exists(session_id, uri):
+            raise PlanNotFound(f"There is no plan {self._shown(session_id, uri)}; COMPILE PLAN writes it.", plan=uri)
+        with _failing(uri):
+            match _store(uri):
+                case "local":
+                    text = self._path(session_id, uri).read_bytes()
+                case "arrow":
+                    system, path = _arrow(uri)
+                    with system.open_input_stream(path) as stream:
+                        text = stream.read()
+                case _:
+                    with self._hadoop(uri) as folders:
+                        return folders.read(uri)
+        try:
+            return text.decode("utf-8")
+        except UnicodeDecodeError as cause:
+            raise PlanInvalid("the file", f"is no text in UTF-8: {cause}", plan=uri) from cause
+
+    def write(self, session_id: str, uri: str, text: str, *, replace: bool) -> None:
+        if not replace and self.exists(session_id, uri):
+            raise PlanExists.at(uri)
+        with _failing(uri):
+            match _store(uri):
+                case "local":
+                    _write_local(self._path(session_id, uri), uri, text, replace=replace)
+                case "arrow":
+                    system, path = _arrow(uri)
+                    # An object appears with its end.
+                    with system.open_output_stream(path) as stream:
+                        stream.write(text.encode())
+                case _:
+                    with self._hadoop(uri) as folders:
+                        if replace:
+                            folders.delete(uri)
+                        folders.write(uri, text)
+
+    def close_session(self, session_id: str) -> None:
+        """Remove the folder of a session."""
+        shutil.rmtree(self._folder / session_id, ignore_errors=True)
+
+    def begin(self) -> None:
+        """Remove what the sessions of earlier processes left; to be called before any session begins."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _path(self, session_id: str, uri: str) -> Path:
+        url = urlsplit(uri)
+        if url.netloc not in {"", "localhost"}:
+            raise Unsupported(
+                f"Plan {uri}: file://{url.netloc} names another machine; write file:///path for a file of the gateway's."
+            )
+        return self._folder / session_id / (unquote(url.path) if url.scheme else uri)
+
+    def _shown(self, session_id: str, uri: str) -> str:
+        """Return the URI; for a relative path with the folder where it begins."""
+        path = Path(uri)
+        relative = _store(uri) == "local" and not urlsplit(uri).scheme and not path.is_absolute()
+        return f"{uri} in the folder of the session, {self._folder / session_id}" if relative else uri
+
+    @contextmanager
+    def _hadoop(self, uri: str) -> Iterator[Folders]:
+        with self._driver.translating():
+            session = self._driver.session
+            check_file_system(session, uri, f"Plan {uri}")
+            yield Folders(session)
+
+
+def _store(uri: str) -> str:
+    scheme = urlsplit(uri).scheme.lower()
+    return "local" if scheme in _LOCAL else "arrow" if scheme in _BY_ARROW else "hadoop"
+
+
+def _arrow(uri: str) -> tuple[Any, str]:
+    scheme, _, rest = uri.partition("://")
+    system, path = fs.FileSystem.from_uri(f"{_BY_ARROW[scheme.lower()]}://{rest}")
+    return system, path
+
+
+def _write_local(path: Path, uri: str, text: str, *, replace: bool) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{uuid4().hex}.part")
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            part.replace(path)
+        else:
+            # Unlike a rename it fails if another statement has written the file meanwhile.
+            path.hardlink_to(part)
+    except FileExistsError as cause:
+        raise PlanExists.at(uri) from cause
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _failing(uri: str) -> Iterator[None]:
+    """Turn the errors of this machine's files and of Arrow into ours."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as cause:
+        reason = getattr(cause, "strerror", None) or str(cause)
+        raise EngineError(
+            f"Plan {uri} cannot be read or written: {without_passwords(reason).rstrip('.')}.", plan=uri
+        ) from cause

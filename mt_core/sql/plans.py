@@ -1,0 +1,45 @@
+"""Statements about compiled plans (FLIP-190, FLIP-292): one frozen fact each, with the URI of the file of the plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mt_core.sql.catalog import CatalogStatement
+
+
+class PlanStatement(CatalogStatement):
+    """A statement about a compiled plan."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompilePlan(PlanStatement):
+    """COMPILE [AND EXECUTE] PLAN 'uri' [IF NOT EXISTS] FOR statement; the INSERT or STATEMENT SET begins at `start`.
+
+    With AND EXECUTE the plan is then run, and one that is there already is run in its place.
+    """
+
+    uri: str
+    start: int
+    if_not_exists: bool = False
+    execute: bool = False
+
+    def statement_in(self, text: str) -> str:
+        """Return the statement that is compiled, in *text*, with blanks before it so that its positions stay."""
+        blank = "".join("\n" if letter == "\n" else " " for letter in text[: self.start])
+        return blank + text[self.start :].rstrip().removesuffix(";")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutePlan(PlanStatement):
+    """EXECUTE PLAN 'uri'."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainPlan(PlanStatement):
+    """EXPLAIN PLAN 'uri'."""
+
+    uri: str

@@ -1,0 +1,61 @@
+"""Readers of statements about compiled plans."""
+
+from __future__ import annotations
+
+from mt_core.errors import Unsupported
+from mt_core.sql.cursor import TokenCursor
+from mt_core.sql.plans import CompilePlan, ExecutePlan, ExplainPlan
+from mt_core.tokens import TokenKind
+
+_URI = "the path or URI of a plan in quotes"
+_WHAT = "INSERT or STATEMENT SET BEGIN"
+_NOT_COMPILED = frozenset({"SELECT", "VALUES", "CREATE", "REPLACE", "UPDATE", "DELETE", "MERGE"})
+_STATEMENT_SET = ("STATEMENT", "SET", "BEGIN")
+
+
+def compile_plan(cursor: TokenCursor, text: str, *, execute: bool = False) -> CompilePlan:
+    """Read what follows COMPILE PLAN, or COMPILE AND EXECUTE PLAN, which may not say IF NOT EXISTS: it means that."""
+    uri = _uri(cursor)
+    if_not_exists = not execute and cursor.accept("IF", "NOT", "EXISTS")
+    cursor.expect("FOR")
+    first = cursor.peek()
+    if first is None:
+        raise cursor.error(_WHAT)
+    if first.keyword in _NOT_COMPILED:
+        raise Unsupported(
+            f"{first.keyword} cannot be compiled; COMPILE PLAN takes INSERT INTO, and STATEMENT SET BEGIN INSERT …; END."
+        )
+    is_set = all(cursor.word(ahead) == word for ahead, word in enumerate(_STATEMENT_SET))
+    if first.keyword not in {"INSERT", "WITH", "FROM"} and not is_set:
+        # EXECUTE STATEMENT SET too, as in Flink.
+        raise cursor.error(_WHAT)
+    return CompilePlan(uri=uri, start=first.start, if_not_exists=if_not_exists, execute=execute)
+
+
+def execute_plan(cursor: TokenCursor, text: str) -> ExecutePlan:
+    """Read what follows EXECUTE PLAN."""
+    uri = _uri(cursor)
+    cursor.expect_end()
+    return ExecutePlan(uri=uri)
+
+
+def explain_plan(cursor: TokenCursor) -> ExplainPlan | None:
+    """Read PLAN 'uri' after EXPLAIN; None, and the cursor stays, for anything else."""
+    token = cursor.peek(1)
+    if cursor.word() != "PLAN" or token is None or token.kind is not TokenKind.STRING:
+        return None
+    cursor.expect("PLAN")
+    uri = _uri(cursor)
+    cursor.expect_end()
+    return ExplainPlan(uri=uri)
+
+
+def _uri(cursor: TokenCursor) -> str:
+    if cursor.word() == "IF":
+        raise cursor.refusal(f"expected {_URI}, and IF NOT EXISTS after it")
+    if cursor.word() == "FOR":
+        raise cursor.refusal(f"expected {_URI}, without FOR before it")
+    uri = cursor.string(_URI).strip()
+    if not uri:
+        raise Unsupported("The path of a plan is empty; write one such as 'file:///plans/orders.json'.")
+    return uri

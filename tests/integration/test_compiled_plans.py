@@ -1,0 +1,169 @@
+"""Compiled plans on a real Spark: what a statement gives is the same each time, and the TTLs of a plan act on its state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import wait
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mt_core.clock import SystemClock
+from mt_core.jobs.store import JobStore
+from mt_core.jobs.stream_owner import StreamOwner
+from mt_core.sessions.operations.operation import Operation
+from mt_core.sessions.properties.stream_properties import StreamDefaults
+from mt_core.sessions.session import Session
+from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
+from mt_core.sessions.statements.streaming import Streams
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.statements.spark_statements import SparkStatements
+from mt_core.spark.storage.plan_files import StoredPlans
+from mt_core.tables.created_catalogs import CreatedCatalogs
+from tests.integration.stream_world import StreamWorld
+from tests.support.fake_commands import FakeRuns, FakeTableCommands
+from tests.support.memory_registry import MemoryRegistry
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+FIRSTS = (
+    "INSERT INTO firsts SELECT city, n FROM (SELECT {hint} city, n, ROW_NUMBER() OVER (PARTITION BY city ORDER BY p) AS rn "
+    "FROM (SELECT *, current_timestamp() AS p FROM clicks) AS c) WHERE rn = 1"
+)
+
+
+class Gateway:
+    """A session of a gateway that keeps plans and runs detached jobs, in a namespace of its own."""
+
+    def __init__(self, driver: SparkDriver, folder: Path) -> None:
+        self.world = StreamWorld(driver, folder)
+        self.world.sql("CREATE TABLE clicks (city STRING, n INT)")
+        self.world.sql("CREATE TABLE firsts (city STRING, n INT)")
+        clock = SystemClock()
+        registry = MemoryRegistry(clock)
+        store = JobStore(registry, owner="plans", clock=clock)
+        self.owner = StreamOwner(store, self.world.engine, clock=clock, ready=lambda: True)
+        self.plans = StoredPlans(driver, folder / "sessions")
+        self.executor = StatementExecutor(
+            StatementPorts(
+                engine=SparkStatements(driver, connectors=self.world.connectors.all),
+                commands=FakeTableCommands(),
+                runs=FakeRuns(clock),
+                clock=clock,
+                cluster_info=dict,
+                catalogs=CreatedCatalogs(registry, reserved=("lake", "spark_catalog")),
+                jobs=store,
+                connector_tables=self.world.connectors,
+                streams=Streams(
+                    engine=self.world.engine,
+                    owner=self.owner,
+                    defaults=StreamDefaults(checkpoints=str(folder / "c"), savepoints=str(folder / "s")),
+                ),
+                plans=self.plans,
+            )
+        )
+        self.session = Session(f"plans-{folder.name}", name=None, defaults={}, properties={}, opened_at=clock.now())
+        self.file = folder / "sessions" / self.session.handle / "plan.json"
+        for statement in (f"USE lake.{self.world.namespace}", "SET 'execution.runtime-mode' = 'streaming'"):
+            self.sql(statement)
+
+    def perform(self, text: str) -> Operation:
+        operation = self.executor.submit(self.session, text)
+        while not operation.wait(0.1):
+            wait(self.owner.pass_over())
+        return operation
+
+    def sql(self, text: str) -> list[list[Any]]:
+        operation = self.perform(text)
+        assert operation.error is None, operation.error
+        assert operation.result is not None
+        rows = operation.result.rows.page(0, 10)
+        wait(self.owner.pass_over())
+        return rows
+
+    def refused(self, text: str) -> str:
+        return str(self.perform(text).error)
+
+    def set_ttl(self, ttl: str) -> None:
+        body = json.loads(self.file.read_text(encoding="utf-8"))
+        [state] = [state for node in body["nodes"] for state in node.get("state", ())]
+        state["ttl"] = ttl
+        self.file.write_text(json.dumps(body), encoding="utf-8")
+
+    def click(self, *rows: tuple[str, int]) -> None:
+        self.world.sql(f"INSERT INTO clicks VALUES {', '.join(f'({city!r}, {n})' for city, n in rows)}")
+
+    def wait_firsts(self, *expected: tuple[str, int]) -> None:
+        def firsts() -> list[tuple[str, int]]:
+            return sorted(tuple(row) for row in self.world.sql("SELECT * FROM firsts"))
+
+        self.world.wait(lambda: len(firsts()) >= len(expected))
+        assert firsts() == sorted(expected)
+
+
+@pytest.fixture
+def gateway(spark_driver: SparkDriver, tmp_path: Path) -> Iterator[Gateway]:
+    made = Gateway(spark_driver, tmp_path)
+    yield made
+    made.world.stop_all()
+    made.executor.close()
+
+
+@pytest.mark.slow
+def test_the_ttl_that_a_user_writes_into_a_plan_acts_on_the_state_of_a_savepoint(gateway: Gateway) -> None:
+    gateway.click(("Rome", 1))
+    hinted = FIRSTS.format(hint="/*+ STATE_TTL('c' = '7 d') */")
+
+    compiled = gateway.sql(f"COMPILE PLAN 'plan.json' FOR {hinted}")
+    [[explained]] = gateway.sql("EXPLAIN PLAN 'plan.json'")
+    [[first]] = gateway.sql("EXECUTE PLAN 'plan.json'")
+    gateway.wait_firsts(("Rome", 1))
+    [[savepoint]] = gateway.sql(f"STOP JOB '{first}' WITH SAVEPOINT")
+    gateway.set_ttl("1 ms")
+    gateway.sql(f"SET 'execution.savepoint.path' = '{savepoint}'")
+    [[_second]] = gateway.sql("EXECUTE PLAN 'plan.json'")
+    # The state of Rome is older than a millisecond: it was written when it was to be kept for days, and holds; Oslo's expires.
+    gateway.click(("Oslo", 2))
+    gateway.wait_firsts(("Rome", 1), ("Oslo", 2))
+    gateway.click(("Oslo", 3))
+
+    gateway.wait_firsts(("Rome", 1), ("Oslo", 2), ("Oslo", 3))
+    assert compiled == [["OK"]]
+    assert "state=[deduplicateState 7 d]" in explained
+    assert "The statements give the same operators now: the plan can be executed." in explained
+
+
+def test_a_plan_whose_table_was_altered_is_refused_before_anything_starts(gateway: Gateway) -> None:
+    insert = FIRSTS.format(hint="").replace("city, n FROM (", "city, n FROM (", 1)
+    gateway.sql(
+        f"COMPILE PLAN 'plan.json' FOR STATEMENT SET BEGIN {insert}; INSERT INTO arrivals SELECT row FROM flights; END"
+    )
+    gateway.world.sql("ALTER TABLE clicks ALTER COLUMN n TYPE BIGINT")
+    gateway.world.sql("ALTER TABLE firsts ALTER COLUMN n TYPE BIGINT")
+
+    refused = gateway.refused("EXECUTE PLAN 'plan.json'")
+
+    assert "Plan plan.json: the statement has other operators than when it was compiled" in refused
+    assert "`n` int" in refused
+    assert gateway.sql("SHOW JOBS") == []
+
+
+def test_a_batch_plan_is_the_same_each_time_and_runs_its_statements(gateway: Gateway) -> None:
+    gateway.sql("SET 'execution.runtime-mode' = 'batch'")
+    gateway.click(("Rome", 1))
+
+    gateway.sql("COMPILE PLAN 'plan.json' FOR INSERT INTO firsts SELECT city, n + 1 FROM clicks")
+    gateway.sql("EXECUTE PLAN 'plan.json'")
+
+    gateway.wait_firsts(("Rome", 2))
+    body = json.loads(gateway.file.read_text(encoding="utf-8"))
+    assert (body["mode"], body["nodes"][0]["type"]) == ("batch", "batch-exec-table-source-scan_2")
+
+
+def test_a_plan_on_a_file_system_without_its_jar_is_refused_naming_the_jar(gateway: Gateway) -> None:
+    refused = gateway.refused("EXECUTE PLAN 'oss://bucket/plan.json'")
+
+    assert "Plan oss://bucket/plan.json: Spark has no file system for oss://" in refused
+    assert "add hadoop-aliyun" in refused

@@ -1,0 +1,285 @@
+"""Compiled plans (FLIP-292): a job whose operators keep their states as long as its plan says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mt_core.model.stream import StreamDefinition
+from tests.support.fake_rows import FakeRows
+from tests.support.fake_statements import NO_ROWS
+from tests.support.gateway.whole import WholeGateway
+from tests.support.gateway.whole import whole_gateway as whole_gateway
+from tests.support.plans import DAY, HOUR, aggregate, deduplicate, join, scan
+
+STREAMING = "SET 'execution.runtime-mode' = 'streaming'"
+INSERT = "INSERT INTO arrivals SELECT * FROM flights"
+OTHER = "INSERT INTO departures SELECT * FROM flights"
+URI = "file:///plans/orders.json"
+COMPILE, EXECUTE = f"COMPILE PLAN '{URI}' FOR {INSERT}", f"EXECUTE PLAN '{URI}'"
+
+
+@pytest.fixture
+def plans(whole: WholeGateway) -> WholeGateway:
+    """A gateway with a statement whose deduplication feeds an aggregate, and another that joins."""
+    whole.statements.streams[INSERT] = whole.statements.streams[OTHER] = FakeRows()
+    whole.streams.operators = {INSERT: aggregate(deduplicate(scan())), OTHER: join(scan("a"), scan("b"))}
+    whole.sql(STREAMING)
+    return whole
+
+
+def execute(whole: WholeGateway, statement: str = EXECUTE) -> str:
+    """Begin the job of a plan, and return its id."""
+    [answer] = whole.sql(statement)
+    whole.watch_streams()
+    return str(answer["job id"])
+
+
+def definition(whole: WholeGateway, job_id: str) -> StreamDefinition:
+    job = whole.process.wiring.jobs.get(job_id)
+    assert job is not None
+    assert job.definition is not None
+    return job.definition
+
+
+def file(whole: WholeGateway) -> Any:
+    return json.loads(whole.plans.files[URI])
+
+
+def edit(whole: WholeGateway, **states: str) -> None:
+    """Set TTLs in the file, by the names of states."""
+    body = file(whole)
+    for node in body["nodes"]:
+        for state in node.get("state", ()):
+            state["ttl"] = states.get(state["name"], state["ttl"])
+    whole.plans.files[URI] = json.dumps(body)
+
+
+def ttls(whole: WholeGateway, job_id: str) -> list[Any]:
+    return [
+        None
+        if each.state_ttls_ms is None
+        else [timedelta(milliseconds=ttl) for ttls in each.state_ttls_ms for ttl in ttls]
+        for each in definition(whole, job_id).members
+    ]
+
+
+def test_a_plan_has_the_statement_and_its_operators_with_their_ttls(plans: WholeGateway) -> None:
+    answer = plans.sql(COMPILE)
+
+    body = file(plans)
+    assert answer == [{"result": "OK"}]
+    assert (body["statements"], body["mode"], body["catalog"], body["database"]) == (
+        [INSERT],
+        "streaming",
+        "lake",
+        ["default"],
+    )
+    assert [(node["type"], node.get("state")) for node in body["nodes"]] == [
+        ("stream-exec-table-source-scan_1", None),
+        ("stream-exec-deduplicate_1", [{"index": 0, "ttl": "1 h", "name": "deduplicateState"}]),
+        ("stream-exec-group-aggregate_1", [{"index": 0, "ttl": "1 d", "name": "groupAggregateState"}]),
+    ]
+    assert plans.sql("SHOW JOBS") == []
+
+
+def test_a_plan_is_executed_with_the_ttls_that_a_user_wrote_into_it(plans: WholeGateway) -> None:
+    plans.sql(COMPILE)
+    edit(plans, deduplicateState="3600000 ms", groupAggregateState="P2D")
+
+    job_id = execute(plans)
+    plans.run_batch("x", "y")
+
+    assert ttls(plans, job_id) == [[HOUR, 2 * DAY]]
+    assert (plans.streams.sink, plans.job(job_id)["status"]) == (["x", "y"], "RUNNING")
+    assert (plans.job(job_id)["kind"], plans.job(job_id)["statement"]) == ("INSERT", INSERT)
+
+
+def test_a_plan_that_is_changed_and_executed_from_a_savepoint_has_the_new_ttls(plans: WholeGateway) -> None:
+    plans.sql(COMPILE)
+    [answer] = plans.perform(f"STOP JOB '{execute(plans)}' WITH SAVEPOINT")
+    edit(plans, deduplicateState="1 min")
+    plans.sql(f"SET 'execution.savepoint.path' = '{answer['savepoint path']}'")
+
+    job_id = execute(plans)
+
+    assert definition(plans, job_id).restored_from == answer["savepoint path"]
+    assert ttls(plans, job_id) == [[timedelta(minutes=1), DAY]]
+
+
+def test_the_plan_counts_more_than_the_session_and_a_node_without_state_takes_the_sessions(plans: WholeGateway) -> None:
+    plans.sql(COMPILE)
+    body = file(plans)
+    del body["nodes"][1]["state"]
+    plans.plans.files[URI] = json.dumps(body)
+    plans.sql("SET 'table.exec.state.ttl' = '5 min'")
+
+    job_id = execute(plans)
+
+    assert ttls(plans, job_id) == [[timedelta(minutes=5), DAY]]
+
+
+def test_a_statement_set_is_one_plan_and_one_job(plans: WholeGateway) -> None:
+    plans.sql(f"COMPILE PLAN '{URI}' FOR STATEMENT SET BEGIN {INSERT}; {OTHER}; END")
+
+    job_id = execute(plans)
+
+    assert (plans.job(job_id)["kind"], ttls(plans, job_id)) == ("STATEMENT SET", [[HOUR, DAY], [7 * DAY, DAY]])
+
+
+def test_compile_and_execute_runs_the_plan_that_is_there(plans: WholeGateway) -> None:
+    both = f"COMPILE AND EXECUTE PLAN '{URI}' FOR {INSERT}"
+    first = execute(plans, both)
+    edit(plans, deduplicateState="7 d")
+
+    second = execute(plans, both)
+
+    assert (ttls(plans, first), ttls(plans, second)) == ([[HOUR, DAY]], [[7 * DAY, DAY]])
+
+
+def test_a_plan_that_is_there_is_not_replaced_unless_that_is_asked_for(plans: WholeGateway) -> None:
+    plans.sql(COMPILE)
+    edit(plans, deduplicateState="7 d")
+    edited = plans.plans.files[URI]
+
+    refused = plans.refused(COMPILE)
+    kept = plans.sql(COMPILE.replace(" FOR ", " IF NOT EXISTS FOR ", 1))
+    after_if_not_exists = plans.plans.files[URI]
+    plans.sql("SET 'table.plan.force-recompile' = 'true'")
+    plans.sql(COMPILE.replace(" FOR ", " IF NOT EXISTS FOR ", 1))
+    after_both = plans.plans.files[URI]
+    plans.sql(COMPILE)
+
+    assert (
+        f"Cannot overwrite the plan file {URI}: delete it, write COMPILE PLAN '{URI}' IF NOT EXISTS to keep it, or SET "
+        "'table.plan.force-recompile' = 'true' to replace it."
+    ) in refused
+    assert (kept, after_if_not_exists, after_both) == ([{"result": "OK"}], edited, edited)
+    assert '"7 d"' not in plans.plans.files[URI]
+
+
+def test_a_statement_that_gives_other_operators_now_is_refused_before_anything_starts(plans: WholeGateway) -> None:
+    plans.sql(COMPILE)
+    plans.streams.operators[INSERT] = aggregate(scan())
+
+    refused = plans.refused(EXECUTE)
+
+    assert f"Plan {URI}: the statement has other operators than when it was compiled" in refused
+    assert "node 2 (stream-exec-deduplicate_1) is gone" in refused
+    assert (plans.sql("SHOW JOBS"), plans.streams.running()) == ([], set())
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ('{"version" : 9}', "version 9 is not known here"),
+        ("nonsense", "the file is no JSON"),
+    ],
+)
+def test_a_plan_that_cannot_be_read_is_named(plans: WholeGateway, broken: str, reason: str) -> None:
+    plans.plans.files[URI] = broken
+
+    assert f"Plan {URI}: {reason}" in plans.refused(EXECUTE)
+
+
+def test_a_plan_that_is_not_there_is_named(plans: WholeGateway) -> None:
+    assert f"There is no plan {URI}" in plans.refused(EXECUTE)
+
+
+def test_explain_shows_the_operators_their_ttls_and_what_will_not_match(plans: WholeGateway) -> None:
+    plans.sql(COMPILE)
+
+    [good] = plans.sql(f"EXPLAIN PLAN '{URI}'")
+    plans.streams.operators[INSERT] = aggregate(
+        replace(scan(), description="TableSourceScan(table=[lake.sales.moved])")
+    )
+    [bad] = plans.sql(f"EXPLAIN PLAN '{URI}'")
+
+    assert (
+        "[3] stream-exec-group-aggregate_1: GroupAggregate(groupBy=[a `b`], select=[a `b`, COUNT(id) AS n]) "
+        "changes=[+I,-U,+U,-D] state=[groupAggregateState 1 d]\n"
+        "+- [2] stream-exec-deduplicate_1: Deduplicate(keep=[FirstRow], key=[id], order=[PROCTIME]) state=[deduplicateState 1 h]\n"
+        "   +- [1] stream-exec-table-source-scan_1: TableSourceScan(table=[lake.sales.orders])\n"
+    ) in good["result"]
+    assert "The statements give the same operators now: the plan can be executed.\nWarning: node 2" in good["result"]
+    assert (
+        "The plan cannot be executed: Plan file:///plans/orders.json: the statement has other operators"
+        in bad["result"]
+    )
+    assert plans.sql("SHOW JOBS") == []
+
+
+def test_the_temporary_objects_of_a_plan_are_those_of_the_session_that_compiled_it(plans: WholeGateway) -> None:
+    view = "CREATE TEMPORARY VIEW late AS SELECT 1"
+    plans.statements.answers[view], plans.statements.temporary_relations = NO_ROWS, frozenset({"late"})
+    plans.sql(view)
+    plans.sql(COMPILE)
+    plans.expire_sessions()
+    plans.statements.temporary_relations = frozenset()
+
+    own = execute(plans)
+    plans.sql("SET 'table.plan.restore.catalog-objects' = 'IDENTIFIER'")
+    others = execute(plans)
+
+    assert (definition(plans, own).temporary, definition(plans, others).temporary) == ((view,), ())
+
+
+def test_a_plan_with_identifiers_alone_has_no_temporary_objects(plans: WholeGateway) -> None:
+    view = "CREATE TEMPORARY VIEW late AS SELECT 1"
+    plans.statements.answers[view], plans.statements.temporary_relations = NO_ROWS, frozenset({"late"})
+    plans.sql(view)
+    plans.sql("SET 'table.plan.compile.catalog-objects' = 'IDENTIFIER'")
+
+    plans.sql(COMPILE)
+
+    assert file(plans)["temporary"] == []
+    assert definition(plans, execute(plans)).temporary == (view,)
+
+
+def test_a_batch_statement_compiles_and_runs_as_batch(whole: WholeGateway) -> None:
+    whole.statements.answers[INSERT] = NO_ROWS
+    whole.sql(COMPILE)
+
+    [answer] = whole.sql(EXECUTE)
+
+    assert file(whole)["mode"] == "batch"
+    assert [sql for _, sql in whole.statements.executed] == [INSERT]
+    assert whole.job(answer["job id"])["status"] == "FINISHED"
+
+
+def test_a_batch_plan_is_refused_where_its_names_mean_something_else(whole: WholeGateway) -> None:
+    whole.statements.answers[INSERT] = NO_ROWS
+    whole.sql(COMPILE)
+    whole.sql("USE lake.other")
+
+    assert f"Plan {URI} runs in batch mode with the names of lake.default; USE lake.default first" in whole.refused(
+        EXECUTE
+    )
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        (f"COMPILE PLAN '{URI}' FOR SELECT 1", "SELECT cannot be compiled; COMPILE PLAN takes INSERT INTO"),
+        (f"COMPILE PLAN '{URI}' FOR CREATE TABLE t AS SELECT 1", "CREATE cannot be compiled"),
+        (f"COMPILE PLAN '{URI}' FOR UPDATE t SET a = 1", "UPDATE cannot be compiled"),
+        (f"COMPILE PLAN '{URI}' FOR DELETE FROM t", "DELETE cannot be compiled"),
+        (f"COMPILE PLAN '{URI}' FOR WITH a AS (SELECT 1) SELECT * FROM a", "SELECT cannot be compiled"),
+        (
+            f"COMPILE PLAN '{URI}' FOR STATEMENT SET BEGIN CREATE TABLE t AS SELECT 1; END",
+            "CREATE TABLE AS cannot be compiled",
+        ),
+        (f"COMPILE PLAN '{URI}' FOR STATEMENT SET BEGIN END", "The STATEMENT SET is empty"),
+    ],
+)
+def test_what_cannot_be_compiled_is_refused_and_there_is_no_file(
+    whole: WholeGateway, statement: str, reason: str
+) -> None:
+    refused = whole.refused(statement)
+
+    assert reason in refused
+    assert whole.plans.files == {}

@@ -148,10 +148,14 @@ class StopJob(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain(CatalogStatement):
-    """EXPLAIN [mode | PLAN FOR] statement; `statement` keeps its line and column."""
+    """EXPLAIN [mode | PLAN FOR] statement; `statement` keeps its line and column.
+
+    `changes` says that CHANGELOG_MODE is among the details.
+    """
 
     mode: ExplainMode
     statement: str
+    changes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

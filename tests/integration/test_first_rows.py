@@ -20,7 +20,7 @@ from mt_core.sessions.ports import ResultRows
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.sql.parser import ReadStatement
 from tests.depth import DEPTH
-from tests.integration.stream_world import WAIT_S, StreamWorld
+from tests.integration.stream_world import WAIT_S, StreamWorld, member
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -183,6 +183,25 @@ def test_a_select_gives_each_key_once(world: World) -> None:
         given = wait_rows(rows, 3)
 
     assert sorted(given) == [["Bonn", 4, 1], ["Oslo", 2, 1], ["Rome", 1, 1]]
+
+
+def test_explain_shows_the_operators_with_their_changes_and_how_long_their_state_is_kept(world: World) -> None:
+    text = insert(f"SELECT /*+ STATE_TTL('c' = '90 min') */ city, n, {NUMBERED} FROM {SOURCE}")
+
+    explained = world.explain(member(ReadStatement(text).text)).splitlines()
+
+    stream, operators = explained.index("== Stream =="), explained.index("== Operators ==")
+    after = "an entry is forgotten 90 min after it was written last"
+    assert f"State deduplicateState of Deduplicate: {after}" in explained[stream:operators]
+    tree = explained[operators + 1 : explained.index("", operators)]
+    assert [line.lstrip(" +-").partition("(")[0] for line in tree] == [
+        *["Calc"] * 3,
+        "Deduplicate",
+        *["Calc"] * 2,
+        "TableSourceScan",
+    ]
+    assert all("changelogMode=[I]" in line and "~" not in line and "@" not in line for line in tree)
+    assert tree[3].endswith(", changelogMode=[I], state=[deduplicateState: 90 min])")
 
 
 @pytest.mark.slow

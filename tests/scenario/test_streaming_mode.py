@@ -92,6 +92,21 @@ def test_explain_shows_the_stream_that_a_statement_would_be(gateway: Gateway, ro
     assert batch == [[f"simple plan of {' ' * len('EXPLAIN ')}{SELECT}"]]
 
 
+def test_explain_says_of_a_batch_that_it_only_adds_rows_if_that_is_asked_for(gateway: Gateway) -> None:
+    [[plain]], [[as_json]] = (
+        gateway.rows(gateway.open(), f"EXPLAIN {details} {SELECT}")
+        for details in ("CHANGELOG_MODE, ESTIMATED_COST", "CHANGELOG_MODE, JSON_EXECUTION_PLAN")
+    )
+
+    assert plain.splitlines()[:3] == [
+        "== Changelog Mode ==",
+        "changelogMode=[I] of all operators: a batch only adds rows",
+        "",
+    ]
+    assert plain.splitlines()[3].startswith("cost plan of")
+    assert as_json.startswith("json plan of")
+
+
 def test_the_engine_gets_the_hints_and_a_text_without_them(gateway: Gateway) -> None:
     gateway.run(gateway.open(**STREAMING), "SELECT a FROM t /*+ OPTIONS('streaming' = 'false') */ AS x")
 

@@ -104,6 +104,22 @@ def test_explain_keeps_the_place_of_its_statement(sql: str, mode: ExplainMode) -
     assert found.statement.count("\n") == sql.count("\n")
 
 
+@pytest.mark.parametrize(
+    ("sql", "changes"),
+    [
+        ("EXPLAIN SELECT 1", False),
+        ("EXPLAIN ESTIMATED_COST SELECT 1", False),
+        ("EXPLAIN CHANGELOG_MODE SELECT 1", True),
+        ("EXPLAIN ESTIMATED_COST, CHANGELOG_MODE SELECT 1", True),
+    ],
+)
+def test_explain_knows_whether_the_changes_are_asked_for(sql: str, changes: bool) -> None:
+    found = parse(sql)
+
+    assert isinstance(found, Explain)
+    assert found.changes is changes
+
+
 def test_explain_refresh_of_a_spark_statement_is_explained_as_such() -> None:
     assert parse("EXPLAIN REFRESH TABLE t") == Explain(mode=ExplainMode.SIMPLE, statement="        REFRESH TABLE t")
 

@@ -28,6 +28,9 @@ from mt_core.tables.views.table_rows import DESCRIBE_COLUMNS
 _INFO = (Column(name="info name"), Column(name="info value"))
 _MOST = 1_000_000
 
+# Of streams, the engine shows it with each operator.
+_BATCH_CHANGES = "== Changelog Mode ==\nchangelogMode=[I] of all operators: a batch only adds rows"
+
 
 class CatalogStatements:
     """Performs statements about catalogs, tables, jobs and jars in the session that sends them."""
@@ -50,8 +53,8 @@ class CatalogStatements:
                 return content(self._listings.partitions(statement, request))
             case sql.ShowColumns(name=name, pattern=pattern):
                 return content(self._columns(name, request, pattern))
-            case sql.Explain(mode=mode, statement=text):
-                return content(names_only("result", [self._explain(text, mode, request)]))
+            case sql.Explain():
+                return content(names_only("result", [self._explain(statement, request)]))
             case sql.ShowCreateRelation(name=name):
                 return content(names_only("result", [self._show_create(name, request)]))
             case sql.DescribeDatabase():
@@ -99,9 +102,10 @@ class CatalogStatements:
         rows = self._rows(f"{words} {sql_name(statement.name)}", request)
         return content(RowSet(columns=_INFO, rows=[row[:2] for row in rows]))
 
-    def _explain(self, text: str, mode: sql.ExplainMode, request: CatalogRequest) -> str:
+    def _explain(self, statement: sql.Explain, request: CatalogRequest) -> str:
         """Return the plan of a statement, or those of a set's members one below the other."""
-        engine, context, explained = self._engine, request.context, ReadStatement(text)
+        engine, context, explained = self._engine, request.context, ReadStatement(statement.statement)
+        mode = statement.mode
         members = members_of(explained)
         statements = [explained] if members is None else members
         properties = {**request.session.properties, **context.properties}
@@ -109,6 +113,8 @@ class CatalogStatements:
             temporary = texts(request.session.temporary, engine.session_state(context))
             return engine.explain_streams(context, streams, temporary, mode.value)
         plans = [engine.explain(context, in_spark(each, engine, context)[0], mode.value) for each in statements]
+        if statement.changes and mode is not sql.ExplainMode.JSON:
+            plans = [f"{_BATCH_CHANGES}\n\n{plan}" for plan in plans]
         if members is None:
             return plans[0]
         return "\n\n".join(f"== Statement {number} ==\n{plan}" for number, plan in enumerate(plans, 1))

@@ -143,11 +143,12 @@ def stop_job(cursor: TokenCursor, text: str) -> CatalogStatement | None:
 # -------------------------------------------------------------------------------------------------------------- EXPLAIN
 
 _SPARK_MODES = {mode.value.upper(): mode for mode in ExplainMode if mode not in {ExplainMode.SIMPLE, ExplainMode.JSON}}
+_CHANGES = "CHANGELOG_MODE"
 _FLINK_DETAILS = {
     "ESTIMATED_COST": ExplainMode.COST,
     "JSON_EXECUTION_PLAN": ExplainMode.JSON,
-    # Batch results only grow, and Spark gives no advice: these add nothing to the plan.
-    "CHANGELOG_MODE": ExplainMode.SIMPLE,
+    _CHANGES: ExplainMode.SIMPLE,
+    # Spark gives no advice: it adds nothing to the plan.
     "PLAN_ADVICE": ExplainMode.SIMPLE,
 }
 
@@ -157,26 +158,29 @@ def read_explain(cursor: TokenCursor, text: str) -> Explain | ExplainPlan:
     plan = explain_plan(cursor)
     if plan is not None:
         return plan
-    mode = ExplainMode.SIMPLE
+    mode, changes = ExplainMode.SIMPLE, False
     if cursor.word() in _SPARK_MODES:
         mode = _SPARK_MODES[cursor.word()]
         cursor.take()
     elif cursor.word() in _FLINK_DETAILS:
-        mode = max(_details(cursor), key=list(ExplainMode).index)
+        details = _details(cursor)
+        mode = max((_FLINK_DETAILS[detail] for detail in details), key=list(ExplainMode).index)
+        changes = _CHANGES in details
     else:
         cursor.accept("PLAN", "FOR")
     first = cursor.peek()
     if first is None:
         raise cursor.error("a statement to explain")
     blank = "".join("\n" if letter == "\n" else " " for letter in text[: first.start])
-    return Explain(mode=mode, statement=blank + text[first.start :].rstrip().removesuffix(";"))
+    statement = blank + text[first.start :].rstrip().removesuffix(";")
+    return Explain(mode=mode, statement=statement, changes=changes)
 
 
-def _details(cursor: TokenCursor) -> list[ExplainMode]:
-    details: list[ExplainMode] = []
+def _details(cursor: TokenCursor) -> list[str]:
+    details: list[str] = []
     while not details or cursor.accept(","):
-        detail = _FLINK_DETAILS.get(cursor.word())
-        if detail is None:
+        detail = cursor.word()
+        if detail not in _FLINK_DETAILS:
             raise cursor.error(", ".join(_FLINK_DETAILS))
         cursor.take()
         details.append(detail)

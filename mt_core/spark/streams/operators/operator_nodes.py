@@ -28,8 +28,8 @@ _TYPES = {
 _UNSEEN = frozenset({"SubqueryAlias", "View", "ResolvedHint", "Repartition", "RepartitionByExpression"})
 """Nodes that change neither rows nor columns."""
 _MOST_FIELDS = 25
-# Spark numbers the columns of each plan anew.
-_NUMBERS = re.compile(r"#\d+L?")
+# Spark numbers the columns of each plan anew, marks the nodes of streams, and shows the addresses of some objects.
+_PASSING = re.compile(r"^~|#\d+L?|(?<=[a-z])@[0-9a-f]{1,8}\b")
 
 
 def scan_of(plan: Any) -> Operator:
@@ -83,7 +83,7 @@ def operator_of(
 
 
 def _description(plan: Any) -> str:
-    return _NUMBERS.sub("", str(plan.simpleString(_MOST_FIELDS))).strip()
+    return _PASSING.sub("", str(plan.simpleString(_MOST_FIELDS))).strip()
 
 
 def _output(plan: Any) -> tuple[tuple[str, str], ...]:

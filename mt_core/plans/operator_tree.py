@@ -1,0 +1,71 @@
+"""The tree of the operators of a statement as text, the last operator first, in the manner of Flink's EXPLAIN CHANGELOG_MODE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from mt_core.plans.durations import FOR_EVER, ttl_text
+from mt_core.plans.operators import Operator, OperatorState
+from mt_core.rowset import RowKind
+
+_LETTERS = {
+    RowKind.INSERT: "I",
+    RowKind.UPDATE_BEFORE: "UB",
+    RowKind.UPDATE_AFTER: "UA",
+    RowKind.DELETE: "D",
+}
+
+
+def tree_lines(operator: Operator) -> Iterator[str]:
+    """Yield a line for *operator* and each of those below it, with the kinds of its rows and the durations of its states."""
+    yield _line(operator)
+    *others, last = operator.inputs or (None,)
+    for each in others:
+        yield from _below(each, ":- ", ":  ")
+    yield from _below(last, "+- ", "   ")
+
+
+def state_lines(operator: Operator) -> Iterator[str]:
+    """Yield how long each state of *operator* and of those below it is kept, sources first."""
+    for each in operator.all():
+        for state in each.states:
+            yield f"State {state.name} of {name_of(each)}: {_kept(state.ttl)}"
+
+
+def changelog_mode(changes: frozenset[RowKind]) -> str:
+    """Return *changes* as Flink writes them, such as `[I,UB,UA]`."""
+    return f"[{','.join(letters for kind, letters in _LETTERS.items() if kind in changes)}]"
+
+
+def name_of(operator: Operator) -> str:
+    """Return Flink's name for the operator in texts: GroupAggregate for `stream-exec-group-aggregate_1`."""
+    words = operator.type.removeprefix("stream-exec-").rpartition("_")[0].split("-")
+    return "".join(word.capitalize() for word in words)
+
+
+def _below(operator: Operator | None, first: str, others: str) -> Iterator[str]:
+    if operator is not None:
+        head, *tail = tree_lines(operator)
+        yield first + head
+        yield from (others + line for line in tail)
+
+
+def _line(operator: Operator) -> str:
+    details = [operator.description, f"changelogMode={changelog_mode(operator.changes)}"]
+    if operator.states:
+        details.append(f"state=[{', '.join(map(_state, operator.states))}]")
+    return f"{name_of(operator)}({', '.join(details)})"
+
+
+def _state(state: OperatorState) -> str:
+    return f"{state.name}: {_duration(state.ttl)}"
+
+
+def _kept(ttl: timedelta) -> str:
+    duration = _duration(ttl)
+    return f"kept {duration}" if ttl >= FOR_EVER else f"an entry is forgotten {duration} after it was written last"
+
+
+def _duration(ttl: timedelta) -> str:
+    return "for ever" if ttl >= FOR_EVER else ttl_text(ttl)

@@ -101,7 +101,7 @@ final class KeyedRows {
     return internally(internalEncoder(type, new CreateNamedStruct(seq(stored))));
   }
 
-  private static List<NamedExpression> fields(Attribute row, List<Attribute> columns) {
+  static List<NamedExpression> fields(Attribute row, List<Attribute> columns) {
     List<NamedExpression> fields = new ArrayList<>();
     for (int position = 0; position < columns.size(); position++) {
       Attribute column = columns.get(position);
@@ -118,7 +118,7 @@ final class KeyedRows {
     return floating ? new KnownFloatingPointNormalized(new NormalizeNaNAndZero(key)) : key;
   }
 
-  private static CreateNamedStruct struct(List<Attribute> columns) {
+  static CreateNamedStruct struct(List<Attribute> columns) {
     List<Expression> parts = new ArrayList<>();
     for (Attribute column : columns) {
       parts.add(Literal$.MODULE$.apply(column.name()));
@@ -155,15 +155,15 @@ final class KeyedRows {
     return (StatefulProcessor<Row, Row, Row>) processor;
   }
 
-  private static Attribute attribute(String name, StructType type) {
+  static Attribute attribute(String name, StructType type) {
     return new AttributeReference(name, type, false, Metadata.empty(), NamedExpression.newExprId(), seq(List.of()));
   }
 
-  private static Alias alias(Expression value, String name) {
+  static Alias alias(Expression value, String name) {
     return new Alias(value, name, NamedExpression.newExprId(), seq(List.of()), scala.Option.empty(), seq(List.of()));
   }
 
-  private static <T> Seq<T> seq(List<? extends T> items) {
+  static <T> Seq<T> seq(List<? extends T> items) {
     return CollectionConverters.<T>asScala(new ArrayList<T>(items)).toSeq();
   }
 }

@@ -22,6 +22,8 @@ _TYPES = {
     "Generate": "correlate",
     "Expand": "expand",
     "EventTimeWatermark": "watermark-assigner",
+    # Others are operators of ours.
+    "Aggregate": "group-window-aggregate",
     # Each row of the stream looks up those of a table.
     "Join": "lookup-join",
 }

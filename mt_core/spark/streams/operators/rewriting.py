@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, static_member
+from mt_core.spark.streams.operators.aggregates import aggregated, distinct
 from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.operators.deduplicate import deduplicated
 from mt_core.spark.streams.operators.operator_nodes import scan_of
@@ -44,5 +45,9 @@ def _changelog(walk: Walk, plan: Any) -> Changelog:
     return found or carried(walk.session, plan, [walk.changelog(child) for child in children])
 
 
-_OPERATORS: Mapping[str, Callable[[Walk, Any], Changelog | None]] = {"Filter": deduplicated}
+_OPERATORS: Mapping[str, Callable[[Walk, Any], Changelog | None]] = {
+    "Filter": deduplicated,
+    "Aggregate": aggregated,
+    "Distinct": distinct,
+}
 """By the class of a node of Spark's plan: what puts an operator of ours in its place, or gives None."""

@@ -15,6 +15,8 @@ from mt_core.sessions.properties.stream_properties import STATE_TTL_KEY, state_t
 from mt_core.spark.driver.jvm_objects import class_name, scala_items
 
 _HINT = "STATE_TTL"
+_ABOVE_ITEMS = frozenset({"Distinct", "UnresolvedHaving", "WithWindowDefinition"})
+"""What Spark's parser puts above the items of a SELECT."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +51,12 @@ class StateTtls:
             )
         return ttls
 
-    def of(self, start: int | None) -> timedelta:
-        """Return that of the operator which the item at *start* of the text asks for."""
+    def of(self, *starts: int | None) -> timedelta:
+        """Return that of the operator which the items at *starts* of the text ask for."""
         if (planned := self.of_plan(1)) is not None:
             return planned[0]
         for block in self.blocks:
-            if start in block.starts:
+            if not block.starts.isdisjoint(starts):
                 self._used.append(block)
                 return next(iter(block.ttls.values()))
         return self.default
@@ -65,7 +67,7 @@ class StateTtls:
             if block not in self._used:
                 raise Unsupported(
                     f"{_HINT}('{next(iter(block.ttls))}'): that SELECT keeps no state with a TTL; write the hint into the one that "
-                    "has ROW_NUMBER(), or leave it out."
+                    "has ROW_NUMBER() or GROUP BY, or leave it out."
                 )
 
 
@@ -103,13 +105,20 @@ def _blocks(plan: Any) -> Iterator[_Block]:
                 ttls = dict(_ttls(plan)) | ttls
             plan = plan.child()
             kind = class_name(plan)
-        items = scala_items(plan.projectList() if kind == "Project" else plan.expressions())
         if ttls:
-            origins = (item.origin().startIndex() for item in items)
-            starts = frozenset(int(start.get()) for start in origins if start.isDefined())
-            yield _Block(starts=starts, reads=frozenset(_reads(plan.children())), ttls=ttls)
+            yield _Block(starts=frozenset(_starts(plan)), reads=frozenset(_reads(plan.children())), ttls=ttls)
     for child in scala_items(plan.children()):
         yield from _blocks(child)
+
+
+def _starts(plan: Any) -> Iterator[int]:
+    """Yield where the items of a SELECT begin in the text."""
+    while class_name(plan) in _ABOVE_ITEMS:
+        plan = plan.child()
+    for item in scala_items(plan.projectList() if class_name(plan) == "Project" else plan.expressions()):
+        start = item.origin().startIndex()
+        if start.isDefined():
+            yield int(start.get())
 
 
 def _ttls(hint: Any) -> Iterator[tuple[str, timedelta]]:

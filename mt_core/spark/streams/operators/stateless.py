@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -63,8 +63,13 @@ def _check(session: SparkSession, plan: Any) -> None:
             f"{kind} over rows that change: a stream can do that with rows that are only added. Keep the rows in a table with a "
             "PRIMARY KEY, or the result as a materialized table over it."
         )
+    check_repeatable(session, scala_items(plan.expressions()))
+
+
+def check_repeatable(session: SparkSession, expressions: Iterable[Any]) -> None:
+    """Raise Unsupported for one of the *expressions* that does not give for the same row what it gave before."""
     current = static_member(session, _CURRENT)()
-    for expression in scala_items(plan.expressions()):
+    for expression in expressions:
         if not expression.deterministic() or expression.containsPattern(current):
             raise Unsupported(
                 f"{expression.sql()} has another value when a row is taken back than when it was given; compute it below the "

@@ -1,0 +1,142 @@
+"""How many rows a second do the operators of streams take, beside those of Spark for the same statement?"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks.report import Finding, Target
+from benchmarks.sampling import Samples
+from mt_core.sessions.properties.stream_properties import FOR_EVER
+from mt_core.spark.driver.conf import DriverSettings
+from mt_core.spark.driver.jvm_objects import active_session, java_dataset
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.jars import default_jars_dir
+from mt_core.spark.streams.operators.rewriting import with_operators
+from mt_core.spark.streams.operators.state_store import state_store_for
+from mt_core.spark.streams.operators.state_ttls import StateTtls
+
+ROWS, FILES, KEYS = 2_000_000, 5, 200_000
+TURNS = 3
+START_S, LONGEST_RUN_S = 180.0, 300.0
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+SUMMED = "SELECT k, count(*) AS n, sum(v) AS s FROM numbers GROUP BY k"
+FIRST = (
+    "SELECT k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY p) AS rn FROM (SELECT *, now() AS p FROM numbers)) "
+    "WHERE rn = 1"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A statement that ours run, what Spark runs for the same in its output mode, and the least part of its rows."""
+
+    name: str
+    ours: str
+    native: Callable[[DataFrame], DataFrame]
+    mode: str
+    least: float
+
+
+COMPARED = (
+    Compared("aggregate", SUMMED, lambda rows: rows.groupBy("k").agg({"*": "count", "v": "sum"}), "update", 0.6),
+    Compared("deduplicate", FIRST, lambda rows: rows.dropDuplicates(["k"]), "append", 0.8),
+)
+
+
+def measure() -> Iterator[Finding]:
+    """Yield the table of throughputs."""
+    with TemporaryDirectory(prefix="freshtable-bench-") as folder:
+        driver = SparkDriver(
+            DriverSettings(
+                catalog_url=f"jdbc:sqlite:file:{folder}/catalog.db",
+                warehouse=f"{folder}/warehouse",
+                jars_dir=default_jars_dir(os.environ),
+                log_dir=Path(folder) / "logs",
+                environ=dict(os.environ),
+            )
+        )
+        driver.start()
+        driver.wait_ready(START_S)
+        try:
+            yield _measured(driver.new_session(), Path(folder))
+        finally:
+            driver.stop()
+
+
+def _measured(spark: SparkSession, folder: Path) -> Finding:
+    rows = spark.range(ROWS).selectExpr(f"pmod(hash(id), {KEYS}) AS k", "id AS v")
+    rows.repartition(FILES).write.parquet(str(folder / "numbers"))
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    taken = {(each.name, side): list[float]() for each in COMPARED for side in ("ours", "native")}
+    # The turn before the first one warms the JVM up.
+    for turn in range(-1, TURNS):
+        for each in COMPARED:
+            for side in ("ours", "native"):
+                with _stream(spark, folder) as stream:
+                    frame = _ours(spark, each) if side == "ours" else each.native(stream)
+                    mode = "append" if side == "ours" else each.mode
+                    seconds = _seconds(frame, mode, folder / f"{each.name}-{side}-{turn + 1}")
+                taken[each.name, side] += [seconds] if turn >= 0 else []
+    rates = {key: ROWS / Samples(seconds).median for key, seconds in taken.items()}
+    return Finding(
+        title=f"Operators of streams: {ROWS:,} rows in {FILES} batches, {KEYS:,} keys",
+        columns=["operator", "rows a second", "Spark's own", "part of Spark's own"],
+        rows=[
+            [
+                each.name,
+                f"{rates[each.name, 'ours']:,.0f}",
+                f"{rates[each.name, 'native']:,.0f}",
+                f"{_part(rates, each):.2f}",
+            ]
+            for each in COMPARED
+        ],
+        targets=[
+            Target(
+                asked=f"{each.name}: at least {each.least} of Spark's own",
+                measured=f"{_part(rates, each):.2f}",
+                met=_part(rates, each) >= each.least,
+            )
+            for each in COMPARED
+        ],
+        notes=[
+            f"Medians of {TURNS} turns after one that warms up, from the start of the stream to its end, in one JVM. All state is "
+            "in RocksDB, and ours has a TTL of 100 years, as without one.",
+            "Spark's aggregate is in update mode, and gives no row that takes back what it gave.",
+        ],
+    )
+
+
+def _part(rates: dict[tuple[str, str], float], each: Compared) -> float:
+    return rates[each.name, "ours"] / rates[each.name, "native"]
+
+
+@contextmanager
+def _stream(spark: SparkSession, folder: Path) -> Iterator[DataFrame]:
+    source = spark.readStream.schema("k INT, v BIGINT").option("maxFilesPerTrigger", 1)
+    stream = source.parquet(str(folder / "numbers"))
+    stream.createOrReplaceTempView("numbers")
+    with active_session(spark):
+        yield stream
+
+
+def _ours(spark: SparkSession, compared: Compared) -> DataFrame:
+    analysed: Any = spark.sql(compared.ours)._jdf.queryExecution().analyzed()
+    return DataFrame(java_dataset(spark, with_operators(spark, analysed, StateTtls(FOR_EVER)).plan), spark)
+
+
+def _seconds(rows: DataFrame, mode: str, checkpoint: Path) -> float:
+    start = time.perf_counter()
+    with state_store_for(rows):
+        writer = rows.writeStream.format("noop").outputMode(mode).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(checkpoint)).start()
+    assert query.awaitTermination(LONGEST_RUN_S)
+    return time.perf_counter() - start

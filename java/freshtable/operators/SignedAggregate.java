@@ -1,0 +1,148 @@
+package freshtable.operators;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Cast$;
+import org.apache.spark.sql.catalyst.expressions.Coalesce;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
+import org.apache.spark.sql.catalyst.expressions.EvalMode;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GreaterThan;
+import org.apache.spark.sql.catalyst.expressions.If;
+import org.apache.spark.sql.catalyst.expressions.IsNaN;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.catalyst.expressions.UnaryMinus;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Average;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Partial$;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Sum;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.IntegralType;
+import scala.Enumeration;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * COUNT, SUM and AVG over rows that come and go: sums in which a row that goes has the other sign.
+ *
+ * @param functions what is summed
+ * @param result what the function gives, of the results of these
+ */
+record SignedAggregate(List<AggregateExpression> functions, Expression result) {
+  /** Returns the sum of the rows, each as 1, of which one that goes is -1. */
+  static AggregateExpression rows(Attribute adds) {
+    return summed(signed(Literal$.MODULE$.apply(1L), adds), Option.empty());
+  }
+
+  /** Returns the form of a function with signs; null if it is none of those. */
+  static SignedAggregate of(AggregateExpression function, Attribute adds) {
+    Option<Expression> filter = function.filter();
+    if (function.aggregateFunction() instanceof Count count) {
+      AggregateExpression rows = counted(CollectionConverters.asJava(count.children()), adds, filter);
+      return new SignedAggregate(List.of(rows), orZero(rows));
+    }
+    if (function.aggregateFunction() instanceof Sum sum && isPlain(sum.evalContext().evalMode())) {
+      Expression value = sum.child().dataType() instanceof IntegralType ? cast(sum.child(), sum.dataType()) : sum.child();
+      return sum(value, adds, filter);
+    }
+    if (function.aggregateFunction() instanceof Average average && isPlain(average.evalMode())) {
+      boolean sumsDoubles = average.sumDataType() instanceof DoubleType;
+      Expression value = sumsDoubles ? cast(average.child(), average.sumDataType()) : average.child();
+      SignedAggregate sum = sum(value, adds, filter);
+      AggregateExpression rows = counted(List.of(average.child()), adds, filter);
+      List<AggregateExpression> functions = new ArrayList<>(sum.functions());
+      functions.add(rows);
+      Expression divided = replaced(average.evaluateExpression(), average.sum(), sum.result());
+      return new SignedAggregate(functions, replaced(divided, average.count(), orZero(rows)));
+    }
+    return null;
+  }
+
+  private static SignedAggregate sum(Expression value, Attribute adds, Option<Expression> filter) {
+    AggregateExpression rows = counted(List.of(value), adds, filter);
+    boolean floating = value.dataType() instanceof DoubleType || value.dataType() instanceof FloatType;
+    SignedAggregate sum = floating ? floatingSum(value, adds, filter) : plainSum(value, adds, filter);
+    List<AggregateExpression> functions = new ArrayList<>(sum.functions());
+    functions.add(rows);
+    Expression none = Literal$.MODULE$.create(null, sum.result().dataType());
+    return new SignedAggregate(functions, new If(isPositive(rows), sum.result(), none));
+  }
+
+  private static SignedAggregate plainSum(Expression value, Attribute adds, Option<Expression> filter) {
+    AggregateExpression sum = summed(signed(value, adds), filter);
+    return new SignedAggregate(List.of(sum), sum.resultAttribute());
+  }
+
+  /** NaN and the infinities are counted: no subtraction takes one of them out of a sum. */
+  private static SignedAggregate floatingSum(Expression number, Attribute adds, Option<Expression> filter) {
+    Expression value = cast(number, DataTypes.DoubleType);
+    Literal most = Literal$.MODULE$.apply(Double.POSITIVE_INFINITY), least = Literal$.MODULE$.apply(Double.NEGATIVE_INFINITY);
+    Expression isMost = new EqualTo(value, most), isLeast = new EqualTo(value, least), isNone = new IsNaN(value);
+    Expression finite = new If(new Or(isNone, new Or(isMost, isLeast)), Literal$.MODULE$.apply(0.0), value);
+    AggregateExpression sum = summed(signed(finite, adds), filter);
+    AggregateExpression nones = countedIf(isNone, adds, filter);
+    AggregateExpression greatest = countedIf(isMost, adds, filter), smallest = countedIf(isLeast, adds, filter);
+    Expression none = new Or(isPositive(nones), new And(isPositive(greatest), isPositive(smallest)));
+    Expression infinite = new If(isPositive(smallest), least, sum.resultAttribute());
+    Expression result =
+        new If(none, Literal$.MODULE$.apply(Double.NaN), new If(isPositive(greatest), most, infinite));
+    return new SignedAggregate(List.of(sum, nones, greatest, smallest), result);
+  }
+
+  private static AggregateExpression counted(List<Expression> values, Attribute adds, Option<Expression> filter) {
+    Expression all = null;
+    for (Expression value : values) {
+      if (value.nullable()) {
+        all = all == null ? new IsNotNull(value) : new And(all, new IsNotNull(value));
+      }
+    }
+    Expression one = signed(Literal$.MODULE$.apply(1L), adds);
+    return summed(all == null ? one : new If(all, one, Literal$.MODULE$.apply(0L)), filter);
+  }
+
+  private static AggregateExpression countedIf(Expression condition, Attribute adds, Option<Expression> filter) {
+    Literal zero = Literal$.MODULE$.apply(0L);
+    return summed(new If(condition, signed(Literal$.MODULE$.apply(1L), adds), zero), filter);
+  }
+
+  private static AggregateExpression summed(Expression value, Option<Expression> filter) {
+    return new AggregateExpression(new Sum(value), Partial$.MODULE$, false, filter, NamedExpression.newExprId());
+  }
+
+  private static Expression signed(Expression value, Attribute adds) {
+    return new If(adds, value, new UnaryMinus(value, false));
+  }
+
+  private static Expression isPositive(AggregateExpression rows) {
+    return new GreaterThan(orZero(rows), Literal$.MODULE$.apply(0L));
+  }
+
+  private static Expression orZero(AggregateExpression rows) {
+    return new Coalesce(KeyedRows.<Expression>seq(List.of(rows.resultAttribute(), Literal$.MODULE$.apply(0L))));
+  }
+
+  private static Expression cast(Expression value, DataType type) {
+    return value.dataType().equals(type) ? value : Cast$.MODULE$.apply(value, type, false);
+  }
+
+  private static boolean isPlain(Enumeration.Value mode) {
+    return !mode.equals(EvalMode.TRY());
+  }
+
+  private static Expression replaced(Expression whole, Attribute part, Expression by) {
+    if (whole instanceof Attribute attribute && attribute.exprId().equals(part.exprId())) {
+      return by;
+    }
+    return whole.mapChildren(Mapped.by(each -> replaced(each, part, by)));
+  }
+}

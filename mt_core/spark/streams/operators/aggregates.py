@@ -1,0 +1,156 @@
+"""Aggregates: GROUP BY, DISTINCT and aggregates of all rows, whose results change as rows come and go.
+
+Windows by event time over rows that are only added are Spark's own: each gives its results once, and its state is cleaned up by
+the watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.errors import Unsupported
+from mt_core.plans.operators import ADDS, ALL, OperatorState, RowKind
+from mt_core.spark.driver.jvm_objects import (
+    class_name,
+    java_class,
+    scala_items,
+    scala_sequence,
+    static_member,
+)
+from mt_core.spark.streams.operators.changelog import Changelog, Unique
+from mt_core.spark.streams.operators.java_operators import java_operator
+from mt_core.spark.streams.operators.operator_nodes import operator_of
+from mt_core.spark.streams.operators.stateless import carried, check_repeatable, expression_id
+from mt_core.spark.streams.operators.walk import Walk
+
+_CATALYST = "org.apache.spark.sql.catalyst"
+_AGGREGATE = f"{_CATALYST}.plans.logical.Aggregate"
+_FUNCTIONS = f"{_CATALYST}.expressions.aggregate"
+_MILLISECOND = timedelta(milliseconds=1)
+_STATE = "groupAggregateState"
+_WATERMARK = "spark.watermarkDelayMs"
+_SESSION_WINDOW = "spark.sessionWindow"
+_UPDATES = ADDS | {RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER}
+_BETWEEN = frozenset({"Project", "Filter", "SubqueryAlias", "Expand", "Aggregate", "ResolvedHint"})
+
+
+def aggregated(walk: Walk, plan: Any) -> Changelog:
+    """Return the changelog of an Aggregate. Raises Unsupported for what no operator can aggregate."""
+    keys = list(scala_items(plan.groupingExpressions()))
+    # Spark ends a group by a column itself that has a watermark, and not by what is computed of it.
+    windowed = _has(filter(lambda key: class_name(key) == "AttributeReference", keys), _WATERMARK)
+    rows = walk.changelog(plan.child())
+    if windowed and not rows.updates:
+        return carried(walk.session, plan, [rows])
+    if windowed:
+        raise Unsupported(
+            "A window by event time over rows that change: a window gives its results once, when the watermark has passed it. "
+            "Group by columns of the rows without a watermark, or aggregate the windows before the rows change."
+        )
+    if _has(keys, _SESSION_WINDOW):
+        raise Unsupported(
+            "A stream has session windows by event time alone: write the watermark, WATERMARK FOR t AS t - INTERVAL …, for the "
+            "column of the window."
+        )
+    _check(walk.session, plan, rows)
+    return _grouped(walk, plan, rows)
+
+
+def distinct(walk: Walk, plan: Any) -> Changelog:
+    """Return the changelog of a DISTINCT: an aggregate by all columns, without a function."""
+    session = walk.session
+    columns = list(scala_items(plan.child().output()))
+    none = static_member(session, "scala.Option.empty")()
+    aggregate = static_member(session, _AGGREGATE)(
+        scala_sequence(session, columns), scala_sequence(session, columns), plan.child(), none
+    )
+    return aggregated(walk, aggregate)
+
+
+def _grouped(walk: Walk, plan: Any, rows: Changelog) -> Changelog:
+    session = walk.session
+    ttl = walk.ttls.of(*_positions(plan))
+    whole = plan.withNewChildren(scala_sequence(session, [rows.plan]))
+    operator = java_operator(session, "GroupAggregatePlan", "GROUP BY in a stream")
+    updates = _UPDATES if list(operator.functions(plan)) else ADDS
+    changes = ALL if rows.updates else updates
+    grouped = operator.of(whole, rows.kind, ttl // _MILLISECOND)
+    if changes != ADDS:
+        check_repeatable(session, scala_items(grouped.projectList()))
+    state = OperatorState(index=0, name=_STATE, ttl=ttl)
+    return Changelog(
+        plan=grouped,
+        operator=operator_of(plan, "group-aggregate", [rows.operator], changes=changes, states=[state]),
+        unique=_unique(plan),
+    )
+
+
+def _check(session: SparkSession, plan: Any, rows: Changelog) -> None:
+    """Raise Unsupported for functions and keys that the operator has no form for."""
+    if rows.updates:
+        check_repeatable(session, scala_items(plan.expressions()))
+    declarative, imperative = (
+        java_class(session, f"{_FUNCTIONS}.{each}") for each in ("DeclarativeAggregate", "ImperativeAggregate")
+    )
+    keys = list(scala_items(plan.groupingExpressions()))
+    for each in java_operator(session, "GroupAggregatePlan", "GROUP BY in a stream").functions(plan):
+        function = each.aggregateFunction()
+        if not (declarative.isInstance(function) or imperative.isInstance(function)):
+            raise Unsupported(f"{each.sql()}: a stream aggregates with functions of Spark and of Java, not of Python.")
+        if each.isDistinct():
+            keys.extend(scala_items(function.children()))
+    for key in keys:
+        _check_key(session, key)
+
+
+def _check_key(session: SparkSession, key: Any) -> None:
+    is_stable = static_member(session, f"{_CATALYST}.util.UnsafeRowUtils.isBinaryStable")
+    if not is_stable(key.dataType()):
+        raise Unsupported(
+            f"{key.sql()}: a stream cannot group by texts of which several are equal; give each column with a COLLATION one form, "
+            "such as lower(c) COLLATE UTF8_BINARY."
+        )
+    if not static_member(session, f"{_CATALYST}.expressions.RowOrdering.isOrderable")(key.dataType()):
+        raise Unsupported(
+            f"{key.sql()}: a stream cannot group by a {key.dataType().sql()}; group by its entries, such as map_entries(c)."
+        )
+
+
+def _positions(plan: Any) -> Iterator[int | None]:
+    """Yield where the items of the SELECT begin in the text; nothing if it joins: its hints are those of the join."""
+    below = plan.child()
+    while class_name(below) in _BETWEEN:
+        below = below.child()
+    if class_name(below) == "Join":
+        return
+    items = [*scala_items(plan.aggregateExpressions()), *scala_items(plan.groupingExpressions())]
+    if class_name(plan.child()) == "Project":
+        # A DISTINCT has those of the SELECT below it.
+        items.extend(scala_items(plan.child().projectList()))
+    for item in items:
+        start = item.origin().startIndex()
+        if start.isDefined():
+            yield int(start.get())
+
+
+def _has(keys: Iterable[Any], marker: str) -> bool:
+    """Return whether a column of the *keys* has *marker* among its metadata."""
+    columns = (column for key in keys for column in scala_items(key.references().toSeq()))
+    return any(column.metadata().contains(marker) for column in columns)
+
+
+def _unique(plan: Any) -> Unique:
+    """Return the columns of the result that are the key; nothing if one of them is not selected, or computed."""
+    selected: dict[int, int] = {}
+    for item in scala_items(plan.aggregateExpressions()):
+        source = item.child() if class_name(item) == "Alias" else item
+        for position, key in enumerate(scala_items(plan.groupingExpressions())):
+            if source.semanticEquals(key):
+                selected.setdefault(position, expression_id(item))
+    if len(selected) < plan.groupingExpressions().size():
+        return frozenset()
+    return frozenset({frozenset(selected.values())})

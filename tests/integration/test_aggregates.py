@@ -1,0 +1,345 @@
+"""GROUP BY over streams on a real Spark, against a model in Python of what each batch changes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from mt_core.errors import Unsupported
+from mt_core.plans.operators import ADDS, ALL, OperatorState, RowKind
+from mt_core.sessions.properties.stream_properties import FOR_EVER
+from mt_core.spark.driver.jvm_objects import active_session, class_name, java_dataset, scala_items
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.streams.operators import rewriting
+from mt_core.spark.streams.operators.changelog import ROW_KIND, Changelog
+from mt_core.spark.streams.operators.operator_nodes import scan_of
+from mt_core.spark.streams.operators.state_ttls import read_ttls
+from mt_core.spark.streams.operators.stateless import expression_id
+from mt_core.spark.streams.operators.walk import Walk
+from mt_core.spark.streams.query import query_of
+from tests.depth import DEPTH
+from tests.integration.operator_stream import Change, OperatorStream
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+HOUR = timedelta(hours=1)
+ROUNDS = 8 * DEPTH
+Row = tuple[str | None, int | None]
+Values = list[int | None]
+Results = dict[Any, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def session(module_driver: SparkDriver) -> Iterator[SparkSession]:
+    session = module_driver.new_session()
+    session.conf.set("spark.sql.shuffle.partitions", "1")
+    with active_session(session):
+        yield session
+
+
+@pytest.fixture
+def start(session: SparkSession, tmp_path: Path) -> Iterator[Callable[..., OperatorStream]]:
+    """Start a query over the views `changes` and `adds` of a stream of changes, and over those of its rows that come."""
+    streams = list[OperatorStream]()
+
+    def started(text: str, ttl: timedelta = FOR_EVER) -> OperatorStream:
+        stream = OperatorStream(session, tmp_path, f"k STRING, v INT, {ROW_KIND} TINYINT", aggregating(text, ttl))
+        streams.append(stream)
+        return stream
+
+    yield started
+    for stream in streams:
+        stream.stop()
+
+
+def aggregating(text: str, ttl: timedelta = FOR_EVER) -> Callable[[DataFrame], DataFrame]:
+    def operator(rows: DataFrame) -> DataFrame:
+        session = rows.sparkSession
+        return DataFrame(java_dataset(session, changelog(rows, text, ttl).plan), session)
+
+    return operator
+
+
+def changelog(rows: DataFrame, text: str, ttl: timedelta = FOR_EVER) -> Changelog:
+    """Return the query with our operators, those in `changes` being the rows of a changelog."""
+    session = rows.sparkSession
+    rows.createOrReplaceTempView("changes")
+    rows.where(f"{ROW_KIND} IN (0, 2)").drop(ROW_KIND).createOrReplaceTempView("adds")
+    parsed = query_of(session, text)
+    ttls = read_ttls(text, parsed, {"table.exec.state.ttl": f"{ttl // timedelta(milliseconds=1)} ms"})
+
+    def found(plan: Any) -> Changelog:
+        if class_name(plan) == "SubqueryAlias" and str(plan.alias()) == "changes":
+            return Changelog(plan=plan, operator=replace(scan_of(plan), changes=ALL))
+        return rewriting._changelog(walk, plan)
+
+    walk = Walk(session, ttls, found)
+    return found(java_dataset(session, parsed).queryExecution().analyzed())
+
+
+PLAIN = "SELECT k, count(*) AS n, count(v) AS c, sum(v) AS s, avg(v) AS a FROM {rows} GROUP BY k"
+MAPS = (
+    "SELECT k, min(v) AS least, max(v) AS most, count(DISTINCT v) AS d, sum(DISTINCT v) AS ds, count(*) FILTER (WHERE v > 2) AS f, "
+    "sort_array(collect_list(v)) AS l, count(DISTINCT v) FILTER (WHERE v > 2) AS df, count_if(v = 1) AS i FROM {rows} GROUP BY k"
+)
+ALL_ROWS = "SELECT count(*) AS n, max(v) AS most FROM {rows}"
+DISTINCT = "SELECT DISTINCT k, v FROM {rows}"
+QUERIES = {"plain": PLAIN, "maps": MAPS, "all": ALL_ROWS, "distinct": DISTINCT}
+
+
+def plain(values: Values) -> dict[str, Any]:
+    known = [each for each in values if each is not None]
+    total = sum(known) if known else None
+    return {"n": len(values), "c": len(known), "s": total, "a": total / len(known) if total is not None else None}
+
+
+def maps(values: Values) -> dict[str, Any]:
+    known = sorted(each for each in values if each is not None)
+    unlike, large = set(known), [each for each in known if each > 2]
+    return {
+        "least": min(known, default=None),
+        "most": max(known, default=None),
+        "d": len(unlike),
+        "ds": sum(unlike) if unlike else None,
+        "f": len(large),
+        "l": known,
+        "df": len(set(large)),
+        "i": known.count(1),
+    }
+
+
+def results(rows: Sequence[Row]) -> dict[str, Results]:
+    """Return what the queries give of *rows*: by key, the row."""
+    groups: dict[str | None, Values] = {}
+    for k, v in rows:
+        groups.setdefault(k, []).append(v)
+    values = [v for _, v in rows]
+    known = [v for v in values if v is not None]
+    return {
+        "plain": {k: {"k": k, **plain(group)} for k, group in groups.items()},
+        "maps": {k: {"k": k, **maps(group)} for k, group in groups.items()},
+        "all": {(): {"n": len(values), "most": max(known, default=None)}} if rows else {},
+        "distinct": {row: {"k": row[0], "v": row[1]} for row in rows},
+    }
+
+
+def changed(before: Results, after: Results) -> Counter[tuple[str, str]]:
+    """Return the kinds and rows that lead from the results *before* to those *after*."""
+    changes = Counter[tuple[str, str]]()
+    for key in before.keys() | after.keys():
+        old, new = before.get(key), after.get(key)
+        if old == new:
+            continue
+        if old is not None:
+            changes["-U" if new is not None else "-D", json.dumps(old)] += 1
+        if new is not None:
+            changes["+U" if old is not None else "+I", json.dumps(new)] += 1
+    return changes
+
+
+def united(chosen: dict[str, str], rows: str) -> str:
+    packed = "to_json(struct(*), map('ignoreNullFields', 'false'))"
+    parts = (f"SELECT '{name}' AS q, {packed} AS r FROM ({text.format(rows=rows)})" for name, text in chosen.items())
+    return " UNION ALL ".join(parts)
+
+
+def given(changes: Sequence[Change]) -> dict[str, Counter[tuple[str, str]]]:
+    found: dict[str, Counter[tuple[str, str]]] = {}
+    for kind, row in changes:
+        found.setdefault(row["q"], Counter())[kind, json.dumps(json.loads(row["r"]))] += 1
+    return found
+
+
+def change(kind: RowKind, row: Row) -> dict[str, Any]:
+    return {"k": row[0], "v": row[1], ROW_KIND: kind.code}
+
+
+def random_changes(chance: Random, rows: list[Row]) -> Iterator[dict[str, Any]]:
+    """Yield changes of *rows*, and make them, in an order that may be any within a batch."""
+    for _ in range(chance.randint(1, 8)):
+        if rows and chance.random() < 0.45:
+            yield change(chance.choice((RowKind.DELETE, RowKind.UPDATE_BEFORE)), rows.pop(chance.randrange(len(rows))))
+        else:
+            rows.append((chance.choice(["a", "b", None]), chance.choice([None, 1, 2, 3, 4])))
+            yield change(chance.choice((RowKind.INSERT, RowKind.UPDATE_AFTER)), rows[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("view", ["adds", "changes"])
+def test_each_batch_changes_the_groups_as_a_model_says(start: Callable[..., OperatorStream], view: str) -> None:
+    chance, rows = Random(13), list[Row]()
+    stream = start(united(QUERIES, view))
+    for each in range(ROUNDS):
+        before, kept = results(rows), list(rows)
+        batch = list(random_changes(chance, rows))
+        if view == "adds":
+            rows = [*kept, *((row["k"], row["v"]) for row in batch if row[ROW_KIND] in {0, 2})]
+        after = results(rows)
+
+        found = given(stream.feed(*batch))
+
+        expected = {name: changed(before[name], after[name]) for name in QUERIES}
+        assert found == {name: changes for name, changes in expected.items() if changes}, (each, batch)
+        match each % 4:
+            case 1:
+                stream.restart()
+            case 3:
+                assert given(stream.repeat()) == found
+
+
+def test_the_state_of_a_group_expires_and_a_later_start_may_have_another_ttl(
+    start: Callable[..., OperatorStream],
+) -> None:
+    text = "SELECT k, count(*) AS n, count(DISTINCT v) AS d FROM adds GROUP BY k"
+    stream = start(text, HOUR)
+
+    assert stream.feed(added("a", 1)) == [("+I", {"k": "a", "n": 1, "d": 1})]
+    stream.wait(HOUR / 2)
+    assert stream.feed(added("a", 2)) == [
+        ("-U", {"k": "a", "n": 1, "d": 1}),
+        ("+U", {"k": "a", "n": 2, "d": 2}),
+    ]
+    # The value 1 is forgotten; the group is not, which was written later.
+    stream.wait(HOUR / 2)
+    assert stream.feed(added("a", 1))[1] == ("+U", {"k": "a", "n": 3, "d": 3})
+    stream.wait(HOUR)
+    assert stream.feed(added("a", 1)) == [("+I", {"k": "a", "n": 1, "d": 1})]
+    stream.restart(aggregating(text, 3 * HOUR))
+    assert stream.feed(added("a", 1), added("b", 1))[-1] == ("+I", {"k": "b", "n": 1, "d": 1})
+    stream.wait(2 * HOUR)
+    assert stream.feed(added("b", 1))[1] == ("+U", {"k": "b", "n": 2, "d": 1})
+
+
+@pytest.mark.slow
+def test_every_function_aggregates_rows_that_are_added_and_some_that_change(
+    start: Callable[..., OperatorStream],
+) -> None:
+    functions = (
+        "first(v) AS f, max_by(k, v) AS most, stddev_pop(v) AS dev, percentile(v, 0.5) AS half, approx_count_distinct(v) AS about, "
+        "every(v > 0) AS pos, collect_set(v) AS vs, listagg(k, ',') WITHIN GROUP (ORDER BY v) AS ks, "
+        "sum(CAST('NaN' AS DOUBLE)) FILTER (WHERE v = 1) AS nan, sum(v / 2) AS halves, sum(CAST(v AS DECIMAL(5, 2))) AS dec, "
+        "avg(CAST(v AS DECIMAL(5, 2))) AS mean"
+    )
+    stream = start(f"SELECT 'a' AS q, {functions} FROM adds UNION ALL SELECT 'c' AS q, {functions} FROM changes")
+    one = {
+        "f": 1, "most": "a", "dev": 0.0, "half": 1.0, "about": 1, "pos": True, "vs": [1], "ks": "a", "nan": "NaN", "halves": 0.5,
+        "dec": 1.0, "mean": 1.0,
+    }  # fmt: skip
+    two = {
+        "f": 1, "most": "b", "dev": 1.0, "half": 2.0, "about": 2, "pos": True, "vs": [1, 3], "ks": "a,b", "nan": "NaN",
+        "halves": 2.0, "dec": 4.0, "mean": 2.0,
+    }  # fmt: skip
+    last = {
+        "f": 3, "most": "b", "dev": 0.0, "half": 3.0, "about": 1, "pos": True, "vs": [3], "ks": "b", "nan": None, "halves": 1.5,
+        "dec": 3.0, "mean": 3.0,
+    }  # fmt: skip
+
+    assert in_order(stream.feed(added("a", 1))) == [("+I", {"q": "a", **one}), ("+I", {"q": "c", **one})]
+    assert in_order(stream.feed(added("b", 3))) == [
+        ("+U", {"q": "a", **two}),
+        ("-U", {"q": "a", **one}),
+        ("+U", {"q": "c", **two}),
+        ("-U", {"q": "c", **one}),
+    ]
+    assert in_order(stream.feed(change(RowKind.DELETE, ("a", 1)))) == [
+        ("+U", {"q": "c", **last}),
+        ("-U", {"q": "c", **two}),
+    ]
+    assert stream.feed(change(RowKind.DELETE, ("b", 3))) == [("-D", {"q": "c", **last})]
+
+
+@pytest.mark.slow
+def test_aggregates_of_aggregates_grouping_sets_having_and_equal_numbers(start: Callable[..., OperatorStream]) -> None:
+    stream = start(
+        "SELECT 'n' AS q, CAST(n AS STRING) AS k, count(*) AS n FROM (SELECT k, count(*) AS n FROM adds GROUP BY k) GROUP BY n "
+        "UNION ALL SELECT 'r', coalesce(k, '-'), sum(v) FROM adds GROUP BY ROLLUP (k) "
+        "UNION ALL SELECT 'h', k, max(v) FROM adds GROUP BY k HAVING max(v) > 1 "
+        "UNION ALL SELECT 'z', CAST(abs(z) AS STRING), count(*) FROM "
+        "(SELECT CASE WHEN v = 1 THEN 0.0D WHEN v = 2 THEN -0.0D ELSE CAST('NaN' AS DOUBLE) END AS z FROM adds) GROUP BY z"
+    )
+
+    first = standing(stream.feed(added("a", 1), added("b", 1)))
+    second = standing([*first_changes(first), *stream.feed(added("a", 2), added("b", 3), added("b", 4))])
+
+    assert first == {("n", "1", 2), ("r", "-", 2), ("r", "a", 1), ("r", "b", 1), ("z", "0.0", 2)}
+    assert second == {
+        ("n", "2", 1), ("n", "3", 1), ("r", "-", 11), ("r", "a", 3), ("r", "b", 8), ("h", "a", 2), ("h", "b", 4), ("z", "0.0", 3),
+        ("z", "NaN", 2),
+    }  # fmt: skip
+
+
+def test_a_distinct_of_rows_that_are_added_only_adds(session: SparkSession) -> None:
+    found = changelog(rows_of(session), "SELECT DISTINCT k, v FROM adds")
+
+    assert found.changes == ADDS
+    assert [each.type for each in found.operator.all()][-1] == "stream-exec-group-aggregate_1"
+    assert found.unique == {frozenset(expression_id(each) for each in scala_items(found.plan.output()))}
+
+
+@pytest.mark.parametrize(
+    ("text", "ttl"),
+    [
+        ("SELECT /*+ STATE_TTL('adds', '1 d') */ k, count(*) FROM adds GROUP BY k", timedelta(days=1)),
+        ("SELECT /*+ STATE_TTL('a', '1 d') */ count(*) AS n FROM adds AS a HAVING count(*) > 1", timedelta(days=1)),
+        ("SELECT /*+ STATE_TTL('adds', '1 d') */ DISTINCT k FROM adds", timedelta(days=1)),
+        ("SELECT k, count(*) FROM (SELECT k FROM adds) GROUP BY k", HOUR),
+    ],
+)
+def test_the_ttl_is_that_of_the_hint_else_that_of_the_session(session: SparkSession, text: str, ttl: timedelta) -> None:
+    found = changelog(rows_of(session), text, HOUR)
+
+    assert [each.states for each in found.operator.all() if each.states] == [
+        (OperatorState(index=0, name="groupAggregateState", ttl=ttl),)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("SELECT count(*) FROM adds GROUP BY k COLLATE UTF8_LCASE", "with a COLLATION"),
+        ("SELECT count(DISTINCT k COLLATE UTF8_LCASE) FROM adds", "with a COLLATION"),
+        ("SELECT count(*), rand() AS r FROM adds", r"rand\(\) AS r has another value"),
+        ("SELECT max(current_timestamp()) FROM changes", "has another value"),
+        ("SELECT count(*) FROM adds GROUP BY session_window(timestamp_seconds(v), '1 hour')", "by event time alone"),
+    ],
+)
+def test_what_cannot_be_aggregated_is_refused_with_the_way_out(session: SparkSession, text: str, reason: str) -> None:
+    with pytest.raises(Unsupported, match=reason):
+        changelog(rows_of(session), text)
+
+
+def rows_of(session: SparkSession) -> DataFrame:
+    stream = session.readStream.format("rate").load()
+    return stream.selectExpr(
+        "CAST(value AS STRING) AS k", "CAST(value AS INT) AS v", f"CAST(0 AS TINYINT) AS {ROW_KIND}"
+    )
+
+
+def added(k: str, v: int) -> dict[str, Any]:
+    return change(RowKind.INSERT, (k, v))
+
+
+def in_order(changes: Sequence[Change]) -> list[Change]:
+    return sorted(changes, key=lambda each: (each[1]["q"], each[0]))
+
+
+def first_changes(rows: set[tuple[Any, ...]]) -> list[Change]:
+    return [("+I", {"q": q, "k": k, "n": n}) for q, k, n in rows]
+
+
+def standing(changes: Sequence[Change]) -> set[tuple[Any, ...]]:
+    """Return the rows that stand after *changes*, each of which may be there once."""
+    counts = Counter[tuple[Any, ...]]()
+    for kind, row in changes:
+        counts[tuple(row.values())] += 1 if kind in {"+I", "+U"} else -1
+    assert set(counts.values()) <= {0, 1}
+    return {row for row, count in counts.items() if count}

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from mt_core.errors import SqlSyntaxError
-from mt_core.options import FLINK_DURATION, flink_duration_of
+from mt_core.options import FLINK_DURATION
+from mt_core.plans.policies import hinted_policy
 from mt_core.sql.cursor import TokenCursor
 from mt_core.tokens import Token, TokenKind, significant
 
@@ -54,7 +55,9 @@ def _sign(cursor: TokenCursor) -> int:
     sign = cursor.peek()
     cursor.expect("=")
     value = cursor.peek()
-    if value is not None and value.kind is TokenKind.STRING and flink_duration_of(value.value) is None:
-        raise cursor.refusal(f"the STATE_TTL of '{name}' is {FLINK_DURATION.name}, or 0 for ever")
+    if value is not None and value.kind is TokenKind.STRING and hinted_policy(value.value) is None:
+        raise cursor.refusal(
+            f"the STATE_TTL of '{name}' is {FLINK_DURATION.name}, or 0 for ever; ON WRITE and a TIME may follow"
+        )
     cursor.string(f"the duration of '{name}' in quotes")
     return -1 if sign is None else sign.start

@@ -162,6 +162,11 @@ def test_what_would_replace_rows_is_refused_with_the_reason(
             Unsupported,
             "that SELECT keeps no state with a TTL",
         ),
+        (
+            f"SELECT /*+ STATE_TTL('c' = '1 d ON READ EVENT TIME') */ city, n, {NUMBERED} FROM {SOURCE}",
+            Unsupported,
+            "the operators keep their states OnWrite by ProcessingTime, not OnRead by EventTime",
+        ),
     ],
 )
 def test_a_state_ttl_that_no_operator_takes_is_refused(

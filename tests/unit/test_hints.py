@@ -165,6 +165,10 @@ def test_streaming_is_an_option_of_every_table() -> None:
             "SELECT /*+ STATE_TTL('a' = '1 s') */ /*+ STATE_TTL('b' = '1 s') */ 1",
             "SELECT /*+ STATE_TTL('a' , '1 s') */ /*+ STATE_TTL('b' , '1 s') */ 1",
         ),
+        (
+            "SELECT /*+ STATE_TTL('o' = '1 d on read write Event Time') */ 1",
+            "SELECT /*+ STATE_TTL('o' , '1 d on read write Event Time') */ 1",
+        ),
         ("SELECT '/*+ STATE_TTL(1) */' FROM t", "SELECT '/*+ STATE_TTL(1) */' FROM t"),
         ("SELECT 1 -- /*+ STATE_TTL(1) */", "SELECT 1 -- /*+ STATE_TTL(1) */"),
     ],
@@ -178,6 +182,7 @@ def test_a_state_ttl_is_as_spark_reads_it_at_the_same_places(sql: str, given: st
     [
         ("STATE_TTL('o' = '1 parsec')", "the STATE_TTL of 'o' is a duration such as 30 min, 10 s or 500 ms, or 0", 28),
         ("STATE_TTL('o' = '10 ns')", "the STATE_TTL of 'o' is a duration", 28),
+        ("STATE_TTL('o' = '1 h ON DELETE')", "or 0 for ever; ON WRITE and a TIME may follow", 28),
         ("STATE_TTL('o', '1 d')", "expected =", 25),
         ("STATE_TTL('o' = 1)", "expected the duration of 'o' in quotes", 28),
         ("STATE_TTL", "expected \\( before the names of tables", 22),

@@ -68,7 +68,19 @@ def test_a_hint_writes_a_policy(text: str, policy: TtlPolicy) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "soon", "1 parsec", "1 h ON", "1 h ON DELETE", "1 h ON WRITE READ", "1 h TIME", "ON READ", "1 h EVENT", "7 ns"]
+    "text",
+    [
+        "",
+        "soon",
+        "1 parsec",
+        "1 h ON",
+        "1 h ON DELETE",
+        "1 h ON WRITE READ",
+        "1 h TIME",
+        "ON READ",
+        "1 h EVENT",
+        "7 ns",
+    ],
 )
 def test_what_is_no_policy_is_none(text: str) -> None:
     assert hinted_policy(text) is None

@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Any
 
 from mt_core.errors import DefinitionInvalid, Unsupported
-from mt_core.options import FLINK_DURATION, flink_duration_of
-from mt_core.plans.durations import FOR_EVER
+from mt_core.options import FLINK_DURATION
 from mt_core.plans.errors import PlanInvalid
+from mt_core.plans.policies import OPERATOR_TIME, OPERATOR_UPDATE, hinted_policy
 from mt_core.sessions.properties.stream_properties import STATE_TTL_KEY, state_ttl_of
 from mt_core.spark.driver.jvm_objects import class_name, scala_items
 
@@ -124,10 +124,16 @@ def _starts(plan: Any) -> Iterator[int]:
 def _ttls(hint: Any) -> Iterator[tuple[str, timedelta]]:
     parameters = [_text(each) for each in scala_items(hint.parameters())]
     for name, text in zip(parameters[::2], parameters[1::2], strict=True):
-        ttl = flink_duration_of(text)
-        if ttl is None:
+        policy = hinted_policy(text)
+        if policy is None:
             raise DefinitionInvalid(f"{_HINT}('{name}' = '{text}'): expected {FLINK_DURATION.name}, or 0 for ever.")
-        yield name, ttl or FOR_EVER
+        if (policy.update, policy.time) != (OPERATOR_UPDATE, OPERATOR_TIME):
+            raise Unsupported(
+                f"{_HINT}('{name}' = '{text}'): the operators keep their states {OPERATOR_UPDATE} by {OPERATOR_TIME}, not "
+                f"{policy}: their rows have no event time, and a read does not rewrite the state. Write the duration alone; a "
+                "processor of your own, with mt_core.state, may have any policy."
+            )
+        yield name, policy.ttl
 
 
 def _text(parameter: Any) -> str:

@@ -52,22 +52,36 @@ final class KeyedRows {
   static LogicalPlan transformed(
       LogicalPlan child, List<Expression> keys, List<Attribute> output,
       StatefulProcessor<InternalRow, InternalRow, InternalRow> processor) {
-    List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(child.output()));
+    List<Attribute> columns = CollectionConverters.asJava(child.output());
+    return transformed(child, keys, columns, struct(columns), output, processor);
+  }
+
+  /** Returns the same for a processor that takes {@code columns} of the child alone, in an UnconvertedRow. */
+  static LogicalPlan transformedUnconverted(
+      LogicalPlan child, List<Expression> keys, List<Attribute> columns, List<Attribute> output,
+      StatefulProcessor<InternalRow, InternalRow, InternalRow> processor) {
+    return transformed(child, keys, columns, UnconvertedRow.expression(struct(columns)), output, processor);
+  }
+
+  private static LogicalPlan transformed(
+      LogicalPlan child, List<Expression> keys, List<Attribute> columns, Expression row, List<Attribute> output,
+      StatefulProcessor<InternalRow, InternalRow, InternalRow> processor) {
+    List<NamedExpression> shuffled = new ArrayList<>(columns);
     List<Attribute> keyColumns = new ArrayList<>();
     for (int position = 0; position < keys.size(); position++) {
       // By position: the names of columns are in the schema of the state, and may change between two starts.
       Alias key = alias(normalized(keys.get(position)), "key" + position);
-      columns.add(key);
+      shuffled.add(key);
       keyColumns.add(key.toAttribute());
     }
-    LogicalPlan keyed = new Project(seq(columns), child);
-    CreateNamedStruct key = struct(keyColumns), row = struct(CollectionConverters.asJava(child.output()));
+    LogicalPlan keyed = new Project(seq(shuffled), child);
+    CreateNamedStruct key = struct(keyColumns);
     StructType type = struct(output).dataType();
     Attribute given = attribute("row", type);
     LogicalPlan planned =
         TransformWithState$.MODULE$.apply(
-            seq(keyColumns), child.output(), publicly(processor), TimeMode.ProcessingTime(), OutputMode.Append(), keyed,
-            rowEncoder(key.dataType()), rowEncoder(row.dataType()), rowEncoder(type));
+            seq(keyColumns), seq(columns), publicly(processor), TimeMode.ProcessingTime(), OutputMode.Append(), keyed,
+            rowEncoder(key.dataType()), rowEncoder(struct(columns).dataType()), rowEncoder(type));
     TransformWithState plan = (TransformWithState) ((SerializeFromObject) planned).child();
     LogicalPlan transformed =
         plan.copy(
@@ -99,6 +113,15 @@ final class KeyedRows {
       stored.add(new BoundReference(position, types.get(position), true));
     }
     return internally(internalEncoder(type, new CreateNamedStruct(seq(stored))));
+  }
+
+  /** Returns how rows of a {@code type} lie in the state, each as one column: an UnconvertedRow when it is read. */
+  static Encoder<InternalRow> structEncoder(StructType type) {
+    StructType stored = new StructType().add("row", type);
+    Expression written = new CreateNamedStruct(seq(List.of(Literal$.MODULE$.apply("row"), new BoundReference(0, type, false))));
+    return internally(
+        new ExpressionEncoder<>(
+            rowEncoder(stored).encoder(), written, UnconvertedRow.expression(new BoundReference(0, type, true))));
   }
 
   static List<NamedExpression> fields(Attribute row, List<Attribute> columns) {

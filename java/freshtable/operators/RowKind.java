@@ -13,4 +13,9 @@ final class RowKind {
   static boolean adds(byte kind) {
     return kind == INSERT || kind == UPDATE_AFTER;
   }
+
+  /** Returns whether a row of that kind is one part of a change. */
+  static boolean updates(byte kind) {
+    return kind == UPDATE_BEFORE || kind == UPDATE_AFTER;
+  }
 }

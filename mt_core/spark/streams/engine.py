@@ -30,6 +30,7 @@ from mt_core.spark.streams.attempt import StreamAttempt
 from mt_core.spark.streams.broken import StreamBroken
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.operators.changelog import ROW_KIND
+from mt_core.spark.streams.operators.earlier_releases import OPERATORS
 from mt_core.spark.streams.operators.operator_nodes import sink_of
 from mt_core.spark.streams.query import (
     TEMPORARY_FILES,
@@ -119,6 +120,7 @@ class SparkStreams(EngineRole, StreamEngine):
             "targets": {name: table.uuid for name, table in tables.items()},
             "keys": {name: table.keys for name, table in tables.items()},
             TEMPORARY_FILES: True,
+            OPERATORS: True,
         }
         if definition.restored_from is not None:
             pinned |= _restored(session, definition.restored_from, pinned["starts"])
@@ -188,7 +190,8 @@ class SparkStreams(EngineRole, StreamEngine):
                         f"Job {job_id} failed in the middle of a batch, and has to finish it first; stop it again later."
                     )
                 self._close(job_id, definition)
-                facts = {"starts": definition.pinned["starts"], "begun": begun}
+                operators = definition.pinned.get(OPERATORS, False)
+                facts = {"starts": definition.pinned["starts"], "begun": begun, OPERATORS: operators}
                 Checkpoints(session).save(definition.checkpoint, folder, facts)
                 return folder
 
@@ -319,7 +322,7 @@ def _restored(session: SparkSession, savepoint: str, starts: Mapping[str, Any]) 
         raise DefinitionInvalid(
             f"Savepoint {savepoint} is of a job that reads {', '.join(facts['starts'])}; this one reads {', '.join(starts)}."
         )
-    return {"starts": facts["starts"], "begun": facts["begun"]}
+    return {"starts": facts["starts"], "begun": facts["begun"], OPERATORS: facts.get(OPERATORS, False)}
 
 
 def _identifier(table: TableName) -> TableIdentifier:

@@ -35,8 +35,9 @@ from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.temporary import create_temporary
 from mt_core.spark.streams.inserts import Insert, query_of, read_insert
 from mt_core.spark.streams.operators.changelog import Changelog
+from mt_core.spark.streams.operators.earlier_releases import leave_to_spark
 from mt_core.spark.streams.operators.rewriting import with_operators
-from mt_core.spark.streams.operators.state_ttls import read_ttls
+from mt_core.spark.streams.operators.state_ttls import hinted_views, read_ttls
 from mt_core.spark.streams.sources.streamed_text import StreamedText, StreamSource, read_sources
 from mt_core.spark.streams.sources.temporary_files import READ_AS_STREAMS, streamed_files
 from mt_core.tables.engine import Query
@@ -116,7 +117,7 @@ class StreamedQuery:
     def _changelog(self, text: str) -> Changelog:
         parsed = query_of(self.session, text)
         analysed = java_dataset(self.session, parsed).queryExecution().analyzed()
-        ttls = read_ttls(text, parsed, self.settings, self.ttls_ms)
+        ttls = read_ttls(text, parsed, self.settings, self.ttls_ms, hinted_views(self.session, analysed))
         found = with_operators(self.session, analysed, ttls)
         if analysed.isStreaming():
             ttls.check()
@@ -163,6 +164,7 @@ class StreamSessions:
         session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
         # An attempt that ended while it noted its first batch leaves a file beside the notes, which is no other stream's.
         session.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
+        leave_to_spark(session, definition.pinned)
         if definition.pinned and TEMPORARY_FILES not in definition.pinned:
             # The checkpoints of earlier releases know no stream of them.
             session.conf.set(READ_AS_STREAMS, "false")

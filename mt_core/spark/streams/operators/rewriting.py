@@ -11,6 +11,8 @@ from mt_core.spark.driver.jvm_objects import class_name, scala_items, static_mem
 from mt_core.spark.streams.operators.aggregates import aggregated, distinct
 from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.operators.deduplicate import deduplicated
+from mt_core.spark.streams.operators.earlier_releases import is_left_to_spark
+from mt_core.spark.streams.operators.joins import joined, with_conditions
 from mt_core.spark.streams.operators.operator_nodes import scan_of
 from mt_core.spark.streams.operators.state_ttls import StateTtls
 from mt_core.spark.streams.operators.stateless import carried
@@ -30,6 +32,7 @@ def with_operators(session: SparkSession, analysed: Any, ttls: StateTtls) -> Cha
         if has_common
         else analysed
     )
+    plan = plan if is_left_to_spark(session) else with_conditions(session, plan)
     walk = Walk(session, ttls, lambda below: _changelog(walk, below))
     changelog = walk.changelog(plan)
     if any(operator.states for operator in changelog.operator.all()):
@@ -49,5 +52,6 @@ _OPERATORS: Mapping[str, Callable[[Walk, Any], Changelog | None]] = {
     "Filter": deduplicated,
     "Aggregate": aggregated,
     "Distinct": distinct,
+    "Join": joined,
 }
 """By the class of a node of Spark's plan: what puts an operator of ours in its place, or gives None."""

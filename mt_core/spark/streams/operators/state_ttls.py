@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
+from zlib import crc32
+
+from pyspark.sql import SparkSession
 
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.options import FLINK_DURATION
 from mt_core.plans.errors import PlanInvalid
 from mt_core.plans.policies import OPERATOR_TIME, OPERATOR_UPDATE, hinted_policy
 from mt_core.sessions.properties.stream_properties import STATE_TTL_KEY, state_ttl_of
-from mt_core.spark.driver.jvm_objects import class_name, scala_items
+from mt_core.spark.driver.jvm_objects import class_name, scala_items, state_of
 
 _HINT = "STATE_TTL"
 _ABOVE_ITEMS = frozenset({"Distinct", "UnresolvedHaving", "WithWindowDefinition"})
@@ -21,11 +25,16 @@ _ABOVE_ITEMS = frozenset({"Distinct", "UnresolvedHaving", "WithWindowDefinition"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
-    """The hints of one SELECT: where its items begin in the text, what it reads, and the durations by name."""
+    """The hints of one SELECT: the positions of its items and its joins, what it reads, and the durations by name.
+
+    That of a view also runs where the view is read as it stands, and without an operator.
+    """
 
     starts: frozenset[int]
+    joins: frozenset[int]
     reads: frozenset[str]
     ttls: Mapping[str, timedelta]
+    of_view: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +47,7 @@ class StateTtls:
     default: timedelta
     blocks: tuple[_Block, ...] = ()
     planned: Iterator[tuple[timedelta, ...]] | None = None
-    _used: list[_Block] = field(init=False, default_factory=list, repr=False)
+    _used: set[tuple[int, str]] = field(init=False, default_factory=set, repr=False)
 
     def of_plan(self, count: int) -> tuple[timedelta, ...] | None:
         """Return those of the next operator, which has *count* states, in a compiled plan; None without one."""
@@ -55,30 +64,53 @@ class StateTtls:
         """Return that of the operator which the items at *starts* of the text ask for."""
         if (planned := self.of_plan(1)) is not None:
             return planned[0]
-        for block in self.blocks:
+        for number, block in enumerate(self.blocks):
             if not block.starts.isdisjoint(starts):
-                self._used.append(block)
+                self._used.update((number, name) for name in block.ttls)
                 return next(iter(block.ttls.values()))
         return self.default
 
+    def of_join(self, start: int | None, inputs: Sequence[frozenset[str]]) -> tuple[timedelta, ...]:
+        """Return that of each input of the join at *start* of the text; the names of an input are in lower case."""
+        if (planned := self.of_plan(len(inputs))) is not None:
+            return planned
+        for number, block in enumerate(self.blocks):
+            if start in block.joins:
+                return tuple(self._of_input(number, block, names) for names in inputs)
+        return (self.default,) * len(inputs)
+
+    def _of_input(self, number: int, block: _Block, names: frozenset[str]) -> timedelta:
+        for name, ttl in block.ttls.items():
+            if name.lower() in names:
+                self._used.add((number, name))
+                return ttl
+        return self.default
+
     def check(self) -> None:
-        """Raise Unsupported for a hint of a SELECT that has none of our operators."""
-        for block in self.blocks if self.planned is None else ():
-            if block not in self._used:
-                raise Unsupported(
-                    f"{_HINT}('{next(iter(block.ttls))}'): that SELECT keeps no state with a TTL; write the hint into the one that "
-                    "has ROW_NUMBER() or GROUP BY, or leave it out."
-                )
+        """Raise Unsupported for a hint that none of our operators takes."""
+        for number, block in enumerate(self.blocks if self.planned is None else ()):
+            for name in block.ttls:
+                if (number, name) not in self._used and not block.of_view:
+                    raise Unsupported(
+                        f"{_HINT}('{name}'): that SELECT keeps no state with a TTL for it; write the hint into the one that has "
+                        "ROW_NUMBER() or GROUP BY, or joins it with another stream, or leave it out."
+                    )
 
 
 def read_ttls(
-    text: str, parsed: Any, settings: Mapping[str, str], planned_ms: Sequence[Sequence[int]] | None = None
+    text: str,
+    parsed: Any,
+    settings: Mapping[str, str],
+    planned_ms: Sequence[Sequence[int]] | None = None,
+    views: Mapping[str, Any] = MappingProxyType({}),
 ) -> StateTtls:
     """Return the durations of the query *parsed* from *text*, in a session with *settings*, or those *planned_ms* in a plan.
 
-    Raises DefinitionInvalid for a hint about a table that its SELECT does not read.
+    It reads the *views* that `hinted_views` gives. Raises DefinitionInvalid for a hint about a table that its SELECT does not read.
     """
-    blocks = tuple(_blocks(parsed)) if _HINT in text.upper() else ()
+    hinted = {0: parsed} if _HINT in text.upper() else {}
+    hinted |= {_base(name): view for name, view in views.items()}
+    blocks = tuple(block for base, plan in hinted.items() for block in _blocks(plan, base))
     for block in blocks:
         for name in block.ttls:
             if name.lower() not in block.reads:
@@ -92,11 +124,29 @@ def read_ttls(
     return StateTtls(state_ttl_of(settings.get(STATE_TTL_KEY, "").strip()), blocks, planned)
 
 
-def _blocks(plan: Any) -> Iterator[_Block]:
+def hinted_views(session: SparkSession, analysed: Any) -> Mapping[str, Any]:
+    """Return the parsed texts that have hints of the views which an *analysed* query reads, by their names."""
+    found: dict[str, Any] = {}
+    plans = [analysed] if "View (" in str(analysed.toString()) else []
+    while plans:
+        plan = plans.pop()
+        text = _text_of(plan) if class_name(plan) == "View" else ""
+        if _HINT in text.upper():
+            found[str(plan.desc().qualifiedName())] = state_of(session).sqlParser().parsePlan(text)
+        plans.extend(scala_items(plan.children()))
+    return found
+
+
+def _text_of(view: Any) -> str:
+    text = view.desc().viewText()
+    return str(text.get()) if text.isDefined() else ""
+
+
+def _blocks(plan: Any, base: int = 0) -> Iterator[_Block]:
     kind = class_name(plan)
     if kind == "UnresolvedWith":
         for entry in scala_items(plan.cteRelations()):
-            yield from _blocks(entry._2())
+            yield from _blocks(entry._2(), base)
     if kind == "UnresolvedHint":
         ttls: dict[str, timedelta] = {}
         while kind == "UnresolvedHint":
@@ -106,19 +156,26 @@ def _blocks(plan: Any) -> Iterator[_Block]:
             plan = plan.child()
             kind = class_name(plan)
         if ttls:
-            yield _Block(starts=frozenset(_starts(plan)), reads=frozenset(_reads(plan.children())), ttls=ttls)
+            below = plan.children()
+            yield _Block(
+                starts=frozenset(_starts(plan, base)),
+                joins=frozenset(_joins(below, base)),
+                reads=frozenset(_reads(below)),
+                ttls=ttls,
+                of_view=base > 0,
+            )
     for child in scala_items(plan.children()):
-        yield from _blocks(child)
+        yield from _blocks(child, base)
 
 
-def _starts(plan: Any) -> Iterator[int]:
-    """Yield where the items of a SELECT begin in the text."""
+def _starts(plan: Any, base: int) -> Iterator[int]:
+    """Yield the positions of the items of a SELECT."""
     while class_name(plan) in _ABOVE_ITEMS:
         plan = plan.child()
     for item in scala_items(plan.projectList() if class_name(plan) == "Project" else plan.expressions()):
-        start = item.origin().startIndex()
-        if start.isDefined():
-            yield int(start.get())
+        position = position_of(item)
+        if position is not None:
+            yield base + position
 
 
 def _ttls(hint: Any) -> Iterator[tuple[str, timedelta]]:
@@ -138,6 +195,28 @@ def _ttls(hint: Any) -> Iterator[tuple[str, timedelta]]:
 
 def _text(parameter: Any) -> str:
     return str(parameter.value().toString() if class_name(parameter) == "Literal" else parameter.name())
+
+
+def _joins(plans: Any, base: int) -> Iterator[int]:
+    """Yield the positions of the joins of a SELECT, and of its WHERE, which Spark may merge into one."""
+    for plan in scala_items(plans):
+        if class_name(plan) not in {"SubqueryAlias", "UnresolvedRelation"}:
+            position = position_of(plan)
+            yield from () if position is None else (base + position,)
+            yield from _joins(plan.children(), base)
+
+
+def position_of(node: Any) -> int | None:
+    """Return where *node* begins in the text of the query, None if Spark does not say; in that of a view, a number beyond these."""
+    origin = node.origin()
+    if not origin.startIndex().isDefined():
+        return None
+    base = _base(str(origin.objectName().get())) if origin.objectName().isDefined() else 0
+    return base + int(origin.startIndex().get())
+
+
+def _base(view: str) -> int:
+    return 1 + crc32(view.encode()) << 32
 
 
 def _reads(plans: Any) -> Iterator[str]:

@@ -1,0 +1,181 @@
+"""Joins of two streams: each row with all that it matches, whenever they come.
+
+Interval joins over rows that are only added are Spark's own: their state is cleaned up by the watermark. A stream joins a table
+row by row, without state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from itertools import chain
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.errors import Unsupported
+from mt_core.plans.operators import ADDS, OperatorState, RowKind
+from mt_core.spark.driver.jvm_objects import class_name, scala_items, scala_sequence, static_member
+from mt_core.spark.streams.operators.changelog import Changelog, Unique
+from mt_core.spark.streams.operators.earlier_releases import is_left_to_spark
+from mt_core.spark.streams.operators.java_operators import java_operator
+from mt_core.spark.streams.operators.operator_nodes import operator_of
+from mt_core.spark.streams.operators.state_ttls import position_of
+from mt_core.spark.streams.operators.stateless import carried, expression_id
+from mt_core.spark.streams.operators.walk import Walk
+
+_CATALYST = "org.apache.spark.sql.catalyst"
+_PATTERN = f"{_CATALYST}.trees.TreePattern"
+_MILLISECOND = timedelta(milliseconds=1)
+_NEED = "A join of two streams"
+_PADDED = frozenset({RowKind.INSERT, RowKind.DELETE})
+_INNER = frozenset({"INNER", "CROSS"})
+_KINDS = _INNER | {"LEFT OUTER", "RIGHT OUTER", "FULL OUTER", "LEFT SEMI", "LEFT ANTI"}
+_BESIDE_ALIASES = frozenset({"Filter", "ResolvedHint"})
+
+
+def with_conditions(session: SparkSession, plan: Any) -> Any:
+    """Return *plan* with the conditions of a WHERE at the joins below it: `FROM a, b WHERE a.id = b.id` joins by the ids.
+
+    Texts with a collation are compared by what is equal of equal texts.
+    """
+    if not plan.containsPattern(static_member(session, f"{_PATTERN}.JOIN")()):
+        return plan
+    push = static_member(session, f"{_CATALYST}.optimizer.PushPredicateThroughJoin.applyLocally")()
+    return static_member(session, f"{_CATALYST}.analysis.RewriteCollationJoin.apply")(plan.transformDown(push))
+
+
+def joined(walk: Walk, plan: Any) -> Changelog | None:
+    """Return the changelog of a join of two streams; None if one side is a table.
+
+    Raises Unsupported for a condition that does not hold for a pair of rows for good.
+    """
+    inputs = list(scala_items(plan.children()))
+    if not all(each.isStreaming() for each in inputs):
+        return None
+    sides = [walk.changelog(each) for each in inputs]
+    changes = any(side.updates for side in sides)
+    if not changes and _is_native(walk.session, plan):
+        operator = operator_of(plan, "interval-join", [side.operator for side in sides])
+        return replace(carried(walk.session, plan, sides), operator=operator)
+    _check(walk.session, plan)
+    return _regular(walk, plan, sides)
+
+
+def _regular(walk: Walk, plan: Any, sides: Sequence[Changelog]) -> Changelog:
+    session, kind = walk.session, str(plan.joinType().sql())
+    whole = plan.withNewChildren(scala_sequence(session, [side.plan for side in sides]))
+    ttls = walk.ttls.of_join(position_of(plan), [frozenset(_names(each)) for each in scala_items(plan.children())])
+    kinds, millis = (static_member(session, "java.util.ArrayList")() for _ in range(2))
+    for side, ttl in zip(sides, ttls, strict=True):
+        kinds.add(side.updates)
+        millis.add(ttl // _MILLISECOND)
+    equal = _equal_columns(session, plan)
+    _check_keys(session, chain.from_iterable(equal or ()))
+    operator = operator_of(
+        plan,
+        "join",
+        [side.operator for side in sides],
+        changes=_changes(kind, sides),
+        states=[
+            OperatorState(index=index, name=name, ttl=ttl)
+            for index, (name, ttl) in enumerate(zip(("leftState", "rightState"), ttls, strict=True))
+        ],
+    )
+    if equal is None:
+        operator = replace(operator, description=f"{operator.description} (no equal columns: all rows have one key)")
+    return Changelog(
+        plan=java_operator(session, "RegularJoin", _NEED).of(whole, kinds, millis),
+        operator=operator,
+        unique=_unique(kind, sides, equal or ((), ())),
+    )
+
+
+def _is_native(session: SparkSession, plan: Any) -> bool:
+    """Return whether Spark joins rows that are only added, and keeps no row for ever; or began to in an earlier release."""
+    if is_left_to_spark(session):
+        return True
+    # Spark has no such join of rows that match none.
+    return str(plan.joinType().sql()) != "LEFT ANTI" and bool(
+        java_operator(session, "IntervalJoin", _NEED).isBounded(plan)
+    )
+
+
+def _check(session: SparkSession, plan: Any) -> None:
+    kind = str(plan.joinType().sql())
+    if kind not in _KINDS:
+        raise Unsupported(
+            f"{kind} JOIN of two streams: a stream has INNER, LEFT, RIGHT, FULL, LEFT SEMI and LEFT ANTI."
+        )
+    if not plan.condition().isDefined():
+        return
+    condition = plan.condition().get()
+    sql = str(condition.sql())
+    if _contains(session, condition, "CURRENT_LIKE"):
+        raise Unsupported(
+            f"ON {sql}: the condition may hold when a pair of rows is given, and not when it is taken back. Compare columns alone; "
+            "compute the time in a subquery below the join."
+        )
+    if any(_contains(session, condition, each) for each in ("PLAN_EXPRESSION", "PYTHON_UDF")):
+        raise Unsupported(
+            f"ON {sql}: a stream joins by conditions over the columns of both sides, without subqueries and functions of Python. "
+            "Compute the value in a subquery below the join, or filter the rows of an INNER JOIN above it."
+        )
+
+
+def _check_keys(session: SparkSession, keys: Iterable[Any]) -> None:
+    is_stable = static_member(session, f"{_CATALYST}.util.UnsafeRowUtils.isBinaryStable")
+    for key in keys:
+        if not is_stable(key.dataType()):
+            raise Unsupported(
+                f"{key.sql()}: a stream cannot join by what is computed of texts of which several are equal; give each one form, "
+                "such as lower(c) COLLATE UTF8_BINARY."
+            )
+
+
+def _contains(session: SparkSession, expression: Any, pattern: str) -> bool:
+    return bool(expression.containsPattern(static_member(session, f"{_PATTERN}.{pattern}")()))
+
+
+def _changes(kind: str, sides: Sequence[Changelog]) -> frozenset[RowKind]:
+    """Return what a join gives: rows of a pair as the input names them, and rows by themselves that come and go."""
+    left, right = (side.changes for side in sides)
+    if kind in _INNER:
+        return ADDS | left | right
+    if kind == "LEFT SEMI":
+        return ADDS | left | (_PADDED if sides[1].updates else ADDS)
+    return _PADDED | (left if kind == "LEFT ANTI" else ADDS)
+
+
+def _names(plan: Any) -> Iterator[str]:
+    """Yield by which names, in lower case, a hint may call an input: its alias, or the table with or without its namespace."""
+    while class_name(plan) in _BESIDE_ALIASES:
+        plan = plan.child()
+    if class_name(plan) == "SubqueryAlias":
+        identifier = plan.identifier()
+        parts = [*scala_items(identifier.qualifier()), identifier.name()]
+        for first in range(len(parts)):
+            yield ".".join(map(str, parts[first:])).lower()
+
+
+def _equal_columns(session: SparkSession, plan: Any) -> tuple[Sequence[Any], Sequence[Any]] | None:
+    """Return the expressions of the left side and those of the right one that must be equal; None without any."""
+    keys = static_member(session, f"{_CATALYST}.planning.ExtractEquiJoinKeys.unapply")(plan)
+    if keys.isEmpty():
+        return None
+    return tuple(scala_items(keys.get()._2())), tuple(scala_items(keys.get()._3()))
+
+
+def _unique(kind: str, sides: Sequence[Changelog], equal: tuple[Sequence[Any], Sequence[Any]]) -> Unique:
+    """Return the columns that identify a row: those of both sides, or of one if each of its rows matches one at most."""
+    left, right = (side.unique for side in sides)
+    if kind in {"LEFT SEMI", "LEFT ANTI"}:
+        return left
+    found = {one | other for one in left for other in right}
+    keys = [{expression_id(each) for each in side if class_name(each) == "AttributeReference"} for side in equal]
+    if kind in _INNER | {"LEFT OUTER"} and any(each <= keys[1] for each in right):
+        found |= left
+    if kind in _INNER | {"RIGHT OUTER"} and any(each <= keys[0] for each in left):
+        found |= right
+    return frozenset(found)

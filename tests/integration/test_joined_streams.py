@@ -1,0 +1,261 @@
+"""Joins of streams in SQL on a real Spark: which operator each statement gets, and jobs that run them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mt_core.errors import DefinitionInvalid, Unsupported
+from mt_core.model.stream import SourceHint, StreamDefinition, StreamMember
+from mt_core.plans.durations import FOR_EVER
+from mt_core.plans.operators import ADDS, RowKind
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.streams.operators.changelog import Changelog
+from mt_core.spark.streams.operators.earlier_releases import OPERATORS
+from mt_core.sql.parser import ReadStatement
+from tests.integration.stream_world import StreamWorld
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+TIMED = (
+    "CREATE TEMPORARY TABLE {} (n INT, t TIMESTAMP(3), WATERMARK FOR t AS t - INTERVAL '5' SECOND) "
+    "WITH ('connector' = 'datagen', 'rows-per-second' = '5')"
+)
+EVENTS = tuple(TIMED.format(name) for name in ("one", "two"))
+
+
+class World(StreamWorld):
+    """Orders and their parcels, and a sink of both."""
+
+    def __init__(self, driver: SparkDriver, folder: Path) -> None:
+        super().__init__(driver, folder)
+        for statement in (
+            "CREATE TABLE orders (id INT, item STRING)",
+            "CREATE TABLE parcels (id INT, place STRING)",
+            "CREATE TABLE sent (item STRING, place STRING)",
+        ):
+            self.sql(statement)
+
+    def operators(
+        self, query: str, temporary: Sequence[str] = (), settings: Mapping[str, str] | None = None
+    ) -> Changelog:
+        """Return the changelog of a query, as a job would have it."""
+        member = StreamMember(text=ReadStatement(f"INSERT INTO sent {query}").text)
+        return self.changelog(member, temporary=tuple(temporary), settings=settings or {})
+
+    def changelog(self, member: StreamMember, **changes: object) -> Changelog:
+        definition = self.definition(members=(member,), **changes)
+        sessions = self.engine._sessions
+        with sessions.passing(definition) as session:
+            return sessions.member(session, member, definition.settings).changelog({})
+
+    def job(self, query: str, **changes: object) -> tuple[str, StreamDefinition]:
+        return self.start(ReadStatement(f"INSERT INTO sent {query}").text, **changes)
+
+    def prepared(self, query: str) -> tuple[str, StreamDefinition]:
+        """Return a job that has not started."""
+        definition = self.definition("prepared", f"INSERT INTO sent {query}")
+        return "prepared", self.engine.prepare(definition, "prepared")
+
+    def wait_sent(self, *expected: tuple[str, str]) -> None:
+        self.wait(lambda: len(self.sql("SELECT * FROM sent")) >= len(expected))
+        assert sorted(tuple(row) for row in self.sql("SELECT * FROM sent")) == sorted(expected)
+
+
+@pytest.fixture
+def world(module_driver: SparkDriver, tmp_path: Path) -> Iterator[World]:
+    world = World(module_driver, tmp_path)
+    yield world
+    world.stop_all()
+
+
+def joins(changelog: Changelog) -> list[tuple[str, tuple[timedelta, ...]]]:
+    """Return the joins of a query, those below first, each with the TTLs of its states."""
+    found = [each for each in changelog.operator.all() if "join" in each.type]
+    return [(each.type.removeprefix("stream-exec-"), tuple(state.ttl for state in each.states)) for each in found]
+
+
+ON = "FROM orders AS o JOIN parcels AS p ON o.id = p.id"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (f"SELECT item, place {ON}", (FOR_EVER, FOR_EVER)),
+        (f"SELECT /*+ STATE_TTL('o' = '1 d', 'p' = '1 h') */ item, place {ON}", (DAY, HOUR)),
+        (f"SELECT /*+ STATE_TTL('p' = '1 h') */ item, place {ON}", (FOR_EVER, HOUR)),
+        (f"SELECT /*+ STATE_TTL('P' = '1 h', 'P' = '1 d') */ item, place {ON}", (FOR_EVER, DAY)),
+        (f"SELECT item, place FROM (SELECT /*+ STATE_TTL('o' = '1 d') */ o.item, p.place {ON})", (DAY, FOR_EVER)),
+        (
+            "SELECT /*+ STATE_TTL('orders' = '1 d', 'parcels' = '1 h') */ item, place FROM orders, parcels "
+            "WHERE orders.id = parcels.id AND item <> 'x'",
+            (DAY, HOUR),
+        ),
+        ("SELECT /*+ STATE_TTL('orders' = '1 d') */ item, place FROM orders NATURAL JOIN parcels", (DAY, FOR_EVER)),
+        ("SELECT /*+ STATE_TTL('b' = '1 d') */ a.item, b.item FROM orders a JOIN orders b USING (id)", (FOR_EVER, DAY)),
+    ],
+)
+def test_a_join_keeps_each_side_as_long_as_its_hint_says(
+    world: World, query: str, expected: tuple[timedelta, timedelta]
+) -> None:
+    assert joins(world.operators(query)) == [("join_1", expected)]
+
+
+def test_of_a_cascade_the_result_of_a_join_is_kept_as_long_as_the_session_says(world: World) -> None:
+    query = (
+        "SELECT /*+ STATE_TTL('o' = '2 d', 'p' = '1 h', 'q' = '3 d') */ item, p.place FROM orders o "
+        "JOIN parcels p ON o.id = p.id LEFT JOIN parcels q ON p.place = q.place"
+    )
+
+    found = world.operators(query, settings={"table.exec.state.ttl": "1 d"})
+
+    assert joins(found) == [("join_1", (2 * DAY, HOUR)), ("join_1", (DAY, 3 * DAY))]
+    assert found.changes == {RowKind.INSERT, RowKind.DELETE}
+
+
+def test_a_hint_holds_for_its_own_select_in_a_view_too(world: World) -> None:
+    view = f"CREATE TEMPORARY VIEW v AS SELECT /*+ STATE_TTL('p' = '1 h') */ o.id, o.item, p.place {ON}"
+    query = "SELECT /*+ STATE_TTL('v' = '1 d') */ v.item, p.place FROM v JOIN parcels p ON v.id = p.id"
+
+    assert joins(world.operators(query, [view])) == [("join_1", (FOR_EVER, HOUR)), ("join_1", (DAY, FOR_EVER))]
+
+
+@pytest.mark.parametrize(
+    ("condition", "kind"),
+    [
+        ("one.t = two.t", "interval-join_1"),
+        ("one.n = two.n AND one.t BETWEEN two.t - INTERVAL '1' HOUR AND two.t", "interval-join_1"),
+        # The rows of one side would be kept for ever.
+        ("one.n = two.n AND one.t > two.t", "join_1"),
+        ("one.n = two.n", "join_1"),
+    ],
+)
+def test_only_joins_whose_state_the_watermark_cleans_up_are_those_of_spark(
+    world: World, condition: str, kind: str
+) -> None:
+    query = f"SELECT string(one.n), string(two.n) FROM one JOIN two ON {condition}"
+
+    found = world.operators(query, EVENTS)
+
+    assert [name for name, _ in joins(found)] == [kind]
+    assert found.changes == ADDS
+
+
+def test_a_table_that_is_read_as_it_stands_is_joined_without_state(world: World) -> None:
+    text = f"INSERT INTO sent SELECT item, place {ON.replace('JOIN', 'LEFT JOIN')}"
+    start = text.index("parcels")
+    hint = SourceHint(start=start, stop=start + len("parcels"), options={"streaming": "false"})
+
+    assert joins(world.changelog(StreamMember(text=text, hints=(hint,)))) == [("lookup-join_1", ())]
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        (
+            "SELECT item, place FROM orders o LEFT JOIN parcels p ON o.id = p.id AND o.item > string(now()) || place",
+            "may hold when a pair of rows is given",
+        ),
+        (f"SELECT /*+ STATE_TTL('o' = '1 d') */ item, place FROM (SELECT item, place {ON}) AS o", r"STATE_TTL\('o'\)"),
+    ],
+)
+def test_a_join_that_cannot_be_kept_is_refused_with_the_reason(world: World, query: str, reason: str) -> None:
+    with pytest.raises(Unsupported, match=reason):
+        world.operators(query)
+
+
+def test_a_hint_names_the_alias_of_a_table(world: World) -> None:
+    with pytest.raises(DefinitionInvalid, match="the SELECT reads o, p; name a table after FROM"):
+        world.operators(f"SELECT /*+ STATE_TTL('orders' = '1 d') */ item, place {ON}")
+
+
+def test_a_join_without_equal_columns_says_so(world: World) -> None:
+    operator = world.operators("SELECT item, place FROM orders o JOIN parcels p ON o.id < p.id").operator
+
+    assert [each.description for each in operator.all() if each.type == "stream-exec-join_1"] == [
+        "Join Inner, (id < id) (no equal columns: all rows have one key)"
+    ]
+
+
+def test_a_row_of_a_join_is_identified_by_both_sides_or_by_the_one_that_matches_once(world: World) -> None:
+    first = "(SELECT id, {0} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY now()) AS rn FROM {1}) WHERE rn = 1)"
+    orders, parcels = first.format("item", "orders"), first.format("place", "parcels")
+    query = f"SELECT o.id AS x, p.id AS y FROM {orders} AS o JOIN {parcels} AS p ON o.id = p.id"
+
+    found = world.operators(query)
+
+    assert sorted(len(key) for key in found.unique) == [1, 1, 2]
+
+
+@pytest.mark.slow
+def test_a_job_joins_what_comes_on_either_side_through_stops_and_savepoints(world: World) -> None:
+    world.sql("INSERT INTO orders VALUES (1, 'pen'), (NULL, 'ink')")
+    # The second join finds the order again.
+    again = f"{ON} JOIN orders AS q ON o.id = q.id AND o.item = q.item"
+    query = f"SELECT /*+ STATE_TTL('o' = '7 d', 'p' = '1 d') */ q.item, place {again}"
+    job_id, definition = world.job(query)
+    world.sql("INSERT INTO parcels VALUES (1, 'Rome'), (2, 'Oslo'), (NULL, 'Bonn')")
+    world.wait_sent(("pen", "Rome"))
+
+    world.engine.stop(job_id, definition)
+    world.engine.start(job_id, definition, 2)
+    world.sql("INSERT INTO orders VALUES (2, 'cup'), (1, 'pad')")
+    world.wait_sent(("pen", "Rome"), ("cup", "Oslo"), ("pad", "Rome"))
+
+    savepoint = world.engine.savepoint(job_id, definition, world.folder("s"))
+    world.job(query.replace("7 d", "9 d"), restored_from=savepoint)
+    world.sql("INSERT INTO parcels VALUES (2, 'Kyiv')")
+    world.wait_sent(("pen", "Rome"), ("cup", "Oslo"), ("pad", "Rome"), ("cup", "Kyiv"))
+
+
+@pytest.mark.slow
+def test_a_job_of_an_earlier_release_keeps_the_join_of_spark(world: World) -> None:
+    job_id, definition = world.prepared(f"SELECT item, place {ON}")
+    earlier = replace(definition, pinned={key: value for key, value in definition.pinned.items() if key != OPERATORS})
+    world.engine.start(job_id, earlier, 1)
+    world.sql("INSERT INTO orders VALUES (1, 'pen')")
+    world.sql("INSERT INTO parcels VALUES (1, 'Rome')")
+    world.wait_sent(("pen", "Rome"))
+
+    # Also one that goes on from its savepoint.
+    savepoint = world.engine.savepoint(job_id, earlier, world.folder("s"))
+    _, later = world.job(f"SELECT item, place {ON}", restored_from=savepoint)
+    world.sql("INSERT INTO parcels VALUES (1, 'Oslo')")
+    world.wait_sent(("pen", "Rome"), ("pen", "Oslo"))
+
+    stores = {folder.name for folder in (Path(later.checkpoint) / "state" / "0" / "0").iterdir() if folder.is_dir()}
+    assert "left-keyToNumValues" in stores
+
+
+FLIP_292 = (
+    "CREATE TEMPORARY TABLE Orders (gmt_create TIMESTAMP(3), gmt_modified TIMESTAMP(3), order_id STRING NOT NULL, "
+    "PRIMARY KEY (order_id) NOT ENFORCED) WITH ('connector' = 'datagen', 'rows-per-second' = '50')",
+    "CREATE TEMPORARY TABLE Logistics (gmt_create TIMESTAMP(3), gmt_modified TIMESTAMP(3), order_line_id STRING NOT NULL, "
+    "order_id STRING NOT NULL, product_id STRING NOT NULL, shipment_status STRING, "
+    "PRIMARY KEY (order_id, order_line_id) NOT ENFORCED) WITH ('connector' = 'datagen', 'rows-per-second' = '50')",
+    "CREATE TEMPORARY TABLE EnrichedOrders (order_line_id STRING NOT NULL, order_id STRING NOT NULL, "
+    "product_id STRING NOT NULL, order_placed_ts TIMESTAMP(3), order_shipped_ts TIMESTAMP(3), "
+    "PRIMARY KEY (order_line_id, order_id) NOT ENFORCED) WITH ('connector' = 'blackhole')",
+    "CREATE TEMPORARY VIEW order_shipped AS SELECT gmt_modified AS order_shipped_ts, order_line_id, order_id, product_id "
+    "FROM Logistics WHERE shipment_status = 'SHIPPED'",
+)
+ENRICHED = (
+    "INSERT INTO EnrichedOrders SELECT /*+ STATE_TTL('tmp_a' = '7 d', 'tmp_b' = '1 d') */ tmp_b.order_line_id, tmp_a.order_id, "
+    "tmp_b.product_id, tmp_a.gmt_create AS order_place_ts, tmp_b.order_shipped_ts "
+    "FROM Orders tmp_a JOIN order_shipped tmp_b ON tmp_a.order_id = tmp_b.order_id"
+)
+
+
+def test_the_join_of_flip_292_runs_with_the_ttls_of_both_inputs(world: World) -> None:
+    member = StreamMember(text=ReadStatement(ENRICHED).text)
+
+    job_id, _ = world.start(members=(member,), temporary=FLIP_292)
+    world.wait(lambda: (world.engine.progress(job_id).rows_read or 0) > 20)
+
+    assert world.engine.progress(job_id).error is None
+    assert joins(world.changelog(member, temporary=FLIP_292)) == [("join_1", (7 * DAY, DAY))]

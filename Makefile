@@ -9,6 +9,8 @@ AIRFLOW_STAMP := $(AIRFLOW_VENV)/.ready
 AIRFLOW_CONSTRAINTS := deploy/airflow/constraints.txt
 # Compiled modules are kept: to compile them anew costs every process of the tests a second.
 unexport PYTHONDONTWRITEBYTECODE
+# How many tests run at once. They wait for processes, clocks and kills a quarter of their time.
+WORKERS ?= 2
 # The JVMs of the tests start faster with it.
 CLASSES = $(BIN)/python -m tests.class_archive
 # It runs in six processes, and in real time: nothing else goes on beside it.
@@ -62,7 +64,7 @@ check: setup     ## Format, lint, types, import layers, fast tests (under a minu
 	PYTHONPATH=dags $(BIN)/lint-imports --cache-dir .import_linter_cache
 	$(BIN)/deptry mt_core scheduler_plugins
 	cd dags && ../$(BIN)/deptry freshtable_airflow
-	@$(call timed,fast tests,$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not spark and not postgres and not flink and not airflow and not slow')
+	@$(call timed,fast tests,$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not spark and not postgres and not flink and not airflow and not slow')
 
 format: setup    ## Rewrite the sources in our format
 	$(BIN)/ruff format --quiet .
@@ -71,7 +73,7 @@ format: setup    ## Rewrite the sources in our format
 test: setup airflow ## All tests but the slow ones, with a real Spark, a real PostgreSQL and a real Airflow
 	$(BIN)/python -m tests.integration.flink_client.jars
 	$(CLASSES)
-	@$(call beside,$(call timed,tests without Airflow,$(LET_AIRFLOW_GO_FIRST) $(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow and not airflow $(NOT_CHECKED)'),\
+	@$(call beside,$(call timed,tests without Airflow,$(LET_AIRFLOW_GO_FIRST) $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'not slow and not airflow $(NOT_CHECKED)'),\
 		$(call timed,tests with Airflow,$(BIN)/python -m pytest -q -m 'airflow and not slow'))
 	@$(call timed,tests of dags/,$(AIRFLOW_VENV)/bin/python -m pytest -q dags/tests)
 	$(BIN)/mypy --python-executable $(AIRFLOW_VENV)/bin/python --allow-untyped-calls dags/freshtable_airflow
@@ -79,7 +81,7 @@ test: setup airflow ## All tests but the slow ones, with a real Spark, a real Po
 test-slow: setup airflow ## The tests that take minutes: kill -9, many readers, many examples
 	$(BIN)/python -m tests.integration.kafka_broker
 	$(CLASSES)
-	@$(call beside,$(call timed,slow tests without Airflow,$(LET_AIRFLOW_GO_FIRST) $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'slow and not airflow' --timeout 900 --durations 20),\
+	@$(call beside,$(call timed,slow tests without Airflow,$(LET_AIRFLOW_GO_FIRST) $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'slow and not airflow' --timeout 900 --durations 20),\
 		$(call timed,slow tests with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' --ignore $(AIRFLOW_CONTRACT) --durations 20))
 	@$(call timed,contract of schedulers with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' $(AIRFLOW_CONTRACT))
 

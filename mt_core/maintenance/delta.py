@@ -116,10 +116,13 @@ class DeltaTexts:
             f"HAVING NOT ({' AND '.join([removed_rows, added_rows, *equal])})"
         )
 
-    def merged(self, table: str, columns: Sequence[str], merge: Merge, delta: str | None = None) -> str:
+    def merged(
+        self, table: str, columns: Sequence[str], merge: Merge, delta: str | None = None, *, few: bool = False
+    ) -> str:
         """Return the rows of *table*, whose columns are *columns*, with the aggregates of the changed rows added.
 
-        *delta* is a relation with those aggregates, if they are computed already.
+        *delta* is a relation with those aggregates, if they are computed already. *few*: they and the table are few rows at hand,
+        which need not be exchanged to be grouped.
         """
         names = [quote(column) for column in columns]
         given = ", ".join(names)
@@ -128,10 +131,12 @@ class DeltaTexts:
             for name, function in zip(names, merge, strict=True)
         ]
         keys = [name for name, function in zip(names, merge, strict=True) if function is None]
-        text = (
-            f"SELECT {', '.join(items)} FROM (SELECT {given} FROM {table} UNION ALL "
-            f"SELECT * FROM {delta or f'({self.added()})'} AS `_delta`({given}))"
+        both = (
+            f"SELECT {given} FROM {table} UNION ALL SELECT * FROM {delta or f'({self.added()})'} AS `_delta`({given})"
         )
+        if few:
+            both = f"SELECT /*+ COALESCE(1) */ * FROM ({both})"
+        text = f"SELECT {', '.join(items)} FROM ({both})"
         text = f"{text} GROUP BY {', '.join(keys)}" if keys else text
         counted = self.shape.row_count
         # Only where rows were removed, a group may have none any more.

@@ -37,6 +37,7 @@ STRATEGY = "freshtable.strategy"
 BYTES_READ = "freshtable.bytes-read"
 LATE = "freshtable.late"
 IN_VAIN = "freshtable.in-vain"
+COPIED = "freshtable.copied-rows"
 
 # Of a source's version in SOURCES: the snapshot that is read, and when its rows were committed last (UTC). Both may differ between
 # versions with the same rows.
@@ -65,7 +66,8 @@ class Snapshot:
     `replace` commits change no rows: ours repeat what the snapshot before them says, those of others say nothing;
     `created` marks our empty first one; `pinned`: its rows are exactly those of its query at its sources' versions.
 
-    `strategy` is how its run got the rows; `added_rows` and `deleted_rows` count also rows that a run copies. `bytes_read` are
+    `strategy` is how its run got the rows; `added_rows` and `deleted_rows` count also rows that a run copies, but for those
+    that it says it did. `bytes_read` are
     those of the sources, None if not known. `deleted_keys` are those of which it deleted all rows, whose number no snapshot tells.
     `total_rows`, `total_bytes`, `data_files` and `delete_files` are the table's. `late`
     are the partitions whose rows were not those of the query at `sources` after the run, None if it did not look for them.
@@ -117,9 +119,12 @@ class Snapshot:
             created=summary.get(CREATED) is not None,
             pinned=STRATEGY in summary,
             strategy=summary.get(STRATEGY),
-            added_rows=count("added-records"),
+            added_rows=count("added-records") - count(COPIED),
             # A file that goes takes the rows with it that a delete file had deleted before.
-            deleted_rows=count("deleted-records") + count("added-position-deletes") - count("removed-position-deletes"),
+            deleted_rows=count("deleted-records")
+            + count("added-position-deletes")
+            - count("removed-position-deletes")
+            - count(COPIED),
             bytes_read=None if bytes_read is None else int(bytes_read),
             total_rows=count("total-records"),
             total_bytes=count("total-files-size"),

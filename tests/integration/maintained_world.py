@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pytest
+
+from mt_core.maintenance import cost
 from mt_core.model.run import RunStatus
+from mt_core.spark.maintenance import row_images
+from tests.depth import DEPTH
 from tests.integration.refresh_world import RefreshWorld
-from tests.support.maintained_queries import SOURCES, MaintainedQuery
+from tests.support.maintained_queries import QUERIES, SOURCES, MaintainedQuery
 
 INCREMENTAL, AUTO = (f"WITH ('refresh.strategy' = '{strategy}')" for strategy in ("incremental", "auto"))
 TEXTS = ("'a'", "'b'", "'ab'", "NULL")
@@ -16,6 +21,10 @@ COPY_ON_WRITE = "'format-version' = '2'"
 MERGE_ON_READ = ", ".join(f"'write.{each}.mode' = 'merge-on-read'" for each in ("update", "delete", "merge"))
 FORMATS = (COPY_ON_WRITE, f"'format-version' = '2', {MERGE_ON_READ}", f"'format-version' = '3', {MERGE_ON_READ}")
 """How sources keep changed rows: in files written again, with delete files, with deletion vectors."""
+OTHER_VALUE = "a scalar subquery gives another value"
+KINDS = ("update", "delete", "merge", "overwrite", "truncate", "rollback", "compaction")
+PARTS = 4
+"""Into how many tests the queries are divided."""
 
 
 @dataclass(slots=True)
@@ -111,10 +120,27 @@ class Maintained:
 
     def way(self, name: str) -> str:
         """Return how the newest snapshot of a table got its rows."""
-        snapshots = f"lake.{self.world.namespace}.{name}.snapshots"
-        text = f"SELECT summary['freshtable.strategy'] FROM {snapshots} ORDER BY committed_at DESC LIMIT 1"
-        return str(self.world.plain(text)[0][0])
+        metadata = self.world.engine.load(self.world.table(name).identifier)
+        return str(next(iter(self.world.engine.ancestors(metadata))).strategy)
 
 
-OTHER_VALUE = "a scalar subquery gives another value"
-KINDS = ("update", "delete", "merge", "overwrite", "truncate", "rollback", "compaction")
+def picked(part: int, half: int) -> Sequence[MaintainedQuery]:
+    """Return the queries of a part: all of them in a deep run, otherwise one half, of which the other test takes the other."""
+    queries = QUERIES[part::PARTS]
+    return queries if DEPTH > 1 else queries[half::2]
+
+
+def take_tables_for_large(monkeypatch: pytest.MonkeyPatch, large: bool, *, files: bool = True) -> None:
+    """Change tables of a few rows in place, as large ones are; *files*: as if their files were large as well."""
+    if large:
+        monkeypatch.setattr(cost, "LARGE_TABLE", 0)
+        monkeypatch.setattr(cost, "MOST_IN_PLACE", 100)
+        if files:
+            monkeypatch.setattr(row_images, "SMALL", 0)
+
+
+def check_ways(ways: Mapping[str, str], expected: Mapping[str, str]) -> None:
+    """Assert that queries were kept in the ways *expected*, but for those of which a scalar subquery gave another value."""
+    assert {name: way for name, way in ways.items() if name in expected and way != OTHER_VALUE} == {
+        name: way for name, way in expected.items() if ways.get(name) != OTHER_VALUE
+    }

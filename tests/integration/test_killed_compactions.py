@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 START_S = 180.0
 WRITING_S = 0.5
 """After what time Spark is killed while it writes files."""
-QUERY = "SELECT city, sum(amount) AS total FROM orders GROUP BY city"
+QUERY = "SELECT city, avg(amount) AS mean FROM orders GROUP BY city"
 
 
 class Compacted:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from mt_core.maintenance import cost
 from mt_core.maintenance.delta import numbered
 from mt_core.model.run import RunStatus
 from mt_core.spark.driver.jvm_objects import active_session
@@ -19,77 +17,27 @@ from mt_core.spark.maintenance.source_changes import pieces_of
 from mt_core.spark.queries.lineage import LineageReader
 from mt_core.tables.engine import Query
 from tests.depth import DEPTH
-from tests.integration.maintained_world import AUTO, FORMATS, INCREMENTAL, KINDS, OTHER_VALUE, Maintained
+from tests.integration.maintained_world import (
+    AUTO,
+    FORMATS,
+    INCREMENTAL,
+    KINDS,
+    OTHER_VALUE,
+    PARTS,
+    Maintained,
+    check_ways,
+    picked,
+    take_tables_for_large,
+)
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
-from tests.support.maintained_queries import PARTITIONED_QUERIES, QUERIES, SOURCES, MaintainedQuery
+from tests.support.maintained_queries import PARTITIONED_QUERIES, QUERIES, SOURCES
 from tests.support.recorded_plans import recorded, trimmed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-SMALL = ("self join", "union all", "join and aggregate", "average", "limit")
 SMALL_FOR_ROWS = ("left join", "join and aggregate", "window")
-PARTS = 4
 UPSERT = ", 'write.upsert' = 'equality-delete'"
-
-
-def picked(part: int, half: int) -> Sequence[MaintainedQuery]:
-    """Return the queries of a part: all of them in a deep run, otherwise one half, of which the other test takes the other."""
-    queries = QUERIES[part::PARTS]
-    return queries if DEPTH > 1 else queries[half::2]
-
-
-def take_tables_for_large(monkeypatch: pytest.MonkeyPatch, large: bool, *, files: bool = True) -> None:
-    """Change tables of a few rows in place, as large ones are; *files*: as if their files were large as well."""
-    if large:
-        monkeypatch.setattr(cost, "LARGE_TABLE", 0)
-        monkeypatch.setattr(cost, "MOST_IN_PLACE", 100)
-        if files:
-            monkeypatch.setattr(row_images, "SMALL", 0)
-
-
-def check_ways(ways: Mapping[str, str], expected: Mapping[str, str]) -> None:
-    """Assert that queries were kept in the ways *expected*, but for those of which a scalar subquery gave another value."""
-    assert {name: way for name, way in ways.items() if name in expected and way != OTHER_VALUE} == {
-        name: way for name, way in expected.items() if ways.get(name) != OTHER_VALUE
-    }
-
-
-def check_appends(maintained: Maintained, rounds: int, *alone: str) -> None:
-    """Append rows to each of the sources *alone*, then to all of them."""
-    for _ in range(rounds):
-        for source in alone:
-            maintained.append(source, 4)
-
-            ways = maintained.refresh()
-
-            expected = {
-                query.name: query.appends[source] for query in maintained.tables.values() if source in query.appends
-            }
-            check_ways(ways, expected)
-        for source in SOURCES:
-            maintained.append(source, 3)
-        maintained.refresh()
-
-
-def test_appended_rows_are_applied_in_the_way_that_the_query_allows(world: RefreshWorld) -> None:
-    maintained = Maintained(world, random.Random(1))
-    maintained.create([query for query in QUERIES if query.name in SMALL])
-
-    check_appends(maintained, 1, *SOURCES)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(PARTS))
-def test_every_query_is_kept_in_its_way_while_rows_are_appended(
-    world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, part: int
-) -> None:
-    take_tables_for_large(monkeypatch, part % 2 == 1)
-    maintained = Maintained(world, random.Random(part))
-    maintained.create(picked(part, 0))
-
-    # The ways of all queries for each source are in tests/unit/maintenance/test_strategies.py.
-    check_appends(maintained, DEPTH, *(SOURCES if DEPTH > 1 else [tuple(SOURCES)[part // 2]]))
 
 
 def check_rows(maintained: Maintained, kind: str, other_kind: str) -> None:

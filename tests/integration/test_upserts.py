@@ -9,6 +9,7 @@ import pytest
 
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.storage import run_branches
+from mt_core.spark.maintenance import recent_files
 from mt_core.tables.upkeep.compaction import compact
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
@@ -56,7 +57,7 @@ def deletes(world: RefreshWorld, name: str) -> dict[int, int]:
 
 def test_groups_that_changed_are_replaced_by_their_keys_in_one_commit(orders: RefreshWorld) -> None:
     keys = ", ".join(KEYS)
-    query = f"SELECT sum(v) AS total, {keys}, count(*) AS n FROM o GROUP BY {keys}"
+    query = f"SELECT avg(v) AS mean, {keys}, count(*) AS n FROM o GROUP BY {keys}"
     create(orders, "mt", query)
     before = commits(orders, "mt")
     orders.spark(
@@ -64,15 +65,45 @@ def test_groups_that_changed_are_replaced_by_their_keys_in_one_commit(orders: Re
         f"INSERT INTO o (v, {keys}) SELECT 1, 'new', i, l, d, t, ntz, day, b, f FROM o WHERE id = 8",
     )
 
-    merged = orders.tick("mt")
+    replaced = orders.tick("mt")
 
-    assert (merged.error, merged.strategy, merged.rows_deleted) == (None, "merge", None)
+    assert (replaced.error, replaced.strategy, replaced.rows_deleted) == (None, "keys", None)
     assert (commits(orders, "mt") - before, deletes(orders, "mt")) == (1, {2: 1})
     assert orders.rows("mt") == orders.plain(query)
     orders.spark("DELETE FROM o WHERE s = 'new'")
-    assert orders.tick("mt").strategy == "merge"
+    assert orders.tick("mt").strategy == "keys"
     assert orders.rows("mt") == orders.plain(query)
     assert deletes(orders, "mt") == {2: 2}
+
+
+def test_groups_that_are_read_are_deleted_by_their_places_in_the_files_of_the_last_changes(
+    orders: RefreshWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = "SELECT s, i, count(v) AS filled, count(*) AS n FROM o GROUP BY s, i"
+    create(orders, "mt", query)
+    counted = []
+    for change in (
+        "INSERT INTO o SELECT * FROM o WHERE id < 30",
+        "INSERT INTO o SELECT * FROM o WHERE id BETWEEN 20 AND 60",
+        "INSERT INTO o (v, s) VALUES (1, 'new')",
+        "DELETE FROM o WHERE s = 'new'",
+    ):
+        before = set(orders.rows("mt"))
+        orders.spark(change)
+
+        run = orders.tick("mt")
+
+        now = set(orders.rows("mt"))
+        assert (run.error, run.strategy, orders.rows("mt")) == (None, "merge", orders.plain(query))
+        assert deletes(orders, "mt") == {1: 1}, change
+        counted.append((run.rows, run.rows_deleted))
+        assert counted[-1] == (len(now - before), len(before - now))
+    files = f"SELECT content, count(*) FROM lake.{orders.namespace}.mt.files GROUP BY content"
+    data = dict(orders.plain(files))[0]  # type: ignore[call-overload]
+    monkeypatch.setattr(recent_files, "MOST_RECENT", 10)
+    orders.spark("INSERT INTO o SELECT * FROM o WHERE id < 30")
+    assert (orders.tick("mt").strategy, orders.rows("mt")) == ("merge", orders.plain(query))
+    assert dict(orders.plain(files)) == {0: data + 1, 1: 2}  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("version", ["2", pytest.param("3", marks=pytest.mark.slow)])
@@ -103,7 +134,7 @@ def test_rows_that_keys_cannot_delete_are_looked_up(orders: RefreshWorld, key: s
 
 @pytest.mark.slow
 def test_a_compaction_takes_the_deletes_away(orders: RefreshWorld) -> None:
-    query = "SELECT s, count(*) AS n FROM o GROUP BY s"
+    query = "SELECT s, avg(v) AS mean FROM o GROUP BY s"
     create(orders, "mt", query)
     for number in range(3):
         orders.spark(f"INSERT INTO o SELECT * FROM o WHERE id = {number}")
@@ -117,7 +148,7 @@ def test_a_compaction_takes_the_deletes_away(orders: RefreshWorld) -> None:
     assert orders.rows("mt") == rows == orders.plain(query)
     assert deletes(orders, "mt") == {}
     orders.spark("INSERT INTO o SELECT * FROM o WHERE id = 1")
-    assert orders.tick("mt").strategy == "merge"
+    assert orders.tick("mt").strategy == "keys"
     assert (orders.rows("mt"), deletes(orders, "mt")) == (orders.plain(query), {2: 1})
 
 
@@ -126,8 +157,9 @@ class Lost(Exception):
 
 
 @pytest.mark.slow
-def test_a_run_that_is_lost_at_any_step_replaces_its_groups_once(orders: RefreshWorld) -> None:
-    query = "SELECT s, sum(v) AS total FROM o GROUP BY s"
+@pytest.mark.parametrize(("function", "by"), [("avg", 2), ("sum", 1)], ids=["keys", "places"])
+def test_a_run_that_is_lost_at_any_step_replaces_its_groups_once(orders: RefreshWorld, function: str, by: int) -> None:
+    query = f"SELECT s, {function}(v) AS total FROM o GROUP BY s"
     create(orders, "mt", query)
     work = orders.work
 
@@ -145,5 +177,5 @@ def test_a_run_that_is_lost_at_any_step_replaces_its_groups_once(orders: Refresh
 
         run = orders.runs("mt")[-1]
         assert (run.status, run.attempt, orders.rows("mt")) == (RunStatus.SUCCEEDED, 2, orders.plain(query)), step
-        assert deletes(orders, "mt") == {2: number}
+        assert set(deletes(orders, "mt")) == {by}
     assert run_branches(orders.engine.load(orders.table("mt").identifier).branches) == ()

@@ -66,6 +66,19 @@ def test_a_snapshot_counts_rows_that_files_and_delete_files_removed() -> None:
     assert (snapshot.strategy, snapshot.added_rows, snapshot.deleted_rows, snapshot.bytes_read) == ("keys", 9, 7, 4096)
 
 
+def test_a_snapshot_does_not_count_rows_that_it_says_it_copied() -> None:
+    counts = {
+        "added-records": "9",
+        "deleted-records": "5",
+        "added-position-deletes": "6",
+        "removed-position-deletes": "4",
+    }
+
+    snapshot = Snapshot.of("42", {**SUMMARY, **counts, "freshtable.copied-rows": "4"})
+
+    assert (snapshot.added_rows, snapshot.deleted_rows) == (5, 3)
+
+
 def test_what_was_read_in_vain_is_counted_with_each_recomputation_since() -> None:
     summary = in_vain_summary(InVain(what="keys", size=4096))
 

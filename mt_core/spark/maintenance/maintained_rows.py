@@ -157,9 +157,9 @@ class _Replaced:
         check_keys(strategy, found.count())
         keys, gone = tuple(found.frame.columns), self._view(found.frame)
         rows = self._stored(self.texts.renewed(names, strategy.keys, gone, self._named(found, keys)))
-        if self.in_place is not None and self.in_place.command is not None:
+        if self.in_place is not None and self.in_place.by_place and not self.in_place.by_key:
             touched = touched_rows(self.session, self.in_place.at, keys, Wanted(rows=found, keys=keys))
-            return RowDelta(command=self.in_place.command, gone=touched, rows=rows, few=False)
+            return RowDelta(gone=touched, rows=rows, few=False)
         return Replacement(keys=keys, gone=gone, bounds=self._bounds(found, keys), rows=rows)
 
     def groups(self) -> Change:
@@ -171,21 +171,21 @@ class _Replaced:
         certain = self._view(following)
         if self.in_place is None and doubtful is None:
             return self._stored(self.texts.merged(self._table, names, strategy.merge, certain))
-        command = None if self.in_place is None else self.in_place.command
+        by_place = self.in_place is not None and self.in_place.by_place
         bounds, old, gone = self._bounds(delta, grouping), self._table, delta
-        if self.in_place is not None and command is not None:
-            gone = touched_rows(self.session, self.in_place.at, names, Wanted(rows=delta, keys=grouping))
+        if self.in_place is not None and by_place:
+            gone = touched_rows(self.session, self.in_place.at, names, Wanted(rows=delta, keys=grouping, single=True))
             bounds, old = EVERYWHERE, self._view(gone.frame)
-        if command is None or doubtful is not None:
+        if not by_place or doubtful is not None:
             old = f"({touched(old, names, grouping, certain, bounds)})"
-        text = self.texts.merged(old, names, strategy.merge, certain)
+        few = by_place and doubtful is None and delta.rows is not None and gone.rows is not None
+        text = self.texts.merged(old, names, strategy.merge, certain, few=few)
         if doubtful is not None:
             doubted, named = self._view(doubtful.frame.select(*map(quote, grouping))), self._named(doubtful, grouping)
             text = f"{text}\nUNION ALL\n{self.texts.renewed(names, keys, doubted, named)}"
         rows = self._stored(text)
-        if command is not None:
-            few = doubtful is None and delta.rows is not None and gone.rows is not None
-            return RowDelta(command=command, gone=gone, rows=rows, few=few)
+        if by_place:
+            return RowDelta(gone=gone, rows=rows, few=few)
         return Replacement(keys=grouping, gone=self._view(delta.frame), bounds=bounds, rows=rows)
 
     def rows(self) -> Change:
@@ -199,11 +199,11 @@ class _Replaced:
         net = difference(minus, plus, copies, small=is_small(size))
         stored = tuple(column.name for column in self.write.columns)
         gone = _gone(net, copies)
-        if self.in_place is not None and self.in_place.command is not None:
+        if self.in_place is not None and self.in_place.by_place:
             wanted = Wanted(rows=gone, keys=stored, copies=copies)
             touched = touched_rows(self.session, self.in_place.at, stored, wanted)
             few = net.rows is not None and touched.rows is not None
-            return RowDelta(command=self.in_place.command, gone=touched, rows=repeated(net, copies, 1), few=few)
+            return RowDelta(gone=touched, rows=repeated(net, copies, 1), few=few)
         images, bounds = self.stack.enter_context(images_of(net, copies)), self._bounds(net, stored)
         rows = self.session.sql(counted_again(self._table, stored, images, bounds))
         return Replacement(keys=stored, gone=self._view(gone.frame), bounds=bounds, rows=rows)

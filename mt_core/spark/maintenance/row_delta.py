@@ -4,70 +4,90 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.identifiers import quote
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
-from mt_core.spark.driver.jvm_objects import state_of, static_member
+from mt_core.spark.driver.jvm_objects import state_of, static_member, text_map
+from mt_core.spark.maintenance.recent_files import RecentFiles, add_to
 from mt_core.spark.maintenance.replacement import run_command
-from mt_core.spark.maintenance.row_images import Computed, local, temporary_view
+from mt_core.spark.maintenance.row_images import Computed, temporary_view
 from mt_core.spark.maintenance.touched_rows import PLACE, TableAt
 from mt_core.spark.maintenance.written_files import FileWriter, collected
+
+BY_PLACE_FORMAT = 2
+"""The format whose delete files hold the places of rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InPlace:
-    """Where a change is applied in place: a table as it is, and Spark's `command` that changes rows of the branch.
+    """Where a change is applied in place: a table as it is, and the `branch` of it, in SQL, that is changed.
 
-    `command` None: there is none that takes the places of rows.
+    `by_place`: rows that go are deleted by their places, which are looked up; `by_key`: but by their keys where those are known
+    and nothing else has to be read of the table.
     """
 
     at: TableAt
-    command: Any | None
+    branch: str
+    by_place: bool
+    by_key: bool
+
+    @classmethod
+    def of(cls, session: SparkSession, at: TableAt, branch: str, *, by_key: bool) -> Self:
+        """Return how a table is changed whose rows are to be replaced *by_key*, or are not."""
+        properties = text_map(session, at.table.properties())
+        # A table with deletion vectors has one for each file, to which the scan of a statement adds.
+        by_place = (
+            properties.get("write.merge.mode") == "merge-on-read"
+            and at.table.operations().current().formatVersion() == BY_PLACE_FORMAT
+        )
+        # A delete file belongs to one partition: by key, the driver writes those of few partitions.
+        return cls(
+            at=at, branch=branch, by_place=by_place and not (by_key and _is_partitioned(at.table)), by_key=by_key
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDelta:
-    """The rows `gone` go, which have their PLACE, `rows`, in the table's columns, come; `command` is Spark's for that.
+    """The rows `gone` go, which have their PLACE, `rows`, in the table's columns, come.
 
     `few`: what goes is at hand, what comes is computed from rows at hand, and one task or the driver writes all of it.
     """
 
-    command: Any
     gone: Computed
     rows: DataFrame
     few: bool
 
-    def written_by_driver(self, table: Any, branch: str, summary: Mapping[str, str]) -> bool:
-        """Carry the change out on *branch* of Iceberg's *table* as `write_into` does, but without a job.
+    def written_by_driver(
+        self, table: Any, branch: str, summary: Mapping[str, str], before: RecentFiles | None
+    ) -> RecentFiles | None:
+        """Carry the change out on *branch* of Iceberg's *table* as `write_into` does, but without a job; return its files.
 
-        False, and nothing is committed, if it is not of few rows, or the table has partitions.
+        They replace those of the changes *before*, if they are few. None, and nothing is committed, if the change is not of few
+        rows, or the table has partitions.
         """
-        session, places = self.rows.sparkSession, self.gone.rows
-        if not self.few or places is None or table.specs().size() > 1 or not table.spec().isUnpartitioned():
-            return False
+        session = self.rows.sparkSession
+        if not self.few or self.gone.rows is None or _is_partitioned(table):
+            return None
         writer = FileWriter.of(session, table)
         if not writer.stores(self.rows):
-            return False
-        rows = collected(self.rows)
+            return None
         commit = table.newRowDelta().toBranch(branch)
-        if len(rows):
-            commit.addRows(writer.data_file(rows))
-        if places.num_rows:
-            ordered = places.select(PLACE[:2]).sort_by([(name, "ascending") for name in PLACE[:2]])
-            commit.addDeletes(writer.position_deletes(collected(local(self.gone.frame, ordered))))
         for key, value in summary.items():
             commit.set(key, value)
+        files = add_to(commit, writer, collected(self.rows), self.gone.rows, before)
         commit.commit()
-        return True
+        return files
 
     def write_into(self, branch: str, summary: Mapping[str, str]) -> None:
-        """Carry the change out on *branch*, of which `command` is, by one commit, whose snapshot has *summary*."""
+        """Carry the change out on *branch* by one commit of Spark's, whose snapshot has *summary*."""
         session = self.rows.sparkSession
-        columns = columns_of(self.command.query().schema())
+        command = delta_command(session, branch)
+        assert command is not None, f"{branch} does not delete rows by their places"
+        columns = columns_of(command.query().schema())
         operation = columns[0].name
         places = {name: name for name in PLACE if name in self.gone.frame.columns}
         values = {name: quote(name) for name in self.rows.columns}
@@ -78,7 +98,7 @@ class RowDelta:
                 f"SELECT {_items(columns, {operation: _code(session, 'DELETE'), **places})} FROM {gone} "
                 f"UNION ALL SELECT {_items(columns, {operation: _code(session, 'INSERT'), **values})} FROM {rows})"
             )
-            run_command(session, self.command.withNewQuery(frame._jdf.queryExecution().analyzed()), summary)
+            run_command(session, command.withNewQuery(frame._jdf.queryExecution().analyzed()), summary)
 
 
 def delta_command(session: SparkSession, branch: str) -> Any | None:
@@ -92,6 +112,10 @@ def delta_command(session: SparkSession, branch: str) -> Any | None:
     if command.nodeName() != "WriteDelta" or "_row_id" in command.query().schema().fieldNames():
         return None
     return command
+
+
+def _is_partitioned(table: Any) -> bool:
+    return table.specs().size() > 1 or not table.spec().isUnpartitioned()
 
 
 def _code(session: SparkSession, operation: str) -> str:

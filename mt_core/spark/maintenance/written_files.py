@@ -75,11 +75,11 @@ class FileWriter:
         ids = java_integers(self.session, [self.ids[key] for key in keys])
         return _written(self.session, writer.equalityFieldIds(ids).build(), rows).deleteFiles().get(0)
 
-    def position_deletes(self, rows: Any) -> Any:
-        """Write the places *rows*, of a file and a position in it, in their order; the table has no partitions."""
+    def position_deletes(self, places: DataFrame) -> Any:
+        """Write *places*, each a file and a position in it, in their order; the table has no partitions."""
         schema = static_member(self.session, f"{ICEBERG}.io.DeleteSchemaUtil.pathPosSchema")()
         # The rows of such a file are those of a file of data.
-        file = self._rows_file(rows, schema, self._metrics("forPositionDelete")(self.table), (), _FORMATS)
+        file = self._rows_file(collected(places), schema, self._metrics("forPositionDelete")(self.table), (), _FORMATS)
         metrics = static_member(self.session, f"{ICEBERG}.Metrics")(
             file.recordCount(),
             *(file.columnSizes(), file.valueCounts(), file.nullValueCounts(), file.nanValueCounts()),

@@ -19,13 +19,16 @@ from mt_core.maintenance.strategy import Way
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column
+from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
 from mt_core.spark.catalogs.columns import sql_type
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session
+from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine_role import EngineRole
 from mt_core.spark.maintenance.maintained_rows import Change, maintained_rows, touched_values
+from mt_core.spark.maintenance.recent_files import RecentFiles, RecentFilesOfTables
 from mt_core.spark.maintenance.replacement import Replacement
-from mt_core.spark.maintenance.row_delta import InPlace, RowDelta, delta_command
+from mt_core.spark.maintenance.row_delta import InPlace, RowDelta
 from mt_core.spark.maintenance.touched_rows import TableAt
 from mt_core.spark.maintenance.upserts import is_upserted, upserted
 from mt_core.spark.queries.positions import positional_part
@@ -42,6 +45,10 @@ _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 class StagedWrites(EngineRole):
     """Stages rows on branches."""
+
+    def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:
+        super().__init__(driver, catalogs)
+        self._recent = RecentFilesOfTables()
 
     def write(self, write: Write) -> Staged:
         # The settings of one refresh apply to its run, not to the analysis of its query.
@@ -90,6 +97,7 @@ class StagedWrites(EngineRole):
             raise EngineError(
                 f"{write.table} has no branch {write.branch} any more: another owner took the table over."
             )
+        recent = None
         if write.maintenance is None:
             self._overwrite(session, write, predicate_of(write.scope, write.columns))
         elif write.maintenance.strategy.way is Way.PARTITIONS:
@@ -99,13 +107,16 @@ class StagedWrites(EngineRole):
             maintenance = write.maintenance
             in_place = _in_place(session, table, write, maintenance)
             with maintained_rows(session, self._versions.lineage(write.query), write, maintenance, in_place) as change:
-                _apply(change, write, maintenance, in_place)
+                before = self._recent.of(session, write.table, maintenance.base)
+                recent = _apply(change, write, maintenance, in_place, before)
         metadata = read_metadata(self._catalogs, write.table)
         snapshot_id = metadata.branches.get(write.branch)
         snapshot = None if snapshot_id is None else snapshot_of(session, metadata, snapshot_id)
         asked = Snapshot.of("", write.summary)
         if snapshot is None or (snapshot.run_id, snapshot.batch) != (asked.run_id, asked.batch):
             raise EngineError(f"Branch {write.branch} of {write.table} does not end with the rows of this run.")
+        if recent is not None:
+            self._recent.keep(session, write.table, snapshot.snapshot_id, recent)
         return Staged(snapshot=snapshot, metadata=metadata)
 
     def _overwrite(self, session: SparkSession, write: Write, scope: SparkColumn | None) -> None:
@@ -131,20 +142,26 @@ def _in_place(session: SparkSession, table: Any, write: Write, maintenance: Main
     # A statement takes no options of the write.
     if not maintenance.in_place or write_options(write.options):
         return None
-    # Rows that are replaced by their keys need no places.
-    command = None if is_upserted(session, table) else delta_command(session, _branch(write))
-    return InPlace(at=TableAt(table=table, snapshot=maintenance.base), command=command)
+    at = TableAt(table=table, snapshot=maintenance.base)
+    return InPlace.of(session, at, _branch(write), by_key=is_upserted(session, table))
 
 
-def _apply(change: Change, write: Write, maintenance: Maintenance, in_place: InPlace | None) -> None:
-    """Write to the run's branch what applies a change."""
+def _apply(
+    change: Change, write: Write, maintenance: Maintenance, in_place: InPlace | None, before: RecentFiles | None
+) -> RecentFiles | None:
+    """Write to the run's branch what applies a change; return the files that the next change may replace, if there are any."""
     match change:
         case RowDelta():
-            if in_place is None or not change.written_by_driver(in_place.at.table, write.branch, write.summary):
-                change.write_into(_branch(write), write.summary)
+            assert in_place is not None
+            # Who reads a table by its changes reads less of it if the files of earlier ones stay.
+            before = before if in_place.by_key else None
+            files = change.written_by_driver(in_place.at.table, write.branch, write.summary, before)
+            if files is None:
+                change.write_into(in_place.branch, write.summary)
+            return files if in_place.by_key else None
         case Replacement() if in_place is not None:
             if not upserted(in_place.at.table, write.branch, change, write.summary):
-                change.write_into(_branch(write), write.summary)
+                change.write_into(in_place.branch, write.summary)
         case Replacement():
             whole = change.whole(f"{write.table.sql} VERSION AS OF {maintenance.base}")
             _writer(whole, write).overwrite(lit(True))
@@ -152,6 +169,7 @@ def _apply(change: Change, write: Write, maintenance: Maintenance, in_place: InP
             _writer(change, write).append()
         case _:
             _writer(change, write).overwrite(lit(True))
+    return None
 
 
 def _branch(write: Write) -> str:

@@ -108,6 +108,13 @@ def test_aggregates_of_removed_rows_are_taken_out_of_groups_in_which_they_differ
     )
 
 
+def test_few_rows_at_hand_are_grouped_in_one_part() -> None:
+    assert JOIN.merged("mt", ["k", "n"], (None, "Count"), "delta", few=True) == (
+        "SELECT `k`, sum(`n`) AS `n` FROM (SELECT /*+ COALESCE(1) */ * FROM (SELECT `k`, `n` FROM mt UNION ALL "
+        "SELECT * FROM delta AS `_delta`(`k`, `n`))) GROUP BY `k`"
+    )
+
+
 def test_a_group_that_lost_rows_and_has_none_that_came_is_in_doubt_where_no_column_counts_its_rows() -> None:
     texts = replace(JOIN, images={"o": IMAGES})
 

@@ -64,21 +64,21 @@ class KeyedWrite:
 
     def _in_place(self, keys: Computed, rows: DataFrame) -> bool:
         """Delete the rows of the keys where the files hold them; False, and nothing is written, if the table is not written so."""
-        command = delta_command(self.session, self.branch_sql)
+        by_job = delta_command(self.session, self.branch_sql) is not None
         by_driver = keys.rows is not None and self._may_delete_places()
-        if command is None and not by_driver:
+        if not by_job and not by_driver:
             return False
         wanted = Wanted(rows=keys, keys=self.changes.keys)
         touched = touched_rows(
             self.session, TableAt(table=self.table, snapshot=str(self.base)), [*self.changes.keys], wanted
         )
         few = keys.rows is not None and touched.rows is not None
-        delta = RowDelta(command=command, gone=touched, rows=rows, few=few)
-        if delta.written_by_driver(self.table, self.branch, self.summary):
+        delta = RowDelta(gone=touched, rows=rows, few=few)
+        if delta.written_by_driver(self.table, self.branch, self.summary, None) is not None:
             return True
-        if command is not None:
+        if by_job:
             delta.write_into(self.branch_sql, self.summary)
-        return command is not None
+        return by_job
 
     def _may_delete_places(self) -> bool:
         """Return whether files of positions delete rows of the table, and its user did not ask for copies of its files."""

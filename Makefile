@@ -73,7 +73,7 @@ format: setup    ## Rewrite the sources in our format
 test: setup airflow ## All tests but the slow ones, with a real Spark, a real PostgreSQL and a real Airflow
 	$(BIN)/python -m tests.integration.flink_client.jars
 	$(CLASSES)
-	@$(call beside,$(call timed,tests without Airflow,$(LET_AIRFLOW_GO_FIRST) $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'not slow and not airflow $(NOT_CHECKED)'),\
+	@$(call beside,$(call timed,tests without Airflow,$(LET_AIRFLOW_GO_FIRST) $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'not slow and not airflow $(NOT_CHECKED)' --durations 20),\
 		$(call timed,tests with Airflow,$(BIN)/python -m pytest -q -m 'airflow and not slow'))
 	@$(call timed,tests of dags/,$(AIRFLOW_VENV)/bin/python -m pytest -q dags/tests)
 	$(BIN)/mypy --python-executable $(AIRFLOW_VENV)/bin/python --allow-untyped-calls dags/freshtable_airflow

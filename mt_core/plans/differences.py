@@ -9,6 +9,7 @@ from itertools import zip_longest
 
 from mt_core.plans.compiled import CompiledPlan, PlanNode
 from mt_core.plans.durations import ttl_text
+from mt_core.plans.explained import shown_statement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,9 @@ def _database(plan: CompiledPlan) -> str:
 
 def _numbered(what: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Difference]:
     for number, (old, new) in enumerate(zip_longest(before, after), 1):
-        yield from _changed(f"{what} {number}", old, new)
+        if old != new:
+            shown = [text if text is None else shown_statement(text) for text in (old, new)]
+            yield Difference(place=f"{what} {number}", before=shown[0], after=shown[1])
 
 
 def _changed(place: str, before: str | None, after: str | None) -> Iterator[Difference]:

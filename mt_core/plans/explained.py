@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mt_core.plans.compiled import CompiledPlan, PlanNode, short_upstream
-from mt_core.plans.durations import ttl_text
-from mt_core.plans.operators import ADDS
+from mt_core.plans.compiled import CompiledPlan, short_upstream
+from mt_core.plans.operator_tree import tree_lines
+from mt_core.plans.operators import Operator
+from mt_core.secrets import statement_text
+
+_LONGEST = 100_000
 
 
 def explained_plan(plan: CompiledPlan, problems: Sequence[str]) -> str:
@@ -16,8 +19,8 @@ def explained_plan(plan: CompiledPlan, problems: Sequence[str]) -> str:
         f"Spark: {plan.spark_version}",
         f"Mode: {plan.mode}",
         f"Current database: {'.'.join((plan.catalog, *plan.namespace))}",
-        *(f"Statement {number}: {' '.join(text.split())}" for number, text in enumerate(plan.statements, 1)),
-        *(f"Temporary: {' '.join(text.split())}" for text in plan.temporary),
+        *(f"Statement {number}: {shown_statement(text)}" for number, text in enumerate(plan.statements, 1)),
+        *(f"Temporary: {shown_statement(text)}" for text in plan.temporary),
         "",
         "== Operators ==",
         *_tree(plan),
@@ -28,22 +31,25 @@ def explained_plan(plan: CompiledPlan, problems: Sequence[str]) -> str:
     ])  # fmt: skip
 
 
+def shown_statement(text: str) -> str:
+    """Return a statement of a plan in one line, without its secrets."""
+    return " ".join(statement_text(text, _LONGEST).split())
+
+
 def _tree(plan: CompiledPlan) -> Iterator[str]:
+    """Yield the trees of all statements; each line begins with the id of its node."""
+    operators: dict[int, Operator] = {}
+    for node in plan.nodes:
+        operators[node.id] = Operator(
+            type=node.type,
+            description=node.description,
+            inputs=tuple(operators[each] for each in node.inputs),
+            changes=node.changes,
+            states=node.states,
+        )
+    # By identity: two sources may be equal.
+    numbers = {id(operator): number for number, operator in operators.items()}
     read = {source for node in plan.nodes for source in node.inputs}
-    by_id = plan.by_id
-    # With what is left to show below it.
-    ahead = [(node, 0) for node in reversed(plan.nodes) if node.id not in read]
-    while ahead:
-        node, depth = ahead.pop()
-        yield f"{'   ' * (depth - 1)}{'+- ' if depth else ''}{_line(node)}"
-        ahead.extend((by_id[each], depth + 1) for each in reversed(node.inputs))
-
-
-def _line(node: PlanNode) -> str:
-    changes = ",".join(kind.value for kind in sorted(node.changes, key=lambda kind: kind.code))
-    states = ", ".join(f"{state.name} {ttl_text(state.ttl)}" for state in node.states)
-    return " ".join([
-        f"[{node.id}] {node.type}: {node.description}",
-        *([f"changes=[{changes}]"] if node.changes != ADDS else []),
-        *([f"state=[{states}]"] if states else []),
-    ])  # fmt: skip
+    for node in plan.nodes:
+        if node.id not in read:
+            yield from tree_lines(operators[node.id], lambda operator: f"[{numbers[id(operator)]}] ")

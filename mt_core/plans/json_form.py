@@ -11,12 +11,13 @@ from mt_core.plans.compiled import CompiledPlan, PlanMode, PlanNode
 from mt_core.plans.durations import EXPECTED, ttl_of, ttl_text
 from mt_core.plans.errors import PlanInvalid
 from mt_core.plans.operators import OperatorState, RowKind
+from mt_core.plans.policies import OPERATOR_TIME, OPERATOR_UPDATE
 
 VERSION = 1
 _Value = TypeVar("_Value", bool, int, str, list[Any], dict[str, Any])
 _NAMES = {int: "a whole number", str: "a text", list: "a list", dict: "an object", bool: "true or false"}
 # What the operators do; a policy of another kind would be accepted and ignored.
-_POLICIES = {"update": "OnWrite", "time": "ProcessingTime"}
+_POLICIES = {"update": OPERATOR_UPDATE.value, "time": OPERATOR_TIME.value}
 
 
 # ---------------------------------------------------------------------------------------------------------------- writing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 from mt_core.plans.durations import FOR_EVER, ttl_text
@@ -17,13 +17,16 @@ _LETTERS = {
 }
 
 
-def tree_lines(operator: Operator) -> Iterator[str]:
-    """Yield a line for *operator* and each of those below it, with the kinds of its rows and the durations of its states."""
-    yield _line(operator)
+def tree_lines(operator: Operator, mark: Callable[[Operator], str] = lambda _operator: "") -> Iterator[str]:
+    """Yield a line for *operator* and each of those below it, with the kinds of its rows and the durations of its states.
+
+    Each begins with its *mark*.
+    """
+    yield mark(operator) + _line(operator)
     *others, last = operator.inputs or (None,)
     for each in others:
-        yield from _below(each, ":- ", ":  ")
-    yield from _below(last, "+- ", "   ")
+        yield from _below(each, ":- ", ":  ", mark)
+    yield from _below(last, "+- ", "   ", mark)
 
 
 def state_lines(operator: Operator) -> Iterator[str]:
@@ -40,13 +43,13 @@ def changelog_mode(changes: frozenset[RowKind]) -> str:
 
 def name_of(operator: Operator) -> str:
     """Return Flink's name for the operator in texts: GroupAggregate for `stream-exec-group-aggregate_1`."""
-    words = operator.type.removeprefix("stream-exec-").rpartition("_")[0].split("-")
+    words = operator.type.removeprefix("stream-exec-").removeprefix("batch-exec-").rpartition("_")[0].split("-")
     return "".join(word.capitalize() for word in words)
 
 
-def _below(operator: Operator | None, first: str, others: str) -> Iterator[str]:
+def _below(operator: Operator | None, first: str, others: str, mark: Callable[[Operator], str]) -> Iterator[str]:
     if operator is not None:
-        head, *tail = tree_lines(operator)
+        head, *tail = tree_lines(operator, mark)
         yield first + head
         yield from (others + line for line in tail)
 

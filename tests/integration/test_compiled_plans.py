@@ -86,9 +86,10 @@ class Gateway:
     def refused(self, text: str) -> str:
         return str(self.perform(text).error)
 
-    def set_ttl(self, ttl: str) -> None:
+    def set_ttl(self, ttl: str, name: str) -> None:
+        """Edit the file of a plan with one state of that name."""
         body = json.loads(self.file.read_text(encoding="utf-8"))
-        [state] = [state for node in body["nodes"] for state in node.get("state", ())]
+        [state] = [state for node in body["nodes"] for state in node.get("state", ()) if state["name"] == name]
         state["ttl"] = ttl
         self.file.write_text(json.dumps(body), encoding="utf-8")
 
@@ -121,7 +122,7 @@ def test_the_ttl_that_a_user_writes_into_a_plan_acts_on_the_state_of_a_savepoint
     [[first]] = gateway.sql("EXECUTE PLAN 'plan.json'")
     gateway.wait_firsts(("Rome", 1))
     [[savepoint]] = gateway.sql(f"STOP JOB '{first}' WITH SAVEPOINT")
-    gateway.set_ttl("1 ms")
+    gateway.set_ttl("1 ms", "deduplicateState")
     gateway.sql(f"SET 'execution.savepoint.path' = '{savepoint}'")
     [[_second]] = gateway.sql("EXECUTE PLAN 'plan.json'")
     # The state of Rome is older than a millisecond: it was written when it was to be kept for days, and holds; Oslo's expires.
@@ -131,7 +132,7 @@ def test_the_ttl_that_a_user_writes_into_a_plan_acts_on_the_state_of_a_savepoint
 
     gateway.wait_firsts(("Rome", 1), ("Oslo", 2), ("Oslo", 3))
     assert compiled == [["OK"]]
-    assert "state=[deduplicateState 7 d]" in explained
+    assert "state=[deduplicateState: 7 d]" in explained
     assert "The statements give the same operators now: the plan can be executed." in explained
 
 
@@ -160,6 +161,35 @@ def test_a_batch_plan_is_the_same_each_time_and_runs_its_statements(gateway: Gat
     gateway.wait_firsts(("Rome", 2))
     body = json.loads(gateway.file.read_text(encoding="utf-8"))
     assert (body["mode"], body["nodes"][0]["type"]) == ("batch", "batch-exec-table-source-scan_2")
+
+
+def test_a_plan_on_a_file_system_of_hadoop_is_written_read_and_replaced(gateway: Gateway, tmp_path: Path) -> None:
+    hadoop = gateway.world.session.sparkContext._jsc.hadoopConfiguration()
+    hadoop.set("fs.viewfs.mounttable.plans.link./dir", tmp_path.as_uri())
+    uri, insert = "viewfs://plans/dir/plan.json", "INSERT INTO arrivals SELECT row FROM flights"
+
+    gateway.sql(f"COMPILE PLAN '{uri}' FOR {insert}")
+    refused = gateway.refused(f"COMPILE PLAN '{uri}' FOR {insert}")
+    gateway.sql("SET 'table.plan.force-recompile' = 'true'")
+    gateway.sql(f"COMPILE PLAN '{uri}' FOR {insert} WHERE row IS NOT NULL")
+    gateway.sql(f"EXECUTE PLAN '{uri}'")
+    gateway.world.append("x")
+
+    gateway.world.wait_rows(["x"])
+    assert f"Cannot overwrite the plan file {uri}" in refused
+    assert "IS NOT NULL" in (tmp_path / "plan.json").read_text(encoding="utf-8")
+    assert [each.name for each in tmp_path.glob("plan.json*")] == ["plan.json"]
+
+
+def test_a_job_whose_checkpoints_have_no_file_system_is_refused_before_it_starts(gateway: Gateway) -> None:
+    gateway.sql("SET 'execution.checkpointing.dir' = 's3a://bucket/c'")
+
+    refused = gateway.refused("INSERT INTO arrivals SELECT row FROM flights")
+
+    assert "Checkpoint s3a://bucket/c/" in refused
+    assert "Spark has no file system for s3a://" in refused
+    assert "add hadoop-aws with its bundle of the AWS SDK to spark.jars" in refused
+    assert gateway.sql("SHOW JOBS") == []
 
 
 def test_a_plan_on_a_file_system_without_its_jar_is_refused_naming_the_jar(gateway: Gateway) -> None:

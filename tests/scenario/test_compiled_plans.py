@@ -200,10 +200,11 @@ def test_explain_shows_the_operators_their_ttls_and_what_will_not_match(plans: W
     [bad] = plans.sql(f"EXPLAIN PLAN '{URI}'")
 
     assert (
-        "[3] stream-exec-group-aggregate_1: GroupAggregate(groupBy=[a `b`], select=[a `b`, COUNT(id) AS n]) "
-        "changes=[+I,-U,+U,-D] state=[groupAggregateState 1 d]\n"
-        "+- [2] stream-exec-deduplicate_1: Deduplicate(keep=[FirstRow], key=[id], order=[PROCTIME]) state=[deduplicateState 1 h]\n"
-        "   +- [1] stream-exec-table-source-scan_1: TableSourceScan(table=[lake.sales.orders])\n"
+        "[3] GroupAggregate(GroupAggregate(groupBy=[a `b`], select=[a `b`, COUNT(id) AS n]), changelogMode=[I,UB,UA,D], "
+        "state=[groupAggregateState: 1 d])\n"
+        "+- [2] Deduplicate(Deduplicate(keep=[FirstRow], key=[id], order=[PROCTIME]), changelogMode=[I], "
+        "state=[deduplicateState: 1 h])\n"
+        "   +- [1] TableSourceScan(TableSourceScan(table=[lake.sales.orders]), changelogMode=[I])\n"
     ) in good["result"]
     assert "The statements give the same operators now: the plan can be executed.\nWarning: node 2" in good["result"]
     assert (

@@ -156,6 +156,12 @@ class StatementEngineContract:
     def test_the_plan_of_a_statement(self, engine: StatementEngine) -> None:
         assert engine.explain(session(), ONE, "simple")
 
+    def test_the_operators_of_a_statement_are_the_same_each_time(self, engine: StatementEngine) -> None:
+        topologies = [engine.topology(session(), [ONE, ONE]) for _ in range(2)]
+
+        assert topologies[0] == topologies[1]
+        assert len(topologies[0].operators) == 2
+
     def test_a_jar_that_is_not_there_is_refused(self, engine: StatementEngine, missing_jar: str) -> None:
         with pytest.raises(DefinitionInvalid, match="jar"):
             engine.add_jar(session(), missing_jar)

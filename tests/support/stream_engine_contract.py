@@ -12,6 +12,7 @@ import pytest
 from mt_core.errors import MtError
 from mt_core.jobs.streams import StreamEngine
 from mt_core.model.stream import StreamDefinition, StreamProgress
+from mt_core.plans.compiled import fingerprint_of
 
 WAIT_S = 120.0
 JOB, OTHER_JOB = "a" * 32, "b" * 32
@@ -50,6 +51,22 @@ class StreamEngineContract:
     def world(self) -> StreamWorld:
         """Return the world under test."""
         raise NotImplementedError("Give the contract a fixture world.")
+
+    def test_the_operators_of_a_definition_are_the_same_each_time_and_nothing_runs(self, world: StreamWorld) -> None:
+        world.append("a")
+        definition = world.definition("c")
+
+        first, second = world.engine.topology(definition), world.engine.topology(definition)
+        world.work()
+
+        assert first.spark_version != ""
+        assert [node.inputs for node in first.nodes[:1]] == [()]
+        assert fingerprint_of(first.nodes) == fingerprint_of(second.nodes)
+        assert world.rows() == []
+
+    def test_what_cannot_be_streamed_has_no_operators(self, world: StreamWorld) -> None:
+        with pytest.raises(MtError):
+            world.engine.topology(world.refused())
 
     def test_a_stream_writes_what_is_there_and_what_is_added_once(self, world: StreamWorld) -> None:
         world.append("a")

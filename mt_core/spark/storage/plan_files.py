@@ -81,9 +81,7 @@ class StoredPlans(PlanFiles):
                         stream.write(text.encode())
                 case _:
                     with self._hadoop(uri) as folders:
-                        if replace:
-                            folders.delete(uri)
-                        folders.write(uri, text)
+                        _write_hadoop(folders, uri, text, replace=replace)
 
     def close_session(self, session_id: str) -> None:
         """Remove the folder of a session."""
@@ -143,6 +141,19 @@ def _write_local(path: Path, uri: str, text: str, *, replace: bool) -> None:
         raise PlanExists.at(uri) from cause
     finally:
         part.unlink(missing_ok=True)
+
+
+def _write_hadoop(folders: Folders, uri: str, text: str, *, replace: bool) -> None:
+    part = f"{uri}.{uuid4().hex}"
+    folders.write(part, text)
+    if replace:
+        # What a crash leaves is the new text beside the place of the old one.
+        folders.delete(uri)
+    folders.move(part, uri)
+    if folders.exists(part):
+        # Another statement has written the file meanwhile.
+        folders.delete(part)
+        raise PlanExists.at(uri)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from mt_core.plans.compiled import Topology
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
 from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.driver.conf import SESSION_CATALOG
+from mt_core.spark.driver.file_systems import check_file_system
 from mt_core.spark.driver.jar_copies import JarCopies
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -79,6 +80,7 @@ class SparkStreams(EngineRole, StreamEngine):
 
     def prepare(self, definition: StreamDefinition, job_id: str) -> StreamDefinition:
         with self._driver.translating(), self._sessions.passing(definition) as session:
+            check_file_system(session, definition.checkpoint, f"Checkpoint {definition.checkpoint}")
             prepared, _ = self._prepared(session, definition)
             self._jars.keep(definition.jars, job_id)
             return prepared

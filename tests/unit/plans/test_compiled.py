@@ -10,6 +10,8 @@ import pytest
 from mt_core.plans.compiled import PlanMode, PlanNode, Topology, fingerprint_of, nodes_of, short_upstream
 from mt_core.plans.differences import differences
 from mt_core.plans.errors import PlanInvalid
+from mt_core.plans.explained import explained_plan
+from mt_core.plans.json_form import plan_text
 from mt_core.plans.operators import OperatorState
 from mt_core.plans.states import check_topology, ttls_of
 from tests.support.plans import DAY, HOUR, aggregate, compiled, deduplicate, join, scan
@@ -73,6 +75,19 @@ def test_the_differences_of_plans_are_said_in_words() -> None:
         "node 2 (stream-exec-deduplicate_1) is gone: Deduplicate(keep=[FirstRow], key=[id], order=[PROCTIME])",
         "TTL of groupAggregateState of node 3 (stream-exec-group-aggregate_1): 1 d -> 2 d",
     ]
+
+
+def test_the_secrets_of_a_plan_are_in_its_file_alone() -> None:
+    plan = compiled()
+    secret = replace(
+        plan, temporary=("CREATE TEMPORARY TABLE t (a INT) WITH (\n'password' = 'hush', 'url' = 'jdbc:x')",)
+    )
+
+    shown = [explained_plan(secret, []), *(str(each) for each in differences(plan, secret))]
+
+    assert "CREATE TEMPORARY TABLE t (a INT) WITH ( 'password' = '***', 'url' = 'jdbc:x')" in shown[0]
+    assert "hush" not in "".join(shown)
+    assert "hush" in plan_text(secret)
 
 
 def test_a_plan_whose_ttls_were_edited_fits_its_statement() -> None:

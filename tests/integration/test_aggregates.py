@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.errors import Unsupported
+from mt_core.model.stream import StreamDefinition
 from mt_core.plans.operators import ADDS, ALL, OperatorState, RowKind
 from mt_core.sessions.properties.stream_properties import FOR_EVER
 from mt_core.spark.driver.jvm_objects import active_session, class_name, java_dataset, scala_items
@@ -26,8 +27,10 @@ from mt_core.spark.streams.operators.state_ttls import read_ttls
 from mt_core.spark.streams.operators.stateless import expression_id
 from mt_core.spark.streams.operators.walk import Walk
 from mt_core.spark.streams.query import query_of
+from mt_core.sql.parser import ReadStatement
 from tests.depth import DEPTH
 from tests.integration.operator_stream import Change, OperatorStream
+from tests.integration.stream_world import StreamWorld
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -196,6 +199,7 @@ def test_each_batch_changes_the_groups_as_a_model_says(start: Callable[..., Oper
                 assert given(stream.repeat()) == found
 
 
+@pytest.mark.slow
 def test_the_state_of_a_group_expires_and_a_later_start_may_have_another_ttl(
     start: Callable[..., OperatorStream],
 ) -> None:
@@ -343,3 +347,77 @@ def standing(changes: Sequence[Change]) -> set[tuple[Any, ...]]:
         counts[tuple(row.values())] += 1 if kind in {"+I", "+U"} else -1
     assert set(counts.values()) <= {0, 1}
     return {row for row, count in counts.items() if count}
+
+
+class Orders(StreamWorld):
+    """Orders, of which some come twice, and what is known of each product (FLIP-292)."""
+
+    def __init__(self, driver: SparkDriver, folder: Path) -> None:
+        super().__init__(driver, folder)
+        self.sql("CREATE TABLE orders (order_id STRING, user_id STRING, product_id STRING, num BIGINT)")
+        self.sql(
+            "CREATE TABLE stats (product_id STRING NOT NULL, buy_uv BIGINT, order_cnt BIGINT, quantity_cnt BIGINT)"
+        )
+        self.sql("ALTER TABLE stats SET IDENTIFIER FIELDS product_id")
+
+    def order(self, *rows: tuple[str, str, str, int]) -> None:
+        self.sql(f"INSERT INTO orders VALUES {', '.join(map(str, rows))}")
+
+    def count(self, hint: str = "", **changes: Any) -> tuple[str, StreamDefinition]:
+        return self.start(ReadStatement(insert_stats("orders", "now()", hint)).text, **changes)
+
+    def wait_stats(self, *expected: tuple[str, int, int, int]) -> None:
+        self.wait(lambda: sorted(map(tuple, self.sql("SELECT * FROM stats"))) == sorted(expected))
+
+
+def insert_stats(orders: str, time: str, hint: str = "") -> str:
+    return (
+        f"INSERT INTO stats SELECT {hint} product_id, COUNT(DISTINCT user_id) AS buy_uv, COUNT(order_id) AS order_cnt, "
+        "SUM(num) AS quantity_cnt FROM "
+        f"(SELECT *, ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY {time} ASC) AS rn FROM {orders}) tmp "
+        "WHERE rn = 1 GROUP BY product_id"
+    )
+
+
+@pytest.fixture
+def orders(module_driver: SparkDriver, tmp_path: Path) -> Iterator[Orders]:
+    world = Orders(module_driver, tmp_path)
+    yield world
+    world.stop_all()
+
+
+@pytest.mark.slow
+def test_deduplicated_orders_are_counted_by_product_through_a_stop_and_a_savepoint(orders: Orders) -> None:
+    orders.order(("o1", "ann", "tea", 2), ("o1", "ann", "tea", 2), ("o2", "bob", "tea", 3), ("o3", "ann", "nut", 1))
+    job_id, definition = orders.count()
+    orders.wait_stats(("tea", 2, 2, 5), ("nut", 1, 1, 1))
+    orders.order(("o1", "ann", "tea", 2), ("o4", "ann", "tea", 4))
+    orders.wait_stats(("tea", 2, 3, 9), ("nut", 1, 1, 1))
+
+    orders.engine.stop(job_id, definition)
+    orders.engine.start(job_id, definition, 2)
+    orders.order(("o5", "cid", "nut", 1))
+    orders.wait_stats(("tea", 2, 3, 9), ("nut", 2, 2, 2))
+    savepoint = orders.engine.savepoint(job_id, definition, orders.folder("down"), drain=True)
+    orders.count("/*+ STATE_TTL('tmp' = '1 ms') */", restored_from=savepoint)
+    orders.order(("o6", "dan", "tea", 1))
+    orders.wait_stats(("tea", 3, 4, 10), ("nut", 2, 2, 2))
+    orders.order(("o7", "eve", "tea", 1))
+
+    # What was written with the short TTL is forgotten.
+    orders.wait_stats(("tea", 1, 1, 1), ("nut", 2, 2, 2))
+
+
+@pytest.mark.slow
+def test_generated_orders_are_counted_without_an_end(orders: Orders) -> None:
+    columns = "order_id STRING, user_id STRING, product_id STRING, num BIGINT, proctime AS PROCTIME()"
+    temporary = (
+        f"CREATE TEMPORARY TABLE generated ({columns}) WITH ('connector' = 'datagen', 'rows-per-second' = '20')",
+        "CREATE TEMPORARY TABLE stats (product_id STRING, buy_uv BIGINT, order_cnt BIGINT, quantity_cnt BIGINT) "
+        "WITH ('connector' = 'blackhole')",
+    )
+
+    job_id, _ = orders.start(ReadStatement(insert_stats("generated", "proctime")).text, temporary=temporary)
+
+    orders.wait(lambda: (orders.engine.progress(job_id).rows_written or 0) > 40)
+    assert orders.engine.progress(job_id).error is None

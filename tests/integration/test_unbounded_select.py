@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mt_core.errors import MtError, Unsupported
+from mt_core.errors import MtError
 from mt_core.model.stream import StreamMember
+from mt_core.rowset import RowKind
 from mt_core.sessions.ports import ResultRows, SessionContext
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.temporary import create_temporary
@@ -175,6 +176,16 @@ def test_what_reads_a_stream_is_known_before_it_runs(world: World) -> None:
     assert list(streams.values()) == [True, True, False, False, False, False]
 
 
-def test_a_select_whose_rows_would_change_is_refused_with_the_way_out(world: World) -> None:
-    with pytest.raises(Unsupported, match="materialized table"):
-        world.follow(f"SELECT city, count(*) FROM {world.table} GROUP BY city")
+def test_a_select_of_an_aggregate_gives_changes(world: World) -> None:
+    rows = world.follow(f"SELECT city, count(*) AS n FROM {world.table} GROUP BY city")
+
+    before = first(rows, 1), rows.kinds(0, 1)
+    world.run(f"INSERT INTO {world.table} VALUES (2, 'Rome')")
+    after = first(rows, 3), rows.kinds(0, 3)
+
+    assert rows.changelog
+    assert before == ([["Rome", 1]], [RowKind.INSERT])
+    assert after == (
+        [["Rome", 1], ["Rome", 1], ["Rome", 2]],
+        [RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER],
+    )

@@ -222,21 +222,18 @@ def sources_of(members: Sequence[MemberQuery]) -> tuple[StreamSource, ...]:
 
 def check_stateless(member: StreamedQuery) -> None:
     """Raise Unsupported unless each row of the stream gives rows of the query by itself."""
-    if check_streamable(member, way_out=_STATELESS):
+    if member.changelog({}).updates or check_streamable(member, way_out=_STATELESS):
         raise Unsupported(f"Its query needs rows of several batches together. {_STATELESS}")
 
 
 def check_streamable(member: StreamedQuery, *, way_out: str = _WAY_OUT) -> bool:
-    """Return whether the query keeps state from batch to batch. Raises Unsupported for what only adding rows cannot give."""
-    changelog = member.changelog({})
-    plan = changelog.plan
+    """Return whether the query keeps state from batch to batch. Raises Unsupported for what neither we nor Spark can run."""
+    plan = member.changelog({}).plan
     if not plan.isStreaming():
         raise Unsupported(
             "The query reads no table as a stream; run the statement in batch mode: "
             "SET 'execution.runtime-mode' = 'batch'."
         )
-    if changelog.updates:
-        raise Unsupported(f"The query changes rows that it has given, and a stream only adds rows. {way_out}")
     session = member.session
     append = static_member(session, "org.apache.spark.sql.streaming.OutputMode.Append")()
     check = static_member(

@@ -60,7 +60,8 @@ def check_changes(table: str, target: SinkTarget | None, keys: Sequence[str], ro
     raise Unsupported(
         f"Table {table} takes rows that are added, and the query also changes and deletes rows: {operator.type} gives {kinds} "
         f"({operator.description}). Create the table with a PRIMARY KEY (…) NOT ENFORCED, in an Iceberg catalog such as lake or "
-        "with the connector 'jdbc'; or keep the result as a materialized table."
+        "with the connector 'jdbc'; keep the result as a materialized table; or run the statement in "
+        "batch mode: SET 'execution.runtime-mode' = 'batch'."
     )
 
 

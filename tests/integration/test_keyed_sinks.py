@@ -15,18 +15,21 @@ import psycopg
 import pytest
 from pyspark.sql import DataFrame
 
-from mt_core.errors import MtError
+from mt_core.errors import DefinitionInvalid, MtError
 from mt_core.model.storage import BATCH, JOB_ID
 from mt_core.model.table import TableIdentifier
+from mt_core.plans.durations import FOR_EVER
 from mt_core.plans.operators import RowKind
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.temporary import create_temporary
+from mt_core.spark.streams.materialization import materialized
 from mt_core.spark.streams.operators.changelog import ROW_KIND
 from mt_core.spark.streams.sinks.iceberg import IcebergSink
 from mt_core.spark.streams.sinks.key_changes import key_changes
 from mt_core.spark.streams.sinks.keyed_jdbc import KeyedJdbcSink
 from mt_core.spark.streams.sinks.rowless import PrintSink
 from mt_core.spark.streams.sinks.targets import SinkTarget
+from tests.integration.operator_stream import OperatorStream
 from tests.integration.stream_world import StreamWorld
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -341,3 +344,84 @@ def test_rows_of_a_stream_replace_those_with_their_key_in_each_table_with_a_key(
             ("b", "b2", None),
             ("c", "c2", None),
         ]
+
+
+def test_of_the_rows_of_a_key_that_are_left_the_last_one_is_there(world: StreamWorld, tmp_path: Path) -> None:
+    columns = f"city STRING, n INT, {ROW_KIND} TINYINT"
+    stream = OperatorStream(
+        world.session, tmp_path / "state", columns, lambda rows: materialized(rows, ["city"], FOR_EVER)
+    )
+    batches = [
+        [("Rome", 1, "+I"), ("Oslo", 7, "+I")],
+        [("Rome", 2, "+I")],
+        [("Rome", 1, "-D"), ("Oslo", 7, "-D")],
+        [("Rome", 3, "+U"), ("Rome", 3, "-U")],
+        [("Rome", 2, "-D")],
+    ]
+
+    found = [
+        [
+            (kind, row["city"], row["n"])
+            for kind, row in stream.feed(
+                *({"city": city, "n": n, ROW_KIND: RowKind(kind).code} for city, n, kind in batch)
+            )
+        ]
+        for batch in batches
+    ]
+    stream.stop()
+
+    assert [sorted(each) for each in found] == [
+        [("+I", "Oslo", 7), ("+I", "Rome", 1)],
+        [("+U", "Rome", 2), ("-U", "Rome", 1)],
+        [("-D", "Oslo", 7)],
+        [],
+        [("-D", "Rome", 2)],
+    ]
+
+
+@pytest.mark.slow
+def test_a_job_that_has_to_keep_the_rows_of_its_keys_does(world: StreamWorld) -> None:
+    world.sql("CREATE TABLE latest (k STRING NOT NULL, row STRING)")
+    world.sql("ALTER TABLE latest SET IDENTIFIER FIELDS k")
+    world.append("a1", "b1")
+
+    job_id, definition = world.start(
+        "INSERT INTO latest SELECT substring(row, 1, 1) AS k, row FROM flights",
+        settings={"table.exec.sink.upsert-materialize": "FORCE"},
+    )
+    world.wait(lambda: len(world.rows("latest")) == 2)
+    world.append("a2")
+    world.wait(lambda: world.engine.progress(job_id).batch == 1)
+
+    assert definition.pinned["materialized"] == [("k",)]
+    assert sorted(map(tuple, world.sql("SELECT * FROM latest"))) == [("a", "a2"), ("b", "b1")]
+
+
+def test_an_insert_without_a_column_of_the_key_is_refused(world: StreamWorld, tmp_path: Path) -> None:
+    text = (
+        "CREATE TEMPORARY TABLE places (id STRING, city STRING, n INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = "
+        f"'jdbc', 'url' = '{sqlite_url(tmp_path, 'TEXT')}', 'table-name' = 'places')"
+    )
+    definition = world.definition("c", "INSERT INTO places (city) SELECT row FROM flights", temporary=(text,))
+
+    with pytest.raises(DefinitionInvalid, match="INSERT INTO places gives no value for id of its PRIMARY KEY"):
+        world.engine.prepare(definition, "j")
+
+
+def test_of_rows_of_several_commits_the_one_that_was_committed_last_stays(world: StreamWorld) -> None:
+    world.sql("CREATE TABLE latest (k STRING NOT NULL, row STRING)")
+    world.sql("ALTER TABLE latest SET IDENTIFIER FIELDS k")
+    for row in ("a1", "a2", "a3"):
+        world.append(row)
+
+    job_id, definition = world.start("INSERT INTO latest SELECT substring(row, 1, 1) AS k, row FROM flights")
+    world.wait(lambda: len(world.rows("latest")) == 1)
+    first = [tuple(row) for row in world.sql("SELECT * FROM latest")]
+    world.engine.stop(job_id, definition)
+    for row in ("b1", "b2", "b3"):
+        world.append(row)
+    world.engine.start(job_id, definition, 2)
+    world.wait(lambda: len(world.rows("latest")) == 2)
+
+    assert first == [("a", "a3")]
+    assert sorted(map(tuple, world.sql("SELECT * FROM latest"))) == [("a", "a3"), ("b", "b3")]

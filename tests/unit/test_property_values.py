@@ -30,6 +30,7 @@ from mt_core.sessions.properties.property_values import (
         ("table.exec.state.ttl", "banana", "a duration such as 30 min, 10 s or 500 ms, or 0 for ever"),
         ("table.exec.state.ttl", "-1 h", "a duration such as 30 min, 10 s or 500 ms, or 0 for ever"),
         ("table.exec.state.ttl", "10 µs", "a duration such as 30 min, 10 s or 500 ms, or 0 for ever"),
+        ("table.exec.sink.upsert-materialize", "always", "auto, none, force"),
         ("materialized-table.refresh-mode.freshness-threshold", "-1 s", "a duration"),
         ("materialized-table.default-freshness.full", "500 ms", "at least 1 s"),
     ],

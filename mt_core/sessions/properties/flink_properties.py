@@ -66,7 +66,7 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
     )),
     (_OUTPUT_MODE, (f"{_ASYNC}lookup.output-mode", f"{_ASYNC}ml-predict.output-mode")),
     (_RETRY, (f"{_ASYNC}scalar.retry-strategy", f"{_ASYNC}table.retry-strategy")),
-    (_SHUFFLE, (f"{_SINK}keyed-shuffle", f"{_SINK}upsert-materialize")),
+    (_SHUFFLE, (f"{_SINK}keyed-shuffle",)),
     (one_of("legacy", "map", "value", "adaptive"), (f"{_SINK}upsert-materialize-strategy.type",)),
     (one_of("enabled", "disabled"), (f"{_SINK}rowtime-inserter",)),
     (one_of("auto", "one_phase", "two_phase"), (f"{_OPTIMIZER}agg-phase-strategy",)),

@@ -16,12 +16,14 @@ from mt_core.sessions.properties.plan_properties import PLAN_SETTINGS
 from mt_core.sessions.properties.stream_properties import (
     CHECKPOINTS_KEY,
     INTERVAL_KEY,
+    MATERIALIZE_KEY,
     ON_SOURCE_REWRITE_KEY,
     RESTORE_KEYS,
     SAVEPOINTS_KEY,
     STATE_TTL_KEY,
     interval_of,
     state_ttl_of,
+    upsert_materialize_of,
 )
 from mt_core.tables.settings import DEFAULT_CONTINUOUS_KEY, DEFAULT_FULL_KEY, THRESHOLD_KEY, ZONE_KEY
 
@@ -34,7 +36,7 @@ _MAY_BE_EMPTY = {TIMEOUT_KEY, *_OF_STREAMS}
 # they have no effect in a session, and clients send them because they send their whole configuration.
 ACTING = frozenset({
     ZONE_KEY, TIMEOUT_KEY, RUNTIME_MODE_KEY, _DML_SYNC.key, HOOKS_KEY, THRESHOLD_KEY, DEFAULT_FULL_KEY, DEFAULT_CONTINUOUS_KEY,
-    STATE_TTL_KEY, *_OF_STREAMS, *(each.key for each in PLAN_SETTINGS),
+    STATE_TTL_KEY, MATERIALIZE_KEY, *_OF_STREAMS, *(each.key for each in PLAN_SETTINGS),
 })  # fmt: skip
 _UNDERSTOOD = {each.key: each for each in (*SETTINGS, _DML_SYNC, *PLAN_SETTINGS) if each.key in ACTING}
 _GATEWAYS = frozenset(each.key for each in SETTINGS) - ACTING
@@ -54,6 +56,8 @@ def check_property(key: str, value: str) -> None:
     setting = _UNDERSTOOD.get(key)
     if key == STATE_TTL_KEY:
         state_ttl_of(value.strip())
+    if key == MATERIALIZE_KEY:
+        upsert_materialize_of(value.strip())
     if setting is None or (key in _MAY_BE_EMPTY and not value.strip()):
         return
     if key == INTERVAL_KEY:

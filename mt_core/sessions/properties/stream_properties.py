@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 
 from mt_core.errors import RequestInvalid
 from mt_core.model.stream import OnSourceRewrite
@@ -16,9 +17,21 @@ CHECKPOINTS_KEY = "execution.checkpointing.dir"
 SAVEPOINTS_KEY = "execution.checkpointing.savepoint-dir"
 ON_SOURCE_REWRITE_KEY = "streaming.on-source-rewrite"
 STATE_TTL_KEY = "table.exec.state.ttl"
+MATERIALIZE_KEY = "table.exec.sink.upsert-materialize"
 # The newer name of Flink first, which counts if both are set.
 RESTORE_KEYS = ("execution.state-recovery.path", "execution.savepoint.path")
 _MILLISECOND = timedelta(milliseconds=1)
+
+
+class UpsertMaterialize(StrEnum):
+    """When a stream keeps the rows that it gives for a key of a table, to give the last one that is left: `MATERIALIZE_KEY`.
+
+    AUTO: if several rows of its query may have that key. NONE: a row of a key that goes takes all others with it.
+    """
+
+    AUTO = "auto"
+    NONE = "none"
+    FORCE = "force"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +99,18 @@ def state_ttl_of(text: str) -> timedelta:
             key=STATE_TTL_KEY,
         )
     return ttl or FOR_EVER
+
+
+def upsert_materialize_of(text: str) -> UpsertMaterialize:
+    """Return when a stream keeps the rows of a key that it writes, as *text* says; raises RequestInvalid."""
+    found = next((each for each in UpsertMaterialize if each.value == (text or "auto").lower()), None)
+    if found is None:
+        raise RequestInvalid(
+            f"{MATERIALIZE_KEY}: '{text}' (the session) cannot be used; expected "
+            f"{', '.join(each.value for each in UpsertMaterialize)}.",
+            key=MATERIALIZE_KEY,
+        )
+    return found
 
 
 def _inside(folder: str, name: str) -> str:

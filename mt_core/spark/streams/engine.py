@@ -30,6 +30,7 @@ from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.streams.attempt import StreamAttempt
 from mt_core.spark.streams.broken import StreamBroken
 from mt_core.spark.streams.checkpoints import Checkpoints
+from mt_core.spark.streams.materialization import KeyedInsert, materialized_key, states_of
 from mt_core.spark.streams.operators.changelog import ROW_KIND
 from mt_core.spark.streams.operators.earlier_releases import OPERATORS
 from mt_core.spark.streams.operators.operator_nodes import sink_of
@@ -48,6 +49,7 @@ from mt_core.spark.streams.sinks.iceberg import IcebergTarget, check_target
 from mt_core.spark.streams.sinks.kinds import (
     check_changes,
     created_by,
+    keys_of,
     kind_of,
     sinks_of,
     targets_with_connector,
@@ -87,8 +89,11 @@ class SparkStreams(EngineRole, StreamEngine):
 
     def topology(self, definition: StreamDefinition) -> Topology:
         with self._driver.translating(), self._sessions.passing(definition) as session:
-            _, members = self._prepared(session, definition)
-            operators = [sink_of(member.insert.table, member.changelog({}).operator) for member in members]
+            prepared, members = self._prepared(session, definition)
+            operators = [
+                sink_of(member.insert.table, member.changelog({}).operator, states_of(key, member))
+                for member, key in zip(members, prepared.pinned["materialized"], strict=True)
+            ]
             return Topology(spark_version=str(session.version), operators=tuple(operators))
 
     def _prepared(
@@ -104,12 +109,14 @@ class SparkStreams(EngineRole, StreamEngine):
             for table in writes
             if table not in targets and not creates
         }
-        for written, member in zip(definition.members, members, strict=True):
-            target, name = targets.get(member.insert.table), display_name(member.insert.table)
+        keys = [
+            keys_of(targets.get(each.insert.table), tables.get(display_name(each.insert.table))) for each in members
+        ]
+        for written, member, key in zip(definition.members, members, keys, strict=True):
+            target = targets.get(member.insert.table)
             if kind_of(target).in_spark:
                 check_columns(session, written.text, self._connectors)
-            keys = tables[name].keys if name in tables else ()
-            check_changes(name, target, keys, member.changelog({}))
+            check_changes(display_name(member.insert.table), target, key, member.changelog({}))
         reads = self._reads(session, members)
         for table in writes:
             if _folded(table) in map(_folded, reads):
@@ -117,7 +124,7 @@ class SparkStreams(EngineRole, StreamEngine):
                     f"The statement reads {display_name(table)}, which it writes: as a stream it would read its own rows; "
                     "write another table."
                 )
-        pinned = _pinned(session, members) | {
+        pinned = _pinned(session, members, keys) | {
             "sinks": [target.to_json() for target in targets.values()],
             "targets": {name: table.uuid for name, table in tables.items()},
             "keys": {name: table.keys for name, table in tables.items()},
@@ -293,12 +300,22 @@ class SparkStreams(EngineRole, StreamEngine):
         )
 
 
-def _pinned(session: SparkSession, members: Sequence[MemberQuery]) -> dict[str, Any]:
-    """Return what is decided when a job is created: where its sources begin, and which columns its queries give."""
+def _pinned(session: SparkSession, members: Sequence[MemberQuery], keys: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Return what is decided when a job is created: where its sources begin, and which columns its queries give.
+
+    The tables that the members write have the *keys*.
+    """
     with active_session(session):
-        keeps_state = True in [check_streamable(member) for member in members]
+        columns = [member.columns() for member in members]
+        kept = [
+            materialized_key(
+                KeyedInsert(table=member.insert.table, columns=given, keys=key), member.changelog({}), member.settings
+            )
+            for member, given, key in zip(members, columns, keys, strict=True)
+        ]
+        keeps_state = True in [check_streamable(member) for member in members] or any(kept)
         starts = {
-            source.name: start_of(source, keeps_state=keeps_state).to_json()
+            source.name: start_of(source, keeps_state=keeps_state, in_order=any(keys)).to_json()
             for source in sources_of(members)
             if source.table is not None
         }
@@ -306,8 +323,9 @@ def _pinned(session: SparkSession, members: Sequence[MemberQuery]) -> dict[str, 
             check_first_rows(member, starts)
         return {
             "starts": starts,
-            "columns": [member.columns() for member in members],
+            "columns": columns,
             "given": [[name for name in member.streaming({}).columns if name != ROW_KIND] for member in members],
+            "materialized": kept,
             "begun": False,
         }
 

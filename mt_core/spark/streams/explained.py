@@ -3,27 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
 from mt_core.identifiers import display_name, sql_name
 from mt_core.model.reservation import Atomicity
-from mt_core.model.stream import StreamMember
+from mt_core.model.stream import StreamMember, TableName
 from mt_core.plans.operator_tree import changelog_mode, state_lines, tree_lines
+from mt_core.plans.operators import Operator, OperatorState
 from mt_core.spark.catalogs.connector_tables import ConnectorSource
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, static_member
 from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.relations import base_relations, identifier_fields
 from mt_core.spark.storage.table_creations import creation_of
-from mt_core.spark.streams.inserts import is_insert, read_insert
+from mt_core.spark.streams.inserts import Insert, is_insert, read_insert
+from mt_core.spark.streams.materialization import KeyedInsert, materialized_key, states_of
 from mt_core.spark.streams.operators.changelog import Changelog
+from mt_core.spark.streams.operators.operator_nodes import sink_of
 from mt_core.spark.streams.query import StreamedQuery, check_first_rows, check_streamable, read_query
 from mt_core.spark.streams.sinks.created_table import CreatedTable, not_created
-from mt_core.spark.streams.sinks.kinds import check_changes, kind_of, targets_with_connector
+from mt_core.spark.streams.sinks.iceberg import IcebergTarget
+from mt_core.spark.streams.sinks.kinds import check_changes, keys_of, kind_of, targets_with_connector
+from mt_core.spark.streams.sinks.targets import SinkTarget
 from mt_core.spark.streams.sources.starts import Start, rows_at, start_of
 from mt_core.spark.streams.sources.streamed_text import StreamSource
 
 _JSON = "json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """How the sources of a query are read."""
+
+    keeps_state: bool
+    in_order: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Written:
+    """A table that an INSERT writes, with its `stored` columns, of which those of its primary key are `keys`."""
+
+    insert: Insert
+    target: SinkTarget | None
+    keys: tuple[str, ...]
+    stored: tuple[str, ...]
+
+    @property
+    def table(self) -> TableName:
+        return self.insert.table
+
+    def kept(self, changelog: Changelog, query: StreamedQuery) -> tuple[OperatorState, ...]:
+        """Return the state of the rows that are kept by the key of the table, if they are."""
+        given = tuple(query.pinned({}).columns) if self.insert.by_name else self.insert.columns or self.stored
+        keyed = KeyedInsert(table=self.table, columns=given, keys=self.keys)
+        return states_of(materialized_key(keyed, changelog, query.settings), query)
+
+    def lines(self, changelog: Changelog) -> Iterator[str]:
+        check_changes(display_name(self.table), self.target, self.keys, changelog)
+        by_key = (
+            f"; a row replaces the one with its {', '.join(self.keys)}" if self.target is None and self.keys else ""
+        )
+        yield f"Sink {display_name(self.table)}: {kind_of(self.target).guarantee}{by_key}"
 
 
 def explained_streams(
@@ -42,12 +83,17 @@ def explained_streams(
         parts = []
         for member in members:
             query = read_query(session, member, connectors, settings)
-            keeps_state, changelog = check_streamable(query), query.changelog({})
-            lines = ["== Stream ==", *_sources(session, query, changelog, connectors, keeps_state=keeps_state)]
-            sink = _sink(session, member, temporary, connectors, changelog)
-            lines += [*_state(changelog, keeps_state=keeps_state), *sink, ""]
+            changelog, written = query.changelog({}), _written(session, member, temporary, connectors)
+            keys = written.keys if written is not None else ()
+            kept = written.kept(changelog, query) if written is not None else ()
+            keeps_state = check_streamable(query) or bool(kept)
+            operator = sink_of(written.table, changelog.operator, kept) if written and kept else changelog.operator
+            reading = _Reading(keeps_state=keeps_state, in_order=bool(keys))
+            lines = ["== Stream ==", *_sources(session, query, changelog, connectors, reading)]
+            sink = _creation(session, member, changelog) if written is None else written.lines(changelog)
+            lines += [*_state(changelog, operator, keeps_state=keeps_state), *sink, ""]
             if mode != _JSON:
-                lines += ["== Operators ==", *tree_lines(changelog.operator), ""]
+                lines += ["== Operators ==", *tree_lines(operator), ""]
             parts.append("\n".join([*lines, _plan(session, changelog, mode)]))
         if len(parts) == 1:
             return parts[0]
@@ -55,10 +101,10 @@ def explained_streams(
 
 
 def _sources(
-    session: SparkSession, query: StreamedQuery, changelog: Changelog, connectors: ConnectorSource, *, keeps_state: bool
+    session: SparkSession, query: StreamedQuery, changelog: Changelog, connectors: ConnectorSource, reading: _Reading
 ) -> Iterator[str]:
     starts = {
-        source.name: start_of(source, keeps_state=keeps_state)
+        source.name: start_of(source, keeps_state=reading.keeps_state, in_order=reading.in_order)
         for source in query.text.sources
         if source.table is not None
     }
@@ -75,9 +121,9 @@ def _sources(
             yield f"Table {display_name(parts)}: as it stands at each batch"
 
 
-def _state(changelog: Changelog, *, keeps_state: bool) -> Iterator[str]:
+def _state(changelog: Changelog, operator: Operator, *, keeps_state: bool) -> Iterator[str]:
     yield f"State: {'kept from batch to batch, in the checkpoint' if keeps_state else 'none'}"
-    yield from state_lines(changelog.operator)
+    yield from state_lines(operator)
     if changelog.updates:
         yield f"Changes: rows take back and replace others that were given before {changelog_mode(changelog.changes)}"
 
@@ -106,30 +152,30 @@ def _as_they_stand(changelog: Changelog, names: ConnectorNames) -> Iterable[tupl
     return dict.fromkeys(found)
 
 
-def _sink(
-    session: SparkSession,
-    member: StreamMember,
-    temporary: Iterable[str],
-    connectors: ConnectorSource,
-    changelog: Changelog,
-) -> Iterator[str]:
+def _creation(session: SparkSession, member: StreamMember, changelog: Changelog) -> Iterator[str]:
+    """Yield how a table is created by *member*; nothing if that creates none."""
     creation = creation_of(session, member.text)
-    if creation is not None:
-        name = display_name(creation.parts)
-        if creation.atomicity is not Atomicity.ATOMIC:
-            raise not_created(name)
-        check_changes(name, None, (), changelog)
-        first = "its first batch that has rows creates it, as one commit (level 3, atomic)"
-        yield f"Table {name}: {first}; then {CreatedTable.guarantee}"
+    if creation is None:
         return
-    if not is_insert(session, member.text):
-        return
-    table = read_insert(session, member.text).table
-    target = targets_with_connector(session, connectors, temporary, [table]).get(table)
-    keys = identifier_fields(session.table(sql_name(table))) if target is None else target.keys
-    check_changes(display_name(table), target, keys, changelog)
-    by_key = f"; a row replaces the one with its {', '.join(keys)}" if target is None and keys else ""
-    yield f"Sink {display_name(table)}: {kind_of(target).guarantee}{by_key}"
+    name = display_name(creation.parts)
+    if creation.atomicity is not Atomicity.ATOMIC:
+        raise not_created(name)
+    check_changes(name, None, (), changelog)
+    first = "its first batch that has rows creates it, as one commit (level 3, atomic)"
+    yield f"Table {name}: {first}; then {CreatedTable.guarantee}"
+
+
+def _written(
+    session: SparkSession, member: StreamMember, temporary: Iterable[str], connectors: ConnectorSource
+) -> _Written | None:
+    """Return the table that *member* inserts into, None if it is no INSERT."""
+    if creation_of(session, member.text) is not None or not is_insert(session, member.text):
+        return None
+    insert = read_insert(session, member.text)
+    target = targets_with_connector(session, connectors, temporary, [insert.table]).get(insert.table)
+    stored = session.table(sql_name(insert.table))
+    table = None if target is not None else IcebergTarget(uuid="", keys=identifier_fields(stored))
+    return _Written(insert=insert, target=target, keys=keys_of(target, table), stored=tuple(stored.columns))
 
 
 def _plan(session: SparkSession, changelog: Changelog, mode: str) -> str:

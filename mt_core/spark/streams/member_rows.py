@@ -14,6 +14,7 @@ from mt_core.errors import Unsupported
 from mt_core.identifiers import quote, sql_name
 from mt_core.model.stream import TableName
 from mt_core.plans.operators import RowKind
+from mt_core.spark.streams.materialization import materialized, ttl_of
 from mt_core.spark.streams.operators.changelog import ROW_KIND, is_changelog
 from mt_core.spark.streams.query import MemberQuery
 
@@ -25,22 +26,33 @@ class MemberRows:
     """The rows that the queries of *members* give.
 
     Each has `columns`, under which its table takes them, and those that its query had `given` when the job was created; None for a
-    job of an earlier release, of which the number of the columns is known alone.
+    job of an earlier release, of which the number of the columns is known alone. Of some its stream keeps the rows by the key in
+    `materialized`, which is empty for the others.
     """
 
     members: Sequence[MemberQuery] = ()
     columns: Sequence[Sequence[str]] = ()
     given: Sequence[Sequence[str] | None] = ()
+    materialized: Sequence[Sequence[str]] = ()
 
     @classmethod
     def of(cls, members: Sequence[MemberQuery], pinned: Mapping[str, Any]) -> MemberRows:
         """Return the rows of the members of a job that has *pinned* their columns."""
         columns = pinned["columns"]
-        return cls(members=members, columns=columns, given=pinned.get("given") or [None for _ in columns])
+        return cls(
+            members=members,
+            columns=columns,
+            given=pinned.get("given") or [None for _ in columns],
+            materialized=pinned.get("materialized") or [() for _ in columns],
+        )
 
     def streaming(self, options: Mapping[str, Mapping[str, str]]) -> list[DataFrame]:
         """Return a stream for each member, whose sources have the *options* under their names."""
-        return self._named([member.streaming(options) for member in self.members])
+        frames = self._named([member.streaming(options) for member in self.members])
+        return [
+            materialized(frame, keys, ttl_of(member)) if keys else frame
+            for frame, keys, member in zip(frames, self.materialized, self.members, strict=True)
+        ]
 
     def pinned(self, snapshots: Mapping[str, str]) -> list[DataFrame]:
         """Return the rows of each member at *snapshots* of its sources."""

@@ -39,12 +39,17 @@ def scan_of(plan: Any) -> Operator:
     return Operator(type="stream-exec-table-source-scan_2", description=_description(plan), output=_output(plan))
 
 
-def sink_of(table: Sequence[str], rows: Operator) -> Operator:
-    """Return the operator that writes *rows* into a table."""
+def sink_of(table: Sequence[str], rows: Operator, states: Sequence[OperatorState] = ()) -> Operator:
+    """Return the operator that writes *rows* into a table, with the *states* of what it keeps of them."""
     fields = ", ".join(name for name, _type in rows.output)
     description = f"Sink(table=[{display_name(table)}], fields=[{fields}])"
     return Operator(
-        type="stream-exec-sink_1", description=description, inputs=(rows,), changes=rows.changes, output=rows.output
+        type="stream-exec-sink_1",
+        description=description,
+        inputs=(rows,),
+        changes=rows.changes,
+        states=tuple(states),
+        output=rows.output,
     )
 
 

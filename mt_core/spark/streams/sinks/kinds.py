@@ -19,7 +19,7 @@ from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.sinks.created_table import CreatedTable
 from mt_core.spark.streams.sinks.file_folders import FILES, temporary_folders
 from mt_core.spark.streams.sinks.files import FileSink
-from mt_core.spark.streams.sinks.iceberg import IcebergSink
+from mt_core.spark.streams.sinks.iceberg import IcebergSink, IcebergTarget
 from mt_core.spark.streams.sinks.jdbc import JdbcSink
 from mt_core.spark.streams.sinks.kafka import KafkaSink
 from mt_core.spark.streams.sinks.keyed_jdbc import KeyedJdbcSink
@@ -45,6 +45,13 @@ KEYED_KINDS: Mapping[str, type[RepeatingSink]] = {JDBC: KeyedJdbcSink}
 def kind_of(target: SinkTarget | None) -> type[Sink]:
     """Return the kind of a target, or of a table without a connector."""
     return IcebergSink if target is None else _kind_with_connector(target)
+
+
+def keys_of(target: SinkTarget | None, table: IcebergTarget | None) -> tuple[str, ...]:
+    """Return the columns by which rows of a target, or of a table of Iceberg, replace others; none of any other table."""
+    if target is None:
+        return () if table is None else table.keys
+    return target.keys if _kind_with_connector(target).takes_changes else ()
 
 
 def check_changes(table: str, target: SinkTarget | None, keys: Sequence[str], rows: Changelog) -> None:

@@ -41,11 +41,12 @@ class Start:
         return cls(uuid=body["uuid"], snapshot=body["snapshot"], millis=body["millis"])
 
 
-def start_of(source: StreamSource, *, keeps_state: bool) -> Start:
+def start_of(source: StreamSource, *, keeps_state: bool, in_order: bool = False) -> Start:
     """Return where a new stream begins to read *source*: after its current snapshot, whose rows are read before.
 
-    A query that *keeps_state* has to see all rows itself, and begins with the first snapshot. Raises Unsupported if the table
-    no longer has each of its rows in a snapshot that adds it.
+    A query that *keeps_state* has to see all rows itself, and begins with the first snapshot. One of which later rows replace
+    earlier ones, *in_order*, does so if it can. Raises Unsupported if a query has to, and the table no longer has each of its rows
+    in a snapshot that adds it.
     """
     table = source.table
     table.refresh()
@@ -58,11 +59,12 @@ def start_of(source: StreamSource, *, keeps_state: bool) -> Start:
             f"Refreshes of materialized table {source.name} replace rows, which a stream cannot read; read it as it stands at "
             f"each batch: {source.name} /*+ OPTIONS('{STREAMING}' = 'false') */."
         )
-    if not keeps_state:
+    whole = rewriting is None and not _has_lost_its_first(table)
+    if not keeps_state and not (in_order and whole):
         return Start(uuid=uuid, snapshot=str(current.snapshotId()), millis=int(current.timestampMillis()))
     if rewriting is not None:
         what = f"snapshot {rewriting.snapshotId()} of {source.name} replaced or deleted rows"
-    elif _has_lost_its_first(table):
+    elif not whole:
         what = f"the first snapshots of {source.name} have expired"
     else:
         return Start(uuid=uuid)

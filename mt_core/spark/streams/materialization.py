@@ -1,0 +1,101 @@
+"""Upsert materialize: the rows that a stream has given for each key of a table, kept to give the last one that is left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pyspark.sql import DataFrame
+
+from mt_core.errors import DefinitionInvalid
+from mt_core.identifiers import display_name
+from mt_core.model.stream import TableName
+from mt_core.plans.operators import OperatorState
+from mt_core.sessions.properties.stream_properties import (
+    MATERIALIZE_KEY,
+    STATE_TTL_KEY,
+    UpsertMaterialize,
+    state_ttl_of,
+    upsert_materialize_of,
+)
+from mt_core.spark.driver.jvm_objects import java_dataset, scala_items, static_member
+from mt_core.spark.streams.operators.changelog import Changelog, is_changelog
+from mt_core.spark.streams.operators.java_operators import java_operator
+from mt_core.spark.streams.operators.stateless import expression_id
+from mt_core.spark.streams.query import StreamedQuery
+
+STATE = "sinkMaterializeState"
+_NEED = "The table with a key"
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedInsert:
+    """An INSERT of `columns` of a table with the primary key `keys`, which is empty for one without."""
+
+    table: TableName
+    columns: Sequence[str]
+    keys: Sequence[str]
+
+
+def materialized_key(insert: KeyedInsert, rows: Changelog, settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the key for which the stream *rows* of an INSERT are kept in a session with *settings*, empty if they are not.
+
+    Raises DefinitionInvalid if the INSERT gives no value for a column of it.
+    """
+    given = {name.lower() for name in insert.columns}
+    missing = [key for key in insert.keys if key.lower() not in given]
+    if missing:
+        raise DefinitionInvalid(
+            f"INSERT INTO {display_name(insert.table)} gives no value for {', '.join(missing)} of its PRIMARY KEY; name all "
+            "columns of the key."
+        )
+    choice = upsert_materialize_of(settings.get(MATERIALIZE_KEY, "").strip())
+    return tuple(insert.keys) if _is_needed(insert, rows, choice) else ()
+
+
+def _is_needed(insert: KeyedInsert, rows: Changelog, choice: UpsertMaterialize) -> bool:
+    """Return whether the rows of a key are kept.
+
+    They need not if its columns identify a row of the query: the row before is then taken back with each new one.
+    """
+    if not insert.keys or choice is UpsertMaterialize.NONE:
+        return False
+    if choice is UpsertMaterialize.FORCE:
+        return True
+    key = {name.lower() for name in insert.keys}
+    output = [expression_id(each) for each in scala_items(rows.plan.output())]
+    given = {number for number, name in zip(output, insert.columns, strict=False) if name.lower() in key}
+    return rows.updates and not any(unique <= given for unique in rows.unique)
+
+
+def states_of(key: Sequence[str], query: StreamedQuery) -> tuple[OperatorState, ...]:
+    """Return the state in which the rows of a query are kept by *key*; none if that is empty."""
+    return (OperatorState(index=0, name=STATE, ttl=ttl_of(query)),) if key else ()
+
+
+def ttl_of(query: StreamedQuery) -> timedelta:
+    """Return how long the rows of a query, which are kept, are not forgotten: that of a plan, else of the session."""
+    if query.ttls_ms:
+        # It is the last operator.
+        return query.ttls_ms[-1][0] * _MILLISECOND
+    return state_ttl_of(query.settings.get(STATE_TTL_KEY, "").strip())
+
+
+def materialized(rows: DataFrame, keys: Sequence[str], ttl: timedelta) -> DataFrame:
+    """Return for each of the *keys* the row of the stream *rows* that came last, of those that are not taken back, as a changelog.
+
+    A row that was not given again for *ttl* is forgotten.
+    """
+    session, plan = rows.sparkSession, rows._jdf.queryExecution().analyzed()
+    if not is_changelog(rows):
+        plan = java_operator(session, "Changelogs", _NEED).added(plan)
+    by_name = {str(each.name()).lower(): each for each in scala_items(plan.output())}
+    attributes, nothing = (static_member(session, "java.util.ArrayList")() for _ in range(2))
+    for key in keys:
+        attributes.add(by_name[key.lower()])
+    latest = java_operator(session, "Ranking", _NEED)(nothing, True, 1, 1)
+    state = java_operator(session, "KeptState", _NEED)(STATE, ttl // _MILLISECOND)
+    kept = java_operator(session, "ChangedRanks", _NEED).of(plan, attributes, latest, None, state)
+    return DataFrame(java_dataset(session, kept), session)

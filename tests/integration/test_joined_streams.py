@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -13,11 +16,12 @@ from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.model.stream import SourceHint, StreamDefinition, StreamMember
 from mt_core.plans.durations import FOR_EVER
 from mt_core.plans.operators import ADDS, RowKind
+from mt_core.sessions.ports import ResultRows
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.operators.earlier_releases import OPERATORS
 from mt_core.sql.parser import ReadStatement
-from tests.integration.stream_world import StreamWorld
+from tests.integration.stream_world import WAIT_S, StreamWorld
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -65,6 +69,13 @@ class World(StreamWorld):
     def wait_sent(self, *expected: tuple[str, str]) -> None:
         self.wait(lambda: len(self.sql("SELECT * FROM sent")) >= len(expected))
         assert sorted(tuple(row) for row in self.sql("SELECT * FROM sent")) == sorted(expected)
+
+
+def wait_rows(rows: ResultRows, count: int) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while rows.available(0, count, 1.0) < count:
+        assert rows.running, rows.page(0, count)
+        assert time.monotonic() < deadline, "the rows did not come"
 
 
 @pytest.fixture
@@ -123,6 +134,26 @@ def test_a_hint_holds_for_its_own_select_in_a_view_too(world: World) -> None:
     query = "SELECT /*+ STATE_TTL('v' = '1 d') */ v.item, p.place FROM v JOIN parcels p ON v.id = p.id"
 
     assert joins(world.operators(query, [view])) == [("join_1", (FOR_EVER, HOUR)), ("join_1", (DAY, FOR_EVER))]
+
+
+def test_an_aggregate_takes_the_hint_of_its_own_select(world: World) -> None:
+    counts = "CREATE TEMPORARY VIEW counts AS SELECT /*+ STATE_TTL('orders' = '1 h') */ id, count(*) AS n FROM orders GROUP BY id"
+    joined = f"(SELECT /*+ STATE_TTL('p' = '1 d') */ o.id, place {ON}) AS j"
+    query = f"SELECT /*+ STATE_TTL('j' = '2 d') */ place, string(max(n)) FROM {joined} NATURAL JOIN counts AS c GROUP BY place"
+    nested = f"SELECT /*+ STATE_TTL('j' = '2 d') */ place, string(count(*)) FROM {joined} GROUP BY place"
+
+    found, grouped = (
+        [
+            (operator.type, *(state.ttl for state in operator.states))
+            for operator in each.operator.all()
+            if operator.states
+        ]
+        for each in (world.operators(query, [counts]), world.operators(nested))
+    )
+
+    join, group = "stream-exec-join_1", "stream-exec-group-aggregate_1"
+    assert found == [(join, FOR_EVER, DAY), (group, HOUR), (join, 2 * DAY, FOR_EVER), (group, FOR_EVER)]
+    assert grouped == [(join, FOR_EVER, DAY), (group, 2 * DAY)]
 
 
 @pytest.mark.parametrize(
@@ -190,6 +221,21 @@ def test_a_row_of_a_join_is_identified_by_both_sides_or_by_the_one_that_matches_
     found = world.operators(query)
 
     assert sorted(len(key) for key in found.unique) == [1, 1, 2]
+
+
+def test_a_select_takes_the_row_back_that_matched_none(world: World) -> None:
+    world.sql("INSERT INTO orders VALUES (1, 'pen'), (2, 'ink')")
+    statements, request = world._gateway()
+    member = StreamMember(text=f"SELECT item, place {ON.replace('JOIN', 'LEFT JOIN')}")
+
+    with closing(statements.follow(request.context, member, job_id=uuid4().hex)) as rows:
+        wait_rows(rows, 2)
+        world.sql("INSERT INTO parcels VALUES (1, 'Rome')")
+        wait_rows(rows, 4)
+        given = [(kind.value, *row) for kind, row in zip(rows.kinds(0, 4), rows.page(0, 4), strict=True)]
+
+    assert sorted(given[:2]) == [("+I", "ink", None), ("+I", "pen", None)]
+    assert given[2:] == [("-D", "pen", None), ("+I", "pen", "Rome")]
 
 
 @pytest.mark.slow

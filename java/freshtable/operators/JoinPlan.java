@@ -81,8 +81,8 @@ final class JoinPlan {
     }
     LogicalPlan union = new Union(KeyedRows.seq(List.of(rows(0), rows(1))), false, false);
     List<Attribute> taken = CollectionConverters.asJava(union.output());
-    JoinSide left = new JoinSide("leftState", struct(0).dataType(), ttls.get(0).longValue());
-    JoinSide right = new JoinSide("rightState", struct(1).dataType(), ttls.get(1).longValue());
+    JoinSide left = new JoinSide("leftState", struct(0).dataType().asNullable(), ttls.get(0).longValue());
+    JoinSide right = new JoinSide("rightState", struct(1).dataType().asNullable(), ttls.get(1).longValue());
     return KeyedRows.transformedUnconverted(
         union, new ArrayList<>(taken.subList(KIND + 1, taken.size())), taken.subList(0, KIND + 1), output,
         new RegularJoin(kind, left, right, condition == null ? null : bound(condition), takesOut));

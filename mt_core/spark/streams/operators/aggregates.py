@@ -24,6 +24,7 @@ from mt_core.spark.driver.jvm_objects import (
 from mt_core.spark.streams.operators.changelog import Changelog, Unique
 from mt_core.spark.streams.operators.java_operators import java_operator
 from mt_core.spark.streams.operators.operator_nodes import operator_of
+from mt_core.spark.streams.operators.state_ttls import position_of
 from mt_core.spark.streams.operators.stateless import carried, check_repeatable, expression_id
 from mt_core.spark.streams.operators.walk import Walk
 
@@ -35,7 +36,7 @@ _STATE = "groupAggregateState"
 _WATERMARK = "spark.watermarkDelayMs"
 _SESSION_WINDOW = "spark.sessionWindow"
 _UPDATES = ADDS | {RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER}
-_BETWEEN = frozenset({"Project", "Filter", "SubqueryAlias", "Expand", "Aggregate", "ResolvedHint"})
+_BETWEEN = frozenset({"Project", "Filter", "Expand", "Aggregate", "ResolvedHint"})
 
 
 def aggregated(walk: Walk, plan: Any) -> Changelog:
@@ -121,7 +122,7 @@ def _check_key(session: SparkSession, key: Any) -> None:
 
 
 def _positions(plan: Any) -> Iterator[int | None]:
-    """Yield where the items of the SELECT begin in the text; nothing if it joins: its hints are those of the join."""
+    """Yield the positions of the items of the SELECT; nothing if it joins: its hints are those of the join."""
     below = plan.child()
     while class_name(below) in _BETWEEN:
         below = below.child()
@@ -132,9 +133,7 @@ def _positions(plan: Any) -> Iterator[int | None]:
         # A DISTINCT has those of the SELECT below it.
         items.extend(scala_items(plan.child().projectList()))
     for item in items:
-        start = item.origin().startIndex()
-        if start.isDefined():
-            yield int(start.get())
+        yield position_of(item)
 
 
 def _has(keys: Iterable[Any], marker: str) -> bool:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, static_member
 from mt_core.spark.streams.operators.changelog import Changelog
+from mt_core.spark.streams.operators.state_ttls import position_of
 from mt_core.spark.streams.operators.stateless import carried
 
 _CATALYST = "org.apache.spark.sql.catalyst"
@@ -33,9 +34,8 @@ class NumberedRows:
 
     @property
     def position(self) -> int | None:
-        """Where the row number stands in the text of the query, if that is known."""
-        start = self.number.origin().startIndex()
-        return int(start.get()) if start.isDefined() else None
+        """The position of the row number in the text of the query, or of a view, if that is known."""
+        return position_of(self.number)
 
     def over(self, session: SparkSession, numbered: Changelog) -> Changelog:
         """Return the changelog of the filter with *numbered*, whose rows are those up to the bound, in the window's place."""

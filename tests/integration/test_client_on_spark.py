@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy.dialects import registry
 
 from mt_core.client import dbapi
+from mt_core.rowset import RowKind
 from tests.support.gateway.own_process import started_gateway
 
 pytestmark = pytest.mark.spark
@@ -233,3 +234,29 @@ def test_pandas_reads_through_sqlalchemy(engine: sa.Engine) -> None:
         frame = pandas.read_sql(sa.text("SELECT id, id * 1.5D AS half FROM range(:n)"), connection, params={"n": 3})
 
     assert frame.to_dict("list") == {"id": [0, 1, 2], "half": [0.0, 1.5, 3.0]}
+
+
+def test_the_changes_of_a_stream_come_with_their_kinds(url: str, cursor: dbapi.Cursor) -> None:
+    cursor.execute("CREATE TABLE visits (city STRING) USING iceberg")
+    cursor.execute("INSERT INTO visits VALUES ('Rome')")
+    properties = {"execution.runtime-mode": "streaming"}
+
+    with (
+        dbapi.connect(url, catalog="lake", schema="default", properties=properties) as connection,
+        connection.cursor() as reader,
+    ):
+        reader.execute("SELECT city, count(*) AS n FROM visits GROUP BY city")
+        changes = reader.fetch_changes()
+        found = [next(changes)]
+        cursor.execute("INSERT INTO visits VALUES ('Rome'), ('Oslo')")
+        found += [next(changes) for _ in range(3)]
+        with pytest.raises(dbapi.NotSupportedError, match="fetch_changes"):
+            reader.fetchone()
+
+    assert found[0] == (RowKind.INSERT, ("Rome", 1))
+    # The rows of different groups come in any order, those of one in this.
+    assert [change for change in found[1:] if change[1][0] == "Rome"] == [
+        (RowKind.UPDATE_BEFORE, ("Rome", 1)),
+        (RowKind.UPDATE_AFTER, ("Rome", 2)),
+    ]
+    assert (RowKind.INSERT, ("Oslo", 1)) in found

@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from mt_core.errors import MtError
 from mt_core.model.stream import StreamMember
-from mt_core.rowset import RowKind
+from mt_core.rowset import PageForm, RowKind
 from mt_core.sessions.ports import ResultRows, SessionContext
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.temporary import create_temporary
@@ -177,7 +178,8 @@ def test_what_reads_a_stream_is_known_before_it_runs(world: World) -> None:
 
 
 def test_a_select_of_an_aggregate_gives_changes(world: World) -> None:
-    rows = world.follow(f"SELECT city, count(*) AS n FROM {world.table} GROUP BY city")
+    counts = f"SELECT city, count(*) AS n FROM {world.table} GROUP BY city"
+    rows = world.follow(counts)
 
     before = first(rows, 1), rows.kinds(0, 1)
     world.run(f"INSERT INTO {world.table} VALUES (2, 'Rome')")
@@ -189,3 +191,9 @@ def test_a_select_of_an_aggregate_gives_changes(world: World) -> None:
         [["Rome", 1], ["Rome", 1], ["Rome", 2]],
         [RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER],
     )
+    assert [column.name for column in rows.columns] == ["city", "n"]
+    table = pa.ipc.open_stream(rows.encoded(0, 3, PageForm.ARROW)).read_all()
+    assert table.to_pydict() == {"city": ["Rome"] * 3, "n": [1, 1, 2], "__row_kind": [0, 1, 2]}
+    explained = world.explain(counts)
+    assert f"Source {world.table}: from its first snapshot on\nState: kept from batch to batch" in explained
+    assert "Changes: rows take back and replace others that were given before [I,UB,UA]" in explained

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from pyspark.sql import DataFrame
 
-from mt_core.errors import DefinitionInvalid, MtError
+from mt_core.errors import DefinitionInvalid, MtError, Unsupported
 from mt_core.model.storage import BATCH, JOB_ID
 from mt_core.model.table import TableIdentifier
 from mt_core.plans.durations import FOR_EVER
@@ -30,7 +30,7 @@ from mt_core.spark.streams.sinks.keyed_jdbc import KeyedJdbcSink
 from mt_core.spark.streams.sinks.rowless import PrintSink
 from mt_core.spark.streams.sinks.targets import SinkTarget
 from tests.integration.operator_stream import OperatorStream
-from tests.integration.stream_world import StreamWorld
+from tests.integration.stream_world import StreamWorld, member
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -335,7 +335,7 @@ def test_rows_of_a_stream_replace_those_with_their_key_in_each_table_with_a_key(
     world.wait(lambda: world.rows("latest") == ["a", "b"])
     world.append("b2", "c2")
     world.wait(lambda: len(world.rows("latest")) == 3)
-    world.wait(lambda: world.engine.progress(job_id).batch == 0)
+    world.wait(lambda: world.engine.progress(job_id).batch == 1)
 
     assert sorted(map(tuple, world.sql("SELECT * FROM latest"))) == [("a", "a2"), ("b", "b2"), ("c", "c2")]
     with closing(sqlite3.connect(tmp_path / "base.db")) as database:
@@ -425,3 +425,37 @@ def test_of_rows_of_several_commits_the_one_that_was_committed_last_stays(world:
 
     assert first == [("a", "a3")]
     assert sorted(map(tuple, world.sql("SELECT * FROM latest"))) == [("a", "a3"), ("b", "b3")]
+
+
+def test_a_key_that_has_several_rows_of_the_query_keeps_the_last_one_that_is_left(world: StreamWorld) -> None:
+    world.sql("CREATE TABLE latest (k STRING NOT NULL, row STRING)")
+    world.sql("ALTER TABLE latest SET IDENTIFIER FIELDS k")
+    world.append("a1", "b1")
+    # The number of the rows of a letter, and one of these.
+    text = "INSERT INTO latest SELECT CAST(count(*) AS STRING), max(row) FROM flights GROUP BY substring(row, 1, 1)"
+
+    job_id, definition = world.start(text)
+    world.wait(lambda: world.rows("latest") == ["1"])
+    world.append("a2")
+    world.wait(lambda: world.rows("latest") == ["1", "2"])
+    explained = world.explain(member(text))
+    world.engine.savepoint(job_id, definition, world.folder("s"))
+
+    assert definition.pinned["materialized"] == [("k",)]
+    assert sorted(map(tuple, world.sql("SELECT * FROM latest"))) == [("1", "b1"), ("2", "a2")]
+    assert (
+        f"Sink lake.{world.namespace}.latest: each batch once, as one commit; a row replaces the one with its k"
+        in explained
+    )
+    assert "sinkMaterializeState" in explained
+
+
+def test_a_query_whose_rows_change_is_refused_by_a_table_without_a_key(world: StreamWorld) -> None:
+    text = "INSERT INTO arrivals SELECT max(row) FROM flights"
+    table = rf"lake\.{world.namespace}\.arrivals"
+    refused = rf"Table {table} takes rows that are added, and .* deletes rows: stream-exec-group-aggregate_1"
+
+    with pytest.raises(Unsupported, match=refused):
+        world.engine.prepare(world.definition("c", text), "j")
+    with pytest.raises(Unsupported, match=refused):
+        world.explain(member(text))

@@ -77,7 +77,7 @@ def test_a_running_refresh_is_listed_described_and_stopped_as_a_job(gateway: Gat
 
     assert (listed, described, stopped) == (
         [row],
-        [[*row, None, None, "lake.default.table", None, None, None, 0, *[None] * 5]],
+        [[*row, None, None, "lake.default.table", None, None, None, 0, *[None] * 6]],
         [["OK"]],
     )
     assert gateway.runs.canceled == [run.run_id]

@@ -106,8 +106,8 @@ public final class GroupAggregatePlan {
     // Combined rows end with their key.
     List<Attribute> columns = CollectionConverters.asJava(given.output());
     List<Attribute> by = combined ? columns.subList(columns.size() - keys.size(), columns.size()) : keys;
-    return KeyedRows.transformed(
-        given, List.<Expression>copyOf(by), output, new GroupAggregate(feeds, inputs, form, ttlMillis));
+    return KeyedRows.transformedUnconverted(
+        given, List.<Expression>copyOf(by), columns, output, new GroupAggregate(feeds, inputs, form, ttlMillis));
   }
 
   private List<AggregateFeed> feeds(List<Attribute> inputs) {

@@ -6,13 +6,18 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.plans.operators import RowKind
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items, scala_sequence, static_member
+from mt_core.spark.streams.inserts import query_of
+from mt_core.spark.streams.operators.changelog import Changelog
+from mt_core.spark.streams.operators.rewriting import with_operators
 from mt_core.spark.streams.operators.state_store import state_store_for
+from mt_core.spark.streams.operators.state_ttls import read_ttls
 
 Change = tuple[str, Mapping[str, Any]]
 """A row of a changelog: `+I`, `-U`, `+U` or `-D`, and its columns."""
@@ -106,3 +111,24 @@ def _change(columns: dict[str, Any]) -> Change:
 def through(session: SparkSession, rows: DataFrame, make: Callable[[Any], Any]) -> DataFrame:
     """Return the stream of the plan that *make* gives for that of *rows*."""
     return DataFrame(java_dataset(session, make(rows._jdf.queryExecution().analyzed())), session)
+
+
+def statement(text: str, settings: Mapping[str, str] = MappingProxyType({})) -> Callable[[DataFrame], DataFrame]:
+    """Return what makes the stream of a query of the table `clicks`, in a session with *settings*, of the rows of that table."""
+
+    def operator(rows: DataFrame) -> DataFrame:
+        session = rows.sparkSession
+        rows.createOrReplaceTempView("clicks")
+        with active_session(session):
+            return DataFrame(java_dataset(session, changelog_of(session, text, settings).plan), session)
+
+    return operator
+
+
+def changelog_of(session: SparkSession, text: str, settings: Mapping[str, str] = MappingProxyType({})) -> Changelog:
+    """Return the query of a stream with our operators in their places."""
+    parsed = query_of(session, text)
+    ttls = read_ttls(text, parsed, settings)
+    found = with_operators(session, java_dataset(session, parsed).queryExecution().analyzed(), ttls)
+    ttls.check()
+    return found

@@ -132,14 +132,13 @@ def test_a_key_passes_again_when_its_state_has_expired_and_a_savepoint_goes_on_w
 @pytest.mark.parametrize(
     ("numbered", "condition", "reason"),
     [
-        ("ROW_NUMBER() OVER (PARTITION BY city ORDER BY p DESC) AS rn", "rn = 1", "write ASC for the first row"),
-        ("ROW_NUMBER() OVER (PARTITION BY city ORDER BY n) AS rn", "rn = 1", r"a column AS PROCTIME\(\)"),
-        ("ROW_NUMBER() OVER (PARTITION BY city ORDER BY p, n) AS rn", "rn = 1", r"a column AS PROCTIME\(\)"),
-        (NUMBERED, "rn <= 3", "write rn = 1"),
-        ("ROW_NUMBER() OVER (ORDER BY p) AS rn", "rn = 1", "name its columns in PARTITION BY"),
+        ("ROW_NUMBER() OVER (PARTITION BY city ORDER BY p DESC) AS rn", "rn = 1", "takes rows that are added"),
+        ("ROW_NUMBER() OVER (PARTITION BY city ORDER BY n) AS rn", "rn = 1", "takes rows that are added"),
+        ("ROW_NUMBER() OVER (PARTITION BY city ORDER BY p, n) AS rn", "rn = 1", "takes rows that are added"),
+        (NUMBERED, "rn <= 3", "takes rows that are added"),
         ("ROW_NUMBER() OVER (PARTITION BY city COLLATE UTF8_LCASE ORDER BY p) AS rn", "rn = 1", "with a COLLATION"),
-        (NUMBERED, "rn = 2", "A stream cannot run the query"),
-        ("RANK() OVER (PARTITION BY city ORDER BY p) AS rn", "rn = 1", "A stream cannot run the query"),
+        (NUMBERED, "rn = 2", "takes rows that are added"),
+        ("RANK() OVER (PARTITION BY city ORDER BY p) AS rn", "rn = 1", r"by ROW_NUMBER\(\) alone"),
     ],
 )
 def test_what_would_replace_rows_is_refused_with_the_reason(

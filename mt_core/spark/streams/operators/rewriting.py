@@ -10,10 +10,11 @@ from pyspark.sql import SparkSession
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, static_member
 from mt_core.spark.streams.operators.aggregates import aggregated, distinct
 from mt_core.spark.streams.operators.changelog import Changelog
-from mt_core.spark.streams.operators.deduplicate import deduplicated
 from mt_core.spark.streams.operators.earlier_releases import is_left_to_spark
 from mt_core.spark.streams.operators.joins import joined, with_conditions
+from mt_core.spark.streams.operators.limits import limited, sorted_without_limit
 from mt_core.spark.streams.operators.operator_nodes import scan_of
+from mt_core.spark.streams.operators.ranks import ranked, ranked_without_number
 from mt_core.spark.streams.operators.state_ttls import StateTtls
 from mt_core.spark.streams.operators.stateless import carried
 from mt_core.spark.streams.operators.walk import Walk
@@ -49,9 +50,13 @@ def _changelog(walk: Walk, plan: Any) -> Changelog:
 
 
 _OPERATORS: Mapping[str, Callable[[Walk, Any], Changelog | None]] = {
-    "Filter": deduplicated,
     "Aggregate": aggregated,
     "Distinct": distinct,
+    "Filter": ranked,
+    "GlobalLimit": limited,
     "Join": joined,
+    "Offset": limited,
+    "Project": ranked_without_number,
+    "Sort": sorted_without_limit,
 }
 """By the class of a node of Spark's plan: what puts an operator of ours in its place, or gives None."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,34 +11,58 @@ from pyspark.sql import SparkSession
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, static_member
 from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.operators.state_ttls import position_of
-from mt_core.spark.streams.operators.stateless import carried
+from mt_core.spark.streams.operators.stateless import carried, expression_id
 
+MOST = 2**31 - 1
+"""The last number of all: that of a Java int."""
 _CATALYST = "org.apache.spark.sql.catalyst"
-_LESS = frozenset({"LessThan", "LessThanOrEqual", "EqualTo"})
-_MIRRORED = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual", "EqualTo": "EqualTo"}
+_MIRRORED = {
+    "LessThan": "GreaterThan",
+    "LessThanOrEqual": "GreaterThanOrEqual",
+    "EqualTo": "EqualTo",
+    "GreaterThan": "LessThan",
+    "GreaterThanOrEqual": "LessThanOrEqual",
+}
+_FUNCTIONS = frozenset({"RowNumber", "Rank", "DenseRank"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberedRows:
-    """A filter that lets the row numbers of *window* be *bound* at most, besides the conditions *others*."""
+    """A filter that lets the numbers of *window* from *first* to *last* pass, besides the conditions *others*.
+
+    `as_filtered` is the attribute that has the number below the filter.
+    """
 
     filter: Any = field(repr=False)
     window: Any = field(repr=False)
-    bound: int
+    first: int
+    last: int
+    as_filtered: Any = field(repr=False)
     others: tuple[Any, ...] = field(repr=False)
 
     @property
     def number(self) -> Any:
-        """The named expression of the row number."""
+        """The named expression of the number."""
         return self.window.windowExpressions().apply(0)
 
     @property
+    def function(self) -> str:
+        """The class of the function that gives the number."""
+        return class_name(self.number.child().windowFunction())
+
+    @property
     def position(self) -> int | None:
-        """The position of the row number in the text of the query, or of a view, if that is known."""
+        """The position of the number in the text of the query, or of a view, if that is known."""
         return position_of(self.number)
 
+    def is_read_by(self, expressions: Iterable[Any]) -> bool:
+        """Return whether one of *expressions* above the filter, or another condition of the filter, has the number."""
+        wanted = expression_id(self.as_filtered)
+        references = (each.references().toSeq() for each in (*expressions, *self.others))
+        return any(wanted == expression_id(attribute) for each in references for attribute in scala_items(each))
+
     def over(self, session: SparkSession, numbered: Changelog) -> Changelog:
-        """Return the changelog of the filter with *numbered*, whose rows are those up to the bound, in the window's place."""
+        """Return the changelog of the filter with *numbered*, whose rows are those within the bounds, in the window's place."""
         found = _above(session, self.filter.child(), numbered)
         if not self.others:
             return found
@@ -48,14 +72,17 @@ class NumberedRows:
 
 
 def numbered_rows(plan: Any) -> NumberedRows | None:
-    """Return what the filter *plan* says of a row number, None if it says nothing."""
-    conditions = list(_conjuncts(plan.condition()))
-    for condition in conditions:
-        numbered = _bounded(condition)
-        window = None if numbered is None else _window(plan.child(), numbered[0])
-        if numbered is not None and window is not None:
-            others = tuple(each for each in conditions if each is not condition)
-            return NumberedRows(filter=plan, window=window, bound=numbered[1], others=others)
+    """Return what the filter *plan* says of a number; None if it does not say up to which one rows pass."""
+    conditions = [(condition, _bounds(condition)) for condition in _conjuncts(plan.condition())]
+    for number in (bounds[0] for _, bounds in conditions if bounds is not None):
+        mine = [(condition, bounds) for condition, bounds in conditions if bounds and bounds[0].equals(number)]
+        first = max(1, *(bounds[1] for _, bounds in mine))
+        last = min(MOST, *(bounds[2] for _, bounds in mine))
+        window = _window(plan.child(), number) if first <= last < MOST else None
+        if window is not None:
+            used = [condition for condition, _ in mine]
+            others = tuple(condition for condition, _ in conditions if condition not in used)
+            return NumberedRows(filter=plan, window=window, first=first, last=last, as_filtered=number, others=others)
     return None
 
 
@@ -73,38 +100,57 @@ def _above(session: SparkSession, plan: Any, numbered: Changelog) -> Changelog:
 
 
 def _window(plan: Any, number: Any) -> Any:
-    """Return the node that computes the attribute *number* below, if that is a row number; else None."""
+    """Return the node that computes the attribute *number* below, if that is a number of rows; else None."""
     match class_name(plan):
-        case "SubqueryAlias":
+        case "SubqueryAlias" | "View":
             return _window(plan.child(), number)
         case "Project":
             found = definition(plan.projectList(), number)
-            if class_name(found) == "Alias":
-                found = found.child()
-            return _window(plan.child(), found) if class_name(found) == "AttributeReference" else None
+            # A view casts each column to the type that it had at its creation.
+            column = None if found is None else _uncast(found.child() if class_name(found) == "Alias" else found)
+            return None if column is None else _window(plan.child(), column)
         case "Window":
             expressions = list(scala_items(plan.windowExpressions()))
             found = definition(plan.windowExpressions(), number)
-            is_number = found is not None and class_name(found.child().windowFunction()) == "RowNumber"
+            is_number = found is not None and class_name(found.child().windowFunction()) in _FUNCTIONS
             return plan if is_number and len(expressions) == 1 else None
         case _:
             return None
 
 
-def _bounded(condition: Any) -> tuple[Any, int] | None:
-    """Return the attribute, and the number up to which *condition* lets it be, if that is what it says."""
+def _bounds(condition: Any) -> tuple[Any, int, int] | None:
+    """Return an attribute, and the numbers from which and up to which *condition* lets it be, if that is what it says."""
     kind = class_name(condition)
-    if kind not in {*_LESS, *_MIRRORED}:
+    if kind == "Between":
+        lower, upper = _value(condition.lower()), _value(condition.upper())
+        number = _uncast(condition.input())
+        return None if number is None or lower is None or upper is None else (number, lower, upper)
+    if kind not in _MIRRORED:
         return None
-    number, bound = condition.left(), condition.right()
-    if class_name(number) == "Literal":
-        kind, number, bound = _MIRRORED.get(kind, ""), bound, number
-    number = number.child() if class_name(number) == "Cast" else number
-    value = bound.value() if class_name(bound) == "Literal" else None
-    if kind not in _LESS or class_name(number) != "AttributeReference" or not isinstance(value, int):
+    left, right = condition.left(), condition.right()
+    if class_name(left) == "Literal":
+        kind, left, right = _MIRRORED[kind], right, left
+    number, bound = _uncast(left), _value(right)
+    if number is None or bound is None:
         return None
-    most = value - 1 if kind == "LessThan" else value
-    return (number, most) if most == 1 or (most > 1 and kind != "EqualTo") else None
+    lower, upper = {
+        "LessThan": (1, bound - 1),
+        "LessThanOrEqual": (1, bound),
+        "EqualTo": (bound, bound),
+        "GreaterThan": (bound + 1, MOST),
+        "GreaterThanOrEqual": (bound, MOST),
+    }[kind]
+    return number, lower, upper
+
+
+def _uncast(expression: Any) -> Any:
+    found = expression.child() if class_name(expression) == "Cast" else expression
+    return found if class_name(found) == "AttributeReference" else None
+
+
+def _value(expression: Any) -> int | None:
+    value = expression.value() if class_name(expression) == "Literal" else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _conjuncts(condition: Any) -> Iterator[Any]:
@@ -115,7 +161,7 @@ def _conjuncts(condition: Any) -> Iterator[Any]:
         yield condition
 
 
-def _all(session: SparkSession, conditions: tuple[Any, ...]) -> Any:
+def _all(session: SparkSession, conditions: Sequence[Any]) -> Any:
     both: Callable[[Any, Any], Any] = static_member(session, f"{_CATALYST}.expressions.And")
     whole = conditions[0]
     for condition in conditions[1:]:

@@ -98,6 +98,9 @@ def _unique(plan: Any, children: Sequence[Changelog]) -> Unique:
     renamed: dict[int, int] = {}
     for column in scala_items(plan.projectList()):
         source = column.child() if class_name(column) == "Alias" else column
+        if class_name(source) == "Cast" and source.dataType().equals(source.child().dataType()):
+            # A view casts each column to the type that it had at its creation.
+            source = source.child()
         if class_name(source) == "AttributeReference":
             renamed.setdefault(expression_id(source), expression_id(column))
     return frozenset(frozenset(renamed[each] for each in key) for key in first.unique if key <= renamed.keys())

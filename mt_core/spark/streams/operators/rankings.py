@@ -1,0 +1,99 @@
+"""The operators that rank rows: which of them suits the rows that come, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.errors import Unsupported
+from mt_core.plans.operators import ADDS, ALL, OperatorState, RowKind
+from mt_core.spark.driver.jvm_objects import class_name, scala_items, scala_sequence, static_member
+from mt_core.spark.streams.operators.changelog import Changelog
+from mt_core.spark.streams.operators.java_operators import java_operator
+from mt_core.spark.streams.operators.stateless import expression_id
+
+REPLACES = ADDS | {RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER}
+"""The changes of an operator whose rows are added, or take the place of others."""
+_CATALYST = "org.apache.spark.sql.catalyst"
+_NEED = "A query that ranks the rows of a stream"
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """The rows with the numbers `first` to `last` of each of the `keys`, expressions over the rows, or of all rows without any.
+
+    They are numbered by `order`, attributes with a direction each; rows that are equal in it by their arrival, the first one
+    first or, with `latest`, the last one.
+    """
+
+    keys: Sequence[Any] = field(repr=False)
+    order: Sequence[Any] = field(default=(), repr=False)
+    latest: bool = False
+    first: int = 1
+    last: int = 1
+    state: OperatorState
+
+    def changes_of(self, rows: Changelog) -> frozenset[RowKind]:
+        """Return the changes of the ranked *rows*."""
+        return ALL if rows.updates else REPLACES
+
+    def plan_of(self, session: SparkSession, rows: Changelog, number: Any = None) -> Any:
+        """Return the plan of the ranked *rows*, with their numbers in the attribute *number* unless it is None."""
+        orders = as_java_list(session, self.order)
+        ranking = java_operator(session, "Ranking", _NEED)(orders, self.latest, self.first, self.last)
+        keys, kept = java_keys(session, self.keys), java_state(session, self.state)
+        if rows.updates:
+            return java_operator(session, "ChangedRanks", _NEED).of(rows.plan, keys, ranking, number, kept)
+        if self.last == 1:
+            return java_operator(session, "SingleRows", _NEED).of(rows.plan, keys, ranking, kept)
+        return java_operator(session, "AddedRanks", _NEED).of(rows.plan, keys, ranking, number, kept)
+
+
+def java_keys(session: SparkSession, keys: Sequence[Any]) -> Any:
+    """Return *keys* as a Java list; without any all rows have one key."""
+    one = literal(session, 0)
+    return as_java_list(session, keys or [one])
+
+
+def java_state(session: SparkSession, state: OperatorState) -> Any:
+    """Return what the operators take as the name and the duration of their state."""
+    return java_operator(session, "KeptState", _NEED)(state.name, state.ttl // _MILLISECOND)
+
+
+def literal(session: SparkSession, value: int) -> Any:
+    integer = static_member(session, "org.apache.spark.sql.types.DataTypes.IntegerType")
+    return static_member(session, f"{_CATALYST}.expressions.Literal.create")(value, integer)
+
+
+def as_java_list(session: SparkSession, items: Sequence[Any]) -> Any:
+    return static_member(session, "scala.jdk.javaapi.CollectionConverters.asJava")(scala_sequence(session, items))
+
+
+def with_column(session: SparkSession, plan: Any, column: Any, *, updates: bool) -> Any:
+    """Return *plan* with a further named expression as the last column, before the kind if its rows have one."""
+    columns = list(scala_items(plan.output()))
+    columns.insert(len(columns) - (1 if updates else 0), column)
+    return static_member(session, f"{_CATALYST}.plans.logical.Project")(scala_sequence(session, columns), plan)
+
+
+def column_set(expressions: Iterable[Any]) -> frozenset[frozenset[int]]:
+    """Return the columns by which rows are told apart; nothing if they are told apart by what is computed of columns."""
+    columns = list(expressions)
+    if any(class_name(each) != "AttributeReference" for each in columns):
+        return frozenset()
+    return frozenset({frozenset(map(expression_id, columns))})
+
+
+def check_keys(session: SparkSession, keys: Sequence[Any], what: str) -> None:
+    """Raise Unsupported, saying *what* has them, for keys of which several values are equal."""
+    is_stable = static_member(session, f"{_CATALYST}.util.UnsafeRowUtils.isBinaryStable")
+    if not all(is_stable(key.dataType()) for key in keys):
+        raise Unsupported(
+            f"{what}: a stream cannot keep keys of which several texts are equal; give each column with a COLLATION one form, such "
+            "as lower(c) COLLATE UTF8_BINARY."
+        )

@@ -1,0 +1,109 @@
+"""Ranks: of each key the rows with some of the first numbers, in the place of a ROW_NUMBER that is filtered by them.
+
+The statements are Flink's top-n, `rn <= n` over `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) AS rn`, and its deduplication, with
+`rn = 1` and an order by processing time.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from mt_core.errors import Unsupported
+from mt_core.plans.operators import ADDS, OperatorState
+from mt_core.spark.driver.jvm_objects import class_name, scala_items, scala_sequence
+from mt_core.spark.streams.operators.changelog import Changelog
+from mt_core.spark.streams.operators.java_operators import java_operator
+from mt_core.spark.streams.operators.operator_nodes import operator_of
+from mt_core.spark.streams.operators.processing_times import is_processing_time
+from mt_core.spark.streams.operators.rankings import (
+    Ranking,
+    check_keys,
+    column_set,
+    java_keys,
+    literal,
+    with_column,
+)
+from mt_core.spark.streams.operators.row_numbers import NumberedRows, numbered_rows
+from mt_core.spark.streams.operators.stateless import carried
+from mt_core.spark.streams.operators.walk import Walk
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def ranked(walk: Walk, plan: Any) -> Changelog | None:
+    """Return the changelog of the filter *plan* if it lets the rows with some of the first numbers pass; else None.
+
+    Raises Unsupported for numbers that are not those of ROW_NUMBER.
+    """
+    numbered = numbered_rows(plan)
+    return None if numbered is None else _ranked(walk, numbered, is_read=True)
+
+
+def ranked_without_number(walk: Walk, plan: Any) -> Changelog | None:
+    """Return the changelog of the projection *plan* if it is over such a filter, and leaves the number out; else None.
+
+    Rows that only get another number do not change then.
+    """
+    path, below = [plan], plan.child()
+    while class_name(below) == "SubqueryAlias":
+        path.append(below)
+        below = below.child()
+    numbered = numbered_rows(below) if class_name(below) == "Filter" and below.isStreaming() else None
+    if numbered is None or numbered.is_read_by(scala_items(plan.projectList())):
+        return None
+    found = _ranked(walk, numbered, is_read=False)
+    for node in reversed(path):
+        found = carried(walk.session, node, [found])
+    return found
+
+
+def _ranked(walk: Walk, numbered: NumberedRows, *, is_read: bool) -> Changelog:
+    window, name = numbered.window, str(numbered.number.name())
+    if numbered.function != "RowNumber":
+        raise Unsupported(
+            f"{name} <= {numbered.last}: a stream numbers rows by ROW_NUMBER() alone, not by RANK() or DENSE_RANK(), which "
+            "give one number to several rows."
+        )
+    keys, orders = list(scala_items(window.partitionSpec())), list(scala_items(window.orderSpec()))
+    check_keys(walk.session, keys, f"PARTITION BY of {name}")
+    rows, ttl = walk.changelog(window.child()), walk.ttls.of(numbered.position)
+    by_arrival = all(is_processing_time(order.child(), window.child()) for order in orders)
+    state = "deduplicateState" if by_arrival and numbered.last == 1 else "rankState"
+    ranking = Ranking(
+        keys=keys,
+        order=() if by_arrival else orders,
+        latest=by_arrival and str(orders[0].direction().sql()) == "DESC",
+        first=numbered.first,
+        last=numbered.last,
+        state=OperatorState(index=0, name=state, ttl=ttl),
+    )
+    return numbered.over(walk.session, _operated(walk, numbered, rows, ranking, is_read=is_read))
+
+
+def _operated(walk: Walk, numbered: NumberedRows, rows: Changelog, ranking: Ranking, *, is_read: bool) -> Changelog:
+    """Return the ranked *rows*, numbered, in the place of the window; the number means nothing unless it *is_read*."""
+    session, number = walk.session, numbered.number
+    single = ranking.first == ranking.last
+    only_first = ranking.state.name == "deduplicateState" and not ranking.latest and not rows.updates
+    changes = ADDS if only_first else ranking.changes_of(rows)
+    if single or not is_read:
+        plan = _first_rows(walk, rows, ranking) if only_first else ranking.plan_of(session, rows)
+        value = literal(session, ranking.first if single else 0)
+        constant = number.withNewChildren(scala_sequence(session, [value]))
+        plan = with_column(session, plan, constant, updates=changes != ADDS)
+    else:
+        plan = ranking.plan_of(session, rows, number.toAttribute())
+    told_apart = column_set(ranking.keys if single else [*ranking.keys, number.toAttribute()])
+    kind = "deduplicate" if ranking.state.name == "deduplicateState" else "rank"
+    return Changelog(
+        plan=plan,
+        operator=operator_of(numbered.window, kind, [rows.operator], changes=changes, states=[ranking.state]),
+        unique=rows.unique | (told_apart if single or is_read else frozenset()),
+    )
+
+
+def _first_rows(walk: Walk, rows: Changelog, ranking: Ranking) -> Any:
+    """Return the first of *rows* by key, which no later row replaces."""
+    operator = java_operator(walk.session, "FirstRows", "The first row of each key")
+    return operator.of(rows.plan, java_keys(walk.session, ranking.keys), ranking.state.ttl // _MILLISECOND)

@@ -1,0 +1,38 @@
+"""Upserts: rows that set or remove what a key names, as a changelog of whole rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from pyspark.sql import SparkSession
+
+from mt_core.plans.operators import ALL, OperatorState
+from mt_core.spark.driver.jvm_objects import scala_items
+from mt_core.spark.streams.operators.changelog import Changelog
+from mt_core.spark.streams.operators.java_operators import java_operator
+from mt_core.spark.streams.operators.operator_nodes import operator_of
+from mt_core.spark.streams.operators.rankings import (
+    check_keys,
+    column_set,
+    java_keys,
+    java_state,
+)
+
+
+def normalized(session: SparkSession, upserts: Changelog, key: Sequence[int], ttl: timedelta) -> Changelog:
+    """Return the changes of whole rows that *upserts* make, whose rows set or remove what the columns at places *key* name.
+
+    The plan of *upserts* has the kind of each row as its last column: +I and +U set the row, -D removes it and may have values
+    in the columns of the key alone. Raises Unsupported for a key that cannot be kept.
+    """
+    columns = list(scala_items(upserts.plan.output()))
+    keys = [columns[place] for place in key]
+    check_keys(session, keys, "PRIMARY KEY")
+    state = OperatorState(index=0, name="changelogNormalizeState", ttl=ttl)
+    operator = java_operator(session, "SingleRows", "A source of upserts")
+    return Changelog(
+        plan=operator.normalized(upserts.plan, java_keys(session, keys), java_state(session, state)),
+        operator=operator_of(upserts.plan, "changelog-normalize", [upserts.operator], changes=ALL, states=[state]),
+        unique=column_set(keys),
+    )

@@ -1,0 +1,207 @@
+"""Statements that rank or limit the rows of a stream, on a real Spark: which operators they become, and what these give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from mt_core.errors import Unsupported
+from mt_core.plans.operators import ADDS, ALL
+from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.streams.operators.changelog import ROW_KIND, Changelog
+from mt_core.spark.streams.operators.operator_nodes import scan_of
+from mt_core.spark.streams.operators.rankings import REPLACES
+from mt_core.spark.streams.operators.stateless import expression_id
+from mt_core.spark.streams.operators.upserts import normalized
+from tests.integration.operator_stream import OperatorStream, changelog_of, statement
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+NUMBERED = "(SELECT *, ROW_NUMBER() OVER (PARTITION BY city ORDER BY {}) AS rn FROM clicks)"
+COLUMNS = "city STRING, n INT, at STRING"
+TOP = NUMBERED.format("n DESC")
+LAST = f"SELECT city, n FROM {NUMBERED.format('p DESC')} WHERE rn = 1".replace(
+    "clicks", "(SELECT *, now() AS p FROM clicks)"
+)
+
+
+@pytest.fixture(scope="module")
+def session(module_driver: SparkDriver) -> Iterator[SparkSession]:
+    session = module_driver.new_session()
+    stream = session.readStream.format("rate").load()
+    stream.selectExpr("CAST(value AS STRING) AS city", "CAST(value AS INT) AS n", "timestamp AS at").createTempView(
+        "clicks"
+    )
+    session.sql("CREATE TEMPORARY VIEW tops AS SELECT * FROM " + TOP)
+    with active_session(session):
+        yield session
+
+
+def operators(found: Changelog) -> list[tuple[str, list[str]]]:
+    """Return the operators that keep state, inputs first, and their states."""
+    return [(each.type, [state.name for state in each.states]) for each in found.operator.all() if each.states]
+
+
+def unique(found: Changelog) -> set[frozenset[str]]:
+    names = {expression_id(each): str(each.name()) for each in scala_items(found.plan.output())}
+    return {frozenset(names[each] for each in key) for key in found.unique}
+
+
+RANK = ("stream-exec-rank_1", ["rankState"])
+DEDUPLICATE = ("stream-exec-deduplicate_1", ["deduplicateState"])
+LIMIT = ("stream-exec-limit_1", ["rankState"])
+SORT_LIMIT = ("stream-exec-sort-limit_1", ["rankState"])
+CITY, BOTH = frozenset({"city"}), frozenset({"city", "rn"})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "changes", "keys"),
+    [
+        (f"SELECT * FROM {TOP} WHERE rn <= 3", [RANK], REPLACES, {BOTH}),
+        (f"SELECT city, n FROM {TOP} WHERE rn <= 3", [RANK], REPLACES, set()),
+        (f"SELECT city, n FROM {TOP} WHERE rn <= 3 AND rn + n > 5", [RANK], REPLACES, set()),
+        (f"SELECT city, n FROM {TOP} WHERE rn BETWEEN 2 AND 2", [RANK], REPLACES, {CITY}),
+        (f"SELECT city, n FROM {TOP} WHERE rn > 1 AND 3 > rn AND n > 0", [RANK], REPLACES, {CITY}),
+        ("SELECT city FROM tops WHERE rn = 1", [RANK], REPLACES, {CITY}),
+        (
+            "SELECT city, rn AS r FROM (SELECT * FROM tops) AS t WHERE rn < 3",
+            [RANK],
+            REPLACES,
+            {frozenset({"city", "r"})},
+        ),
+        (LAST, [DEDUPLICATE], REPLACES, {CITY}),
+        (LAST.replace("DESC", ""), [DEDUPLICATE], ADDS, {CITY}),
+        (LAST.replace("rn = 1", "rn <= 2"), [RANK], REPLACES, set()),
+        ("SELECT city, n FROM clicks LIMIT 3", [LIMIT], ADDS, set()),
+        ("SELECT city, n FROM clicks LIMIT 1 + 2 OFFSET 2", [LIMIT], ADDS, set()),
+        ("SELECT city, n FROM clicks OFFSET 2", [LIMIT], ADDS, set()),
+        ("SELECT city FROM clicks ORDER BY n + 1, at DESC LIMIT 3", [SORT_LIMIT], REPLACES, set()),
+        (f"SELECT city FROM ({LAST}) ORDER BY n LIMIT 3", [DEDUPLICATE, SORT_LIMIT], ALL, {CITY}),
+        (f"SELECT city FROM ({LAST}) LIMIT 3", [DEDUPLICATE, LIMIT], ALL, {CITY}),
+        (
+            f"SELECT * FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY n) AS rn FROM ({LAST})) WHERE rn <= 9",
+            [DEDUPLICATE, RANK],
+            ALL,
+            {CITY, frozenset({"rn"})},
+        ),
+    ],
+)
+def test_a_statement_becomes_the_operator_of_flink(
+    session: SparkSession, text: str, expected: object, changes: object, keys: object
+) -> None:
+    found = changelog_of(session, text)
+
+    assert operators(found) == expected
+    assert found.changes == changes
+    assert unique(found) == keys
+    assert (found.kind is None) == (changes == ADDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (f"SELECT city FROM {TOP.replace('ROW_NUMBER', 'RANK')} WHERE rn <= 3", r"by ROW_NUMBER\(\) alone"),
+        (f"SELECT city FROM {TOP.replace('ROW_NUMBER', 'DENSE_RANK')} WHERE rn = 1", r"by ROW_NUMBER\(\) alone"),
+        (
+            f"SELECT n FROM {TOP.replace('BY city', 'BY city COLLATE UTF8_LCASE')} WHERE rn = 1",
+            "several texts are equal",
+        ),
+        ("SELECT n FROM clicks ORDER BY n", "ORDER BY without LIMIT"),
+        ("SELECT n FROM clicks ORDER BY n OFFSET 3", "ORDER BY with OFFSET alone"),
+        (f"SELECT n FROM ({LAST}) ORDER BY n + rand() LIMIT 3", "has another value when a row is taken back"),
+    ],
+)
+def test_what_no_stream_can_rank_is_refused_with_the_reason(session: SparkSession, text: str, reason: str) -> None:
+    with pytest.raises(Unsupported, match=reason):
+        changelog_of(session, text)
+
+
+@pytest.mark.slow
+def test_upserts_become_changes_of_whole_rows(module_driver: SparkDriver, tmp_path: Path) -> None:
+    def operator(rows: DataFrame) -> DataFrame:
+        plan = rows._jdf.queryExecution().analyzed()
+        upserts = Changelog(plan=plan, operator=replace(scan_of(plan), changes=ALL))
+        found = normalized(rows.sparkSession, upserts, [0], timedelta(hours=1))
+        assert operators(found) == [("stream-exec-changelog-normalize_1", ["changelogNormalizeState"])]
+        return DataFrame(java_dataset(rows.sparkSession, found.plan), rows.sparkSession)
+
+    rows = OperatorStream(module_driver.new_session(), tmp_path, f"city STRING, n INT, {ROW_KIND} TINYINT", operator)
+    oslo = {"city": "Oslo"}
+
+    given = [
+        rows.feed({**oslo, "n": 1, ROW_KIND: 0}, {**oslo, "n": 2, ROW_KIND: 2}),
+        rows.feed({**oslo, "n": None, ROW_KIND: 3}, {**oslo, "n": 3, ROW_KIND: 0}),
+        rows.feed({**oslo, "n": None, ROW_KIND: 3}, {"city": "Rome", "n": None, ROW_KIND: 3}),
+    ]
+    rows.wait(timedelta(hours=2))
+    given.append(rows.feed({**oslo, "n": 3, ROW_KIND: 2}))
+    rows.wait(timedelta(hours=2))
+    given.append(rows.feed({**oslo, "n": 4, ROW_KIND: 2}))
+    rows.stop()
+
+    assert [[(kind, columns["n"]) for kind, columns in batch] for batch in given] == [
+        [("+I", 2)],
+        [("-U", 2), ("+U", 3)],
+        [("-D", 3)],
+        [("+I", 3)],
+        # The one before has expired.
+        [("+I", 4)],
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        (
+            LAST,
+            [
+                [("+I", ["Oslo", 1]), ("+I", ["Rome", 2])],
+                [("-U", ["Rome", 2]), ("+U", ["Rome", 5])],
+                [("-U", ["Rome", 5]), ("+U", ["Rome", 0])],
+            ],
+        ),
+        (
+            f"SELECT city, n, rn FROM {TOP} WHERE rn <= 2",
+            [
+                [("+I", ["Oslo", 1, 1]), ("+I", ["Rome", 2, 1]), ("+I", ["Rome", 1, 2])],
+                [("-U", ["Rome", 2, 1]), ("+U", ["Rome", 5, 1]), ("-U", ["Rome", 1, 2]), ("+U", ["Rome", 4, 2])],
+                [],
+            ],
+        ),
+        (
+            f"SELECT city, n FROM {TOP} WHERE rn BETWEEN 2 AND 3 AND n > 1",
+            [[], [("+U", ["Rome", 4]), ("+I", ["Rome", 2])], []],
+        ),
+        (
+            f"SELECT city FROM ({LAST}) ORDER BY n DESC LIMIT 1",
+            [[("+I", ["Rome"])], [("-U", ["Rome"]), ("+U", ["Rome"])], [("+U", ["Oslo"]), ("-U", ["Rome"])]],
+        ),
+        (
+            "SELECT upper(city) AS c FROM clicks LIMIT 2 OFFSET 2",
+            [[("+I", ["ROME"])], [("+I", ["ROME"])], []],
+        ),
+    ],
+)
+def test_a_statement_gives_what_each_batch_changes(
+    module_driver: SparkDriver, tmp_path: Path, text: str, given: list[object]
+) -> None:
+    rows = OperatorStream(module_driver.new_session(), tmp_path, COLUMNS, statement(text))
+
+    found = [
+        [(kind, list(columns.values())) for kind, columns in rows.feed(*batch)]
+        for batch in (
+            [{"city": "Rome", "n": 1}, {"city": "Oslo", "n": 1}, {"city": "Rome", "n": 2}],
+            [{"city": "Rome", "n": 4}, {"city": "Rome", "n": 5}],
+            [{"city": "Rome", "n": 0}],
+        )
+    ]
+    rows.stop()
+
+    assert [sorted(batch, key=lambda change: change[1][0]) for batch in found] == given

@@ -187,8 +187,7 @@ def _ttls(hint: Any) -> Iterator[tuple[str, timedelta]]:
         if (policy.update, policy.time) != (OPERATOR_UPDATE, OPERATOR_TIME):
             raise Unsupported(
                 f"{_HINT}('{name}' = '{text}'): the operators keep their states {OPERATOR_UPDATE} by {OPERATOR_TIME}, not "
-                f"{policy}: their rows have no event time, and a read does not rewrite the state. Write the duration alone; a "
-                "processor of your own, with mt_core.state, may have any policy."
+                f"{policy}: their rows have no event time, and a read does not rewrite the state. Write the duration alone."
             )
         yield name, policy.ttl
 

@@ -30,6 +30,7 @@ PUBLIC = (
     "mt_core.clock",
     "mt_core.workflow",
     "mt_core.testing",
+    "mt_core.state",
     "mt_core.client.dbapi",
     "mt_core.client.dialect",
     "mt_core.client.exceptions",

@@ -91,7 +91,7 @@ def test_the_first_row_of_each_key_passes_once(world: World) -> None:
     world.click(("Rome", 3), (None, 4), ("Oslo", 5))
 
     world.wait_firsts(("Rome", 1), (None, 2), ("Oslo", 5))
-    world.wait(lambda: kept(world, job_id) == [{"operator": "deduplicate_1", "rows": 3, "expired": 0}])
+    world.wait(lambda: kept(world, job_id) == [{"operator": "deduplicate_1", "rows": 3, "removed": 0}])
 
 
 def test_generated_rows_are_deduplicated_by_their_column_as_proctime(world: World) -> None:

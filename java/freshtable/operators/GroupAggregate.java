@@ -10,13 +10,13 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.streaming.ExpiredTimerInfo;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.streaming.StatefulProcessor;
 import org.apache.spark.sql.streaming.StatefulProcessorHandle;
 import org.apache.spark.sql.streaming.TTLConfig;
 import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.streaming.TimerValues;
-import org.apache.spark.sql.streaming.ValueState;
 import org.apache.spark.sql.types.DataType;
 import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
@@ -30,7 +30,7 @@ final class GroupAggregate extends StatefulProcessor<InternalRow, InternalRow, I
   private final Form form;
   private final long ttlMillis;
 
-  private transient ValueState<InternalRow> state;
+  private transient ExpiringRow state;
   private transient AggregateCode[] codes;
   private transient InternalRow[] buffers;
   private transient CountedRows[] maps;
@@ -63,7 +63,7 @@ final class GroupAggregate extends StatefulProcessor<InternalRow, InternalRow, I
       stored.addAll(AggregateCode.stored(feed.functions()));
       types.addAll(feed.stateTypes());
     }
-    state = handle.getValueState("groupAggregateState", KeyedRows.stateEncoder(types), ttl);
+    state = new ExpiringRow(handle, "groupAggregateState", types, ttlMillis);
     codes = new AggregateCode[feeds.length];
     buffers = new InternalRow[feeds.length];
     maps = new CountedRows[feeds.length];
@@ -86,7 +86,8 @@ final class GroupAggregate extends StatefulProcessor<InternalRow, InternalRow, I
 
   @Override
   public Iterator<InternalRow> handleInputRows(InternalRow key, Iterator<InternalRow> rows, TimerValues now) {
-    InternalRow stored = state.get();
+    long time = now.getCurrentProcessingTimeInMs();
+    InternalRow stored = state.get(time);
     UnsafeRow[] before = null;
     if (stored != null) {
       load(stored);
@@ -106,7 +107,13 @@ final class GroupAggregate extends StatefulProcessor<InternalRow, InternalRow, I
     if (form.adds() >= 0 && (buffers[0].isNullAt(0) || buffers[0].getLong(0) <= 0)) {
       return ended(key, before);
     }
-    return stored(key, before);
+    return stored(key, before, time);
+  }
+
+  @Override
+  public Iterator<InternalRow> handleExpiredTimer(InternalRow key, TimerValues now, ExpiredTimerInfo timer) {
+    state.due(now.getCurrentProcessingTimeInMs());
+    return none();
   }
 
   private void begin() {
@@ -156,13 +163,13 @@ final class GroupAggregate extends StatefulProcessor<InternalRow, InternalRow, I
     return before == null ? none() : one(row(key, before, RowKind.DELETE));
   }
 
-  private Iterator<InternalRow> stored(InternalRow key, UnsafeRow[] before) {
+  private Iterator<InternalRow> stored(InternalRow key, UnsafeRow[] before, long now) {
     UnsafeRow[] after = sensitive ? null : results();
     InternalRow stored = codes[0].stored(buffers[0]);
     for (int each = 1; each < feeds.length; each++) {
       stored = new JoinedRow(stored, codes[each].stored(buffers[each]));
     }
-    state.update(stored);
+    state.update(stored, now);
     if (sensitive) {
       // What is given must be what the next batch finds, and takes back.
       load(stored);

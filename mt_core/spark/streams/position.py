@@ -22,7 +22,7 @@ class Position:
         # Of each source; empty before the first batch.
         self._offsets: Sequence[Any] = ()
         self._states: Sequence[Mapping[str, Any]] = ()
-        self._expired: list[int] = []
+        self._removed: list[int] = []
 
     def begin(self, batch: int, offsets: Sequence[Any]) -> None:
         """Begin after a *batch* of an earlier attempt, which has read up to *offsets*."""
@@ -50,15 +50,15 @@ class Position:
         if len(names) != len(self._states):
             names = [each["operatorName"] for each in self._states]
         states = [
-            {"operator": name, "rows": each["numRowsTotal"], "bytes": each["memoryUsedBytes"], "expired": expired}
-            for name, each, expired in zip(names, self._states, self._expired, strict=True)
+            {"operator": name, "rows": each["numRowsTotal"], "bytes": each["memoryUsedBytes"], "removed": removed}
+            for name, each, removed in zip(names, self._states, self._removed, strict=True)
         ]
         return json.dumps(states) if states else None
 
     def _keep(self, states: Sequence[Mapping[str, Any]]) -> None:
-        expired = [each.get("customMetrics", {}).get(_EXPIRED, 0) for each in states]
-        before = self._expired or [0] * len(expired)
-        self._states, self._expired = states, [one + more for one, more in zip(before, expired, strict=True)]
+        removed = [each["numRowsRemoved"] + each.get("customMetrics", {}).get(_EXPIRED, 0) for each in states]
+        before = self._removed or [0] * len(removed)
+        self._states, self._removed = states, [one + more for one, more in zip(before, removed, strict=True)]
 
     @property
     def is_in_each_source(self) -> bool:

@@ -72,6 +72,10 @@ class OperatorStream:
         self.start()
         return self._given()
 
+    def kept(self) -> int:
+        """Return how many rows the operators keep after the last batch."""
+        return sum(int(each.numRowsTotal()) for each in self._query.lastProgress().stateOperators())
+
     def wait(self, time: timedelta) -> None:
         self._clock.advance(time // timedelta(milliseconds=1))
 

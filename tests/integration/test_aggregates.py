@@ -225,6 +225,28 @@ def test_the_state_of_a_group_expires_and_a_later_start_may_have_another_ttl(
     assert stream.feed(added("b", 1))[1] == ("+U", {"k": "b", "n": 2, "d": 1})
 
 
+def test_a_later_batch_removes_a_group_that_has_expired_and_no_other(start: Callable[..., OperatorStream]) -> None:
+    text = "SELECT k, count(*) AS n FROM adds GROUP BY k"
+    stream = start(text, HOUR)
+
+    stream.feed(added("a", 1))
+    stream.wait(HOUR / 2)
+    stream.feed(added("a", 1))
+    stream.wait(HOUR / 2)
+    stream.feed(added("b", 1))
+    written_later = stream.kept()
+    stream.wait(HOUR / 2)
+    stream.feed(added("b", 1))
+    expired = stream.kept()
+    stream.restart(aggregating(text, HOUR / 4))
+    stream.feed(added("b", 1))
+    stream.wait(HOUR / 4)
+    given = stream.feed(added("c", 1))
+
+    assert (written_later, expired, stream.kept()) == (2, 1, 1)
+    assert given == [("+I", {"k": "c", "n": 1})]
+
+
 @pytest.mark.slow
 def test_every_function_aggregates_rows_that_are_added_and_some_that_change(
     start: Callable[..., OperatorStream],

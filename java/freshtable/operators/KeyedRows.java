@@ -86,7 +86,7 @@ final class KeyedRows {
     LogicalPlan transformed =
         plan.copy(
             key, row, plan.groupingAttributes(), plan.dataAttributes(), plan.statefulProcessor(), plan.timeMode(),
-            plan.outputMode(), internalEncoder(key.dataType(), rowEncoder(key.dataType()).objDeserializer()), given, plan.child(), plan.hasInitialState(),
+            plan.outputMode(), internalEncoder(key.dataType()), given, plan.child(), plan.hasInitialState(),
             plan.initialStateGroupingAttrs(), plan.initialStateDataAttrs(), plan.initialStateDeserializer(),
             plan.initialState());
     return new Project(seq(fields(given, output)), transformed);
@@ -105,14 +105,10 @@ final class KeyedRows {
    */
   static Encoder<InternalRow> stateEncoder(List<DataType> types) {
     StructType type = new StructType();
-    List<Expression> stored = new ArrayList<>();
     for (int position = 0; position < types.size(); position++) {
-      String name = "column" + position;
-      type = type.add(name, types.get(position));
-      stored.add(Literal$.MODULE$.apply(name));
-      stored.add(new BoundReference(position, types.get(position), true));
+      type = type.add("column" + position, types.get(position));
     }
-    return internally(internalEncoder(type, new CreateNamedStruct(seq(stored))));
+    return internally(internalEncoder(type));
   }
 
   /** Returns how rows of a {@code type} lie in the state, each as one column: an UnconvertedRow when it is read. */
@@ -154,17 +150,18 @@ final class KeyedRows {
     return ExpressionEncoder.apply(type);
   }
 
-  /** Returns the encoder of rows of that type that takes an internal row as it is, and gives what {@code read} makes of it. */
+  /** Returns the encoder of rows of that type that takes and gives internal rows. */
   @SuppressWarnings("unchecked")
-  private static ExpressionEncoder<Object> internalEncoder(StructType type, Expression read) {
-    ExpressionEncoder<Row> encoder = rowEncoder(type);
-    List<Expression> parts = new ArrayList<>();
+  private static ExpressionEncoder<Object> internalEncoder(StructType type) {
+    List<Expression> written = new ArrayList<>(), read = new ArrayList<>();
     for (int position = 0; position < type.size(); position++) {
-      parts.add(Literal$.MODULE$.apply(type.apply(position).name()));
-      parts.add(new GetStructField(new BoundReference(0, type, false), position, scala.Option.empty()));
+      Expression name = Literal$.MODULE$.apply(type.apply(position).name());
+      written.addAll(List.of(name, new GetStructField(new BoundReference(0, type, false), position, scala.Option.empty())));
+      read.addAll(List.of(name, new BoundReference(position, type.apply(position).dataType(), true)));
     }
     ExpressionEncoder<?> internal =
-        new ExpressionEncoder<>(encoder.encoder(), new CreateNamedStruct(seq(parts)), read);
+        new ExpressionEncoder<>(
+            rowEncoder(type).encoder(), new CreateNamedStruct(seq(written)), new CreateNamedStruct(seq(read)));
     return (ExpressionEncoder<Object>) internal;
   }
 

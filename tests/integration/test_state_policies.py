@@ -21,7 +21,7 @@ from tests.integration.operator_stream import OperatorStream
 from tests.support.state_commands import OUTPUT, STATES, Command, StateCommands
 from tests.support.state_model import Moment, StateModel
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 EVENT, PROCESSING = TtlTimeCharacteristic.EVENT_TIME, TtlTimeCharacteristic.PROCESSING_TIME
 READ_WRITE = TtlUpdateEvent.ON_READ_WRITE

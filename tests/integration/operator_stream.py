@@ -72,7 +72,7 @@ class OperatorStream:
         self.start()
         return self._given()
 
-    def kept(self) -> int:
+    def rows_kept(self) -> int:
         """Return how many rows the operators keep after the last batch."""
         return sum(int(each.numRowsTotal()) for each in self._query.lastProgress().stateOperators())
 

@@ -234,16 +234,16 @@ def test_a_later_batch_removes_a_group_that_has_expired_and_no_other(start: Call
     stream.feed(added("a", 1))
     stream.wait(HOUR / 2)
     stream.feed(added("b", 1))
-    written_later = stream.kept()
+    written_later = stream.rows_kept()
     stream.wait(HOUR / 2)
     stream.feed(added("b", 1))
-    expired = stream.kept()
+    expired = stream.rows_kept()
     stream.restart(aggregating(text, HOUR / 4))
     stream.feed(added("b", 1))
     stream.wait(HOUR / 4)
     given = stream.feed(added("c", 1))
 
-    assert (written_later, expired, stream.kept()) == (2, 1, 1)
+    assert (written_later, expired, stream.rows_kept()) == (2, 1, 1)
     assert given == [("+I", {"k": "c", "n": 1})]
 
 

@@ -80,7 +80,13 @@ class OutsideReader:
         self._thread.join()
 
     def rows(self) -> int | None:
-        """Return how many rows the table has now, None if there is none."""
+        """Return how many rows the table has now, None if there is none, and keep it among what was seen."""
+        rows = self._rows()
+        if rows is not None:
+            self.seen.add(rows)
+        return rows
+
+    def _rows(self) -> int | None:
         query = "SELECT metadata_location FROM iceberg_tables WHERE table_name = ?"
         with closing(sqlite3.connect(f"file:{self._home / 'catalog.db'}?mode=ro", uri=True, timeout=5)) as catalog:
             found = catalog.execute(query, (self._table,)).fetchone()
@@ -94,9 +100,7 @@ class OutsideReader:
     def _run(self) -> None:
         while not self._ending.wait(POLL_S):
             with suppress(sqlite3.OperationalError):
-                rows = self.rows()
-                if rows is not None:
-                    self.seen.add(rows)
+                self.rows()
 
 
 def _path(uri: str) -> Path:

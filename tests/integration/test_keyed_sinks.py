@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 import sqlite3
@@ -347,6 +348,12 @@ def test_rows_of_a_stream_replace_those_with_their_key_in_each_table_with_a_key(
         ]
 
 
+def kept(world: StreamWorld, job_id: str) -> list[tuple[str, int]]:
+    """Return the operators of a job that keep rows, and how many."""
+    states = json.loads(world.engine.progress(job_id).states or "[]")
+    return [(state["operator"], state["rows"]) for state in states]
+
+
 def test_of_the_rows_of_a_key_that_are_left_the_last_one_is_there(world: StreamWorld, tmp_path: Path) -> None:
     columns = f"city STRING, n INT, {ROW_KIND} TINYINT"
     stream = OperatorStream(
@@ -394,6 +401,7 @@ def test_a_job_that_has_to_keep_the_rows_of_its_keys_does(world: StreamWorld) ->
     world.append("a2")
     world.wait(lambda: world.engine.progress(job_id).batch == 1)
 
+    assert kept(world, job_id) == [("sink_1", 2)]
     assert definition.pinned["materialized"] == [("k",)]
     assert sorted(map(tuple, world.sql("SELECT * FROM latest"))) == [("a", "a2"), ("b", "b1")]
 
@@ -441,6 +449,8 @@ def test_a_key_that_has_several_rows_of_the_query_keeps_the_last_one_that_is_lef
     world.wait(lambda: world.rows("latest") == ["1"])
     world.append("a2")
     world.wait(lambda: world.rows("latest") == ["1", "2"])
+    world.wait(lambda: world.engine.progress(job_id).batch == 1)
+    states = kept(world, job_id)
     explained = world.explain(member(text))
     world.engine.savepoint(job_id, definition, world.folder("s"))
 
@@ -451,6 +461,7 @@ def test_a_key_that_has_several_rows_of_the_query_keeps_the_last_one_that_is_lef
         in explained
     )
     assert "sinkMaterializeState" in explained
+    assert states == [("sink_1", 2), ("group-aggregate_1", 2)]
 
 
 def test_a_query_whose_rows_change_is_refused_by_a_table_without_a_key(world: StreamWorld) -> None:

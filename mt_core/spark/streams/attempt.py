@@ -211,10 +211,11 @@ class StreamAttempt:
             self._source_columns = SourceColumns(sources_of(members))
             self._write_first_rows()
             options = {name: start.options(definition.on_source_rewrite) for name, start in self._starts.items()}
-            frames = self._rows.streaming(options)
+            changelogs = [member.changelog(options) for member in members]
+            frames = self._rows.streaming(changelogs)
         except QueryFailed as cause:
             raise Unsupported(f"The query can no longer run: {cause.message}") from cause
-        self._operators = [name for member in members for name in member.changelog({}).operator.keeping]
+        self._operators = [name for sink in self._rows.sinks(changelogs) for name in sink.keeping]
         self._check("start")
         rows = packed(frames)
         tags = tagged(session.sparkContext, self._job, REFRESH_POOL, "stream")

@@ -30,10 +30,10 @@ from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.streams.attempt import StreamAttempt
 from mt_core.spark.streams.broken import StreamBroken
 from mt_core.spark.streams.checkpoints import Checkpoints
-from mt_core.spark.streams.materialization import KeyedInsert, materialized_key, states_of
+from mt_core.spark.streams.materialization import KeyedInsert, materialized_key
+from mt_core.spark.streams.member_rows import MemberRows
 from mt_core.spark.streams.operators.changelog import ROW_KIND
 from mt_core.spark.streams.operators.earlier_releases import OPERATORS
-from mt_core.spark.streams.operators.operator_nodes import sink_of
 from mt_core.spark.streams.query import (
     TEMPORARY_FILES,
     MemberQuery,
@@ -90,11 +90,8 @@ class SparkStreams(EngineRole, StreamEngine):
     def topology(self, definition: StreamDefinition) -> Topology:
         with self._driver.translating(), self._sessions.passing(definition) as session:
             prepared, members = self._prepared(session, definition)
-            operators = [
-                sink_of(member.insert.table, member.changelog({}).operator, states_of(key, member))
-                for member, key in zip(members, prepared.pinned["materialized"], strict=True)
-            ]
-            return Topology(spark_version=str(session.version), operators=tuple(operators))
+            sinks = MemberRows.of(members, prepared.pinned).sinks([member.analysed for member in members])
+            return Topology(spark_version=str(session.version), operators=tuple(sinks))
 
     def _prepared(
         self, session: SparkSession, definition: StreamDefinition
@@ -116,7 +113,7 @@ class SparkStreams(EngineRole, StreamEngine):
             target = targets.get(member.insert.table)
             if kind_of(target).in_spark:
                 check_columns(session, written.text, self._connectors)
-            check_changes(display_name(member.insert.table), target, key, member.changelog({}))
+            check_changes(display_name(member.insert.table), target, key, member.analysed)
         reads = self._reads(session, members)
         for table in writes:
             if _folded(table) in map(_folded, reads):
@@ -278,10 +275,9 @@ class SparkStreams(EngineRole, StreamEngine):
         with active_session(session):
             connectors = ConnectorNames(session, self._connectors)
             for member in members:
-                plan = member.streaming({})._jdf.queryExecution().analyzed()
                 found: Iterable[TableName | None] = (
                     *(source.parts for source in member.text.sources),
-                    *(base.parts for base in base_relations(plan)),
+                    *(base.parts for base in base_relations(member.analysed.plan)),
                 )
                 names |= dict.fromkeys(connectors.public_name(parts) for parts in found if parts is not None)
         return tuple(names)
@@ -309,7 +305,7 @@ def _pinned(session: SparkSession, members: Sequence[MemberQuery], keys: Sequenc
         columns = [member.columns() for member in members]
         kept = [
             materialized_key(
-                KeyedInsert(table=member.insert.table, columns=given, keys=key), member.changelog({}), member.settings
+                KeyedInsert(table=member.insert.table, columns=given, keys=key), member.analysed, member.settings
             )
             for member, given, key in zip(members, columns, keys, strict=True)
         ]
@@ -324,7 +320,9 @@ def _pinned(session: SparkSession, members: Sequence[MemberQuery], keys: Sequenc
         return {
             "starts": starts,
             "columns": columns,
-            "given": [[name for name in member.streaming({}).columns if name != ROW_KIND] for member in members],
+            "given": [
+                [name for name in member.stream_of(member.analysed).columns if name != ROW_KIND] for member in members
+            ],
             "materialized": kept,
             "begun": False,
         }

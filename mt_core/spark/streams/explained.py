@@ -83,7 +83,7 @@ def explained_streams(
         parts = []
         for member in members:
             query = read_query(session, member, connectors, settings)
-            changelog, written = query.changelog({}), _written(session, member, temporary, connectors)
+            changelog, written = query.analysed, _written(session, member, temporary, connectors)
             keys = written.keys if written is not None else ()
             kept = written.kept(changelog, query) if written is not None else ()
             keeps_state = check_streamable(query) or bool(kept)

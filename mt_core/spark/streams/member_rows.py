@@ -13,9 +13,10 @@ from pyspark.sql.functions import col, lit, struct
 from mt_core.errors import Unsupported
 from mt_core.identifiers import quote, sql_name
 from mt_core.model.stream import TableName
-from mt_core.plans.operators import RowKind
-from mt_core.spark.streams.materialization import materialized, ttl_of
-from mt_core.spark.streams.operators.changelog import ROW_KIND, is_changelog
+from mt_core.plans.operators import Operator, RowKind
+from mt_core.spark.streams.materialization import materialized, states_of, ttl_of
+from mt_core.spark.streams.operators.changelog import ROW_KIND, Changelog, is_changelog
+from mt_core.spark.streams.operators.operator_nodes import sink_of
 from mt_core.spark.streams.query import MemberQuery
 
 _MEMBER = "member"
@@ -46,9 +47,18 @@ class MemberRows:
             materialized=pinned.get("materialized") or [() for _ in columns],
         )
 
-    def streaming(self, options: Mapping[str, Mapping[str, str]]) -> list[DataFrame]:
-        """Return a stream for each member, whose sources have the *options* under their names."""
-        frames = self._named([member.streaming(options) for member in self.members])
+    def sinks(self, changelogs: Sequence[Changelog]) -> list[Operator]:
+        """Return for each member, of whose query *changelogs* has one, the operator that writes its rows."""
+        return [
+            sink_of(member.insert.table, changelog.operator, states_of(key, member))
+            for member, changelog, key in zip(self.members, changelogs, self.materialized, strict=True)
+        ]
+
+    def streaming(self, changelogs: Sequence[Changelog]) -> list[DataFrame]:
+        """Return a stream for each member, of whose query *changelogs* has one."""
+        frames = self._named(
+            [member.stream_of(changelog) for member, changelog in zip(self.members, changelogs, strict=True)]
+        )
         return [
             materialized(frame, keys, ttl_of(member)) if keys else frame
             for frame, keys, member in zip(frames, self.materialized, self.members, strict=True)

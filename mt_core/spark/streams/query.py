@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -74,7 +75,8 @@ _STATELESS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# No slots: `analysed` is kept.
+@dataclass(frozen=True, kw_only=True)
 class StreamedQuery:
     """A query in its session, and its sources; `settings` are the properties of the session, `ttls_ms` those of a plan."""
 
@@ -83,12 +85,13 @@ class StreamedQuery:
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     ttls_ms: Sequence[Sequence[int]] | None = None
 
-    def streaming(self, options: Mapping[str, Mapping[str, str]]) -> DataFrame:
-        """Return the rows of `changelog` as a stream, the last column of which is `ROW_KIND` if they are not only added."""
-        return self.stream_of(self.changelog(options))
+    @cached_property
+    def analysed(self) -> Changelog:
+        """The `changelog` of the query, whose sources have no options of its stream; analysed once."""
+        return self.changelog({})
 
     def stream_of(self, changelog: Changelog) -> DataFrame:
-        """Return the rows of a `changelog` of the query."""
+        """Return the rows of a `changelog` of the query, the last column of which is `ROW_KIND` if they are not only added."""
         with active_session(self.session):
             return DataFrame(java_dataset(self.session, changelog.plan), self.session)
 
@@ -128,7 +131,7 @@ class StreamedQuery:
             return DataFrame(java_dataset(self.session, query_of(self.session, text)), self.session)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MemberQuery(StreamedQuery):
     """One INSERT of a stream; `topic` is the table that it writes, if that is one over Kafka."""
 
@@ -222,13 +225,13 @@ def sources_of(members: Sequence[MemberQuery]) -> tuple[StreamSource, ...]:
 
 def check_stateless(member: StreamedQuery) -> None:
     """Raise Unsupported unless each row of the stream gives rows of the query by itself."""
-    if member.changelog({}).updates or check_streamable(member, way_out=_STATELESS):
+    if member.analysed.updates or check_streamable(member, way_out=_STATELESS):
         raise Unsupported(f"Its query needs rows of several batches together. {_STATELESS}")
 
 
 def check_streamable(member: StreamedQuery, *, way_out: str = _WAY_OUT) -> bool:
     """Return whether the query keeps state from batch to batch. Raises Unsupported for what neither we nor Spark can run."""
-    plan = member.changelog({}).plan
+    plan = member.analysed.plan
     if not plan.isStreaming():
         raise Unsupported(
             "The query reads no table as a stream; run the statement in batch mode: "

@@ -49,7 +49,7 @@ def follow(driver: SparkDriver, query: StreamedQuery, job: QueryJob, spools: Spo
 
 def reads_stream(query: StreamedQuery) -> bool:
     """Return whether *query* reads a table that is read as a stream."""
-    return bool(query.streaming({}).isStreaming)
+    return bool(query.analysed.plan.isStreaming())
 
 
 class _Frames:

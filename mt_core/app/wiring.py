@@ -113,6 +113,7 @@ class Wiring:
             info=ProductInfo(version=__version__),
             engine_trouble=parts.engine.trouble,
             published=PublishedWorkflows(parts.registry, parts.scheduler.identifier),
+            plans=parts.plans,
         )
 
     def _keeping_streams(self, parts: Parts, tables: TableServices) -> TableServices:

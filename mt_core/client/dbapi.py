@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import tzinfo
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import httpx
@@ -28,6 +30,7 @@ from mt_core.client.http import GatewayClient
 from mt_core.client.insert import insert_batches
 from mt_core.client.literals import fill_in
 from mt_core.client.pages import ResultPage
+from mt_core.client.plans import CompiledPlan, plan_name
 from mt_core.client.reader import ARROW_ROOTS, Page, PageReader, Row, needing
 from mt_core.client.session import Closing
 from mt_core.client.type_objects import (
@@ -64,6 +67,7 @@ __all__ = [
     "ROWID",
     "STRING",
     "Binary",
+    "CompiledPlan",
     "Connection",
     "Cursor",
     "DataError",
@@ -154,6 +158,27 @@ class Connection(Closing):
     def cursor(self) -> Cursor:
         _ = self.client
         return Cursor(self)
+
+    def compile_plan(self, statement: str) -> CompiledPlan:
+        """Compile an INSERT, or a STATEMENT SET of these, which starts nothing; raises what COMPILE PLAN is refused with."""
+        name = plan_name("plan")
+        with self.cursor() as cursor:
+            cursor.execute(f"COMPILE PLAN '{name}' FOR {statement}")
+        with translating():
+            return CompiledPlan(self.client, name, self.client.plan(name))
+
+    def load_plan(self, source: str | os.PathLike[str]) -> CompiledPlan:
+        """Return the plan of a file of this machine, or of its text, which begins with `{`.
+
+        Raises OSError, and ProgrammingError for a text that is no plan, with the place.
+        """
+        if isinstance(source, str) and source.lstrip().startswith("{"):
+            name, text = plan_name("plan"), source
+        else:
+            name, text = plan_name(Path(source).stem), Path(source).read_text(encoding="utf-8")
+        with translating():
+            self.client.store_plan(name, text)
+        return CompiledPlan(self.client, name, text)
 
     def ping(self) -> None:
         """Ask the gateway whether the session is there; raises OperationalError."""

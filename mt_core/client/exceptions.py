@@ -80,6 +80,9 @@ _BY_CODE: Mapping[str, type[DatabaseError]] = {
     "NOT_MATERIALIZED_TABLE": ProgrammingError,
     "TABLE_PROTECTED": ProgrammingError,
     "TABLE_EXISTS": ProgrammingError,
+    "PLAN_INVALID": ProgrammingError,
+    "PLAN_NOT_FOUND": ProgrammingError,
+    "PLAN_EXISTS": ProgrammingError,
 }
 
 

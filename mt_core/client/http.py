@@ -89,19 +89,38 @@ class GatewayClient(Closing):
         properties: dict[str, str] = self._call("GET", f"/sessions/{self.session}")["properties"]
         return properties
 
-    def execute(self, statement: str, *, timeout_s: float | None = None) -> str:
+    def execute(
+        self, statement: str, *, timeout_s: float | None = None, properties: Mapping[str, str] | None = None
+    ) -> str:
         """Start a statement, which the gateway stops after *timeout_s*, and return the handle of its operation.
 
+        For this statement alone, the *properties* hold in place of those of the session.
         If the session has ended, the statement runs in another one, with a warning in the first page of its result. If other
         statements had changed the session, this one does not run: SessionLost names them.
         """
         body: dict[str, Any] = {"statement": statement}
         if timeout_s is not None:
             body["executionTimeout"] = max(1, round(timeout_s * 1000))
+        if properties:
+            body["executionConfig"] = dict(properties)
         handle = self._begin_or_reopen("/statements", body)
         if (change := session_change(statement)) is not None:
             self._changes.setdefault(self._operations[handle], []).append(change)
         return handle
+
+    def plan(self, name: str) -> str:
+        """Return the text of a compiled plan in the folder of the session."""
+        text: str = self._call("GET", self._plan(name))["plan"]
+        return text
+
+    def store_plan(self, name: str, text: str) -> None:
+        """Store a compiled plan in the folder of the session; `EXECUTE PLAN 'name'` reads it there."""
+        try:
+            self._call("PUT", self._plan(name), {"plan": text})
+        except SessionLost as lost:
+            if lost.changes:
+                raise
+            self._call("PUT", self._plan(name), {"plan": text})
 
     def refresh(self, refresh: Refresh) -> str:
         """Request a refresh and return the handle of its operation, which is the id of the run."""
@@ -246,6 +265,9 @@ class GatewayClient(Closing):
             f"nothing of it for sql-gateway.session.idle-timeout. The next statement opens another one.{lost}",
             changes,
         )
+
+    def _plan(self, name: str) -> str:
+        return f"/sessions/{self.session}/plans/{quote(name, safe='')}"
 
     def _operation(self, operation: str, rest: str) -> str:
         return f"/sessions/{self._operations.get(operation) or self.session}/operations/{operation}{rest}"

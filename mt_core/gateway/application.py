@@ -16,6 +16,7 @@ from mt_core.gateway.http.routing import VersionRoutes
 from mt_core.gateway.http.security import guard
 from mt_core.gateway.http.versions import DEFAULT, VERSIONS, ApiVersion
 from mt_core.gateway.info import info_router
+from mt_core.gateway.plans import plans_router
 from mt_core.gateway.refresh import refresh_router
 from mt_core.gateway.refusals import scripts_router, workflows_router
 from mt_core.gateway.results import results_router
@@ -68,6 +69,8 @@ def _routers(services: GatewayServices, version: ApiVersion) -> Iterator[APIRout
     yield sessions_router(services, version)
     yield operations_router(services, version)
     yield results_router(services, version)
+    if version.extras:
+        yield plans_router(services)
     if version.configures:
         yield configuring_router(services)
     if version.refreshes:

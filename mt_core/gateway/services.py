@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mt_core.access import Token
-from mt_core.sessions.ports import Runs
+from mt_core.sessions.ports import PlanFiles, Runs
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
 from mt_core.sessions.statements.executor import StatementExecutor
@@ -27,7 +27,8 @@ class ProductInfo:
 class GatewayServices:
     """Sessions and what runs in them. `tokens` are the bearer tokens that give access (none: any request to a loopback
     address or one of `hosts` has it); `engine_trouble` says why the engine takes no work (empty: it does);
-    `versions` are the API versions of GET /api_versions; `published` are the workflows that an external scheduler reads."""
+    `versions` are the API versions of GET /api_versions; `published` are the workflows that an external scheduler reads, `plans`
+    the files of compiled plans."""
 
     sessions: SessionManager
     executor: StatementExecutor
@@ -36,6 +37,7 @@ class GatewayServices:
     info: ProductInfo
     engine_trouble: Callable[[], str] = lambda: ""
     published: PublishedWorkflows | None = None
+    plans: PlanFiles | None = None
     tokens: tuple[Token, ...] = ()
     hosts: tuple[str, ...] = ()
     versions: tuple[str, ...] = DEFAULT_VERSIONS

@@ -82,6 +82,7 @@ def test_every_endpoint_is_known_to_the_table_of_roles(gateway: Gateway) -> None
     assert for_sql == {
         "/statements",
         "/sessions/{session_handle}/statements",
+        "/sessions/{session_handle}/plans/{name}",
         "/sessions/{session_handle}/configure-session",
         "/sessions/{session_handle}/complete-statement",
         "/sessions/{session_handle}/scripts",

@@ -30,6 +30,11 @@ ERRORS = {
     404: "There is no such path in this version.",
     500: "Anything else that went wrong.",
 }
+PLAN_ERRORS = {
+    **ERRORS,
+    400: "The name, the body or the plan in it cannot be used.",
+    404: "There is no such path in this version, or no such plan in the session.",
+}
 BODY_ERRORS = {
     408: "The body stopped arriving.",
     503: "The bodies of all requests together are too long: try again after Retry-After seconds.",
@@ -125,6 +130,7 @@ COMPLETE = request(statement=TEXT, position=NUMBER)
 CANDIDATES = fields({"candidates": items(TEXT)})
 STATEMENT = request(statement=TEXT, executionTimeout=MILLISECONDS, executionConfig=TEXTS)
 OPERATION = fields({"operationHandle": UUID})
+PLAN = fields({"plan": TEXT})
 PARTITIONS: Schema = {"type": ["array", "null"], "items": TEXTS}
 REFRESH_TAKEN = fields({"operationHandle": UUID, "partitions": PARTITIONS})
 OPERATION_CLOSED = fields({"status": one_of("CLOSED")})

@@ -13,7 +13,8 @@ class ApiVersion:
     complete-statement; `refreshes` that it has the endpoints of workflow schedulers; `scripts` that scripts can be deployed.
 
     `row_formats` means that results can be requested as text; `extras` that answers may have members beside Flink's, which
-    clients older than Flink 1.19 refuse; `null_uri` that the last page has `nextResultUri: null`.
+    clients older than Flink 1.19 refuse, and that there are endpoints of plans; `null_uri` that the last page has
+    `nextResultUri: null`.
     """
 
     number: int

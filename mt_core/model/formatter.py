@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache, lru_cache
 
+from babel.core import Locale
 from babel.dates import format_datetime
 
 from mt_core.errors import DefinitionInvalid, RequestInvalid
@@ -52,7 +54,13 @@ def check_pattern(column: str, pattern: str) -> None:
 
 def format_instant(instant: datetime, pattern: str, zone: str) -> str:
     """Return *instant* as a checked pattern shows it in the zone, in English. Instants have no fraction of a second."""
-    return str(format_datetime(instant, pattern, tzinfo=zone_named(zone), locale="en"))
+    return str(format_datetime(instant, pattern, tzinfo=zone_named(zone), locale=_english()))
+
+
+@cache
+def _english() -> Locale:
+    # To look it up by its name takes longer than to format with it.
+    return Locale("en")
 
 
 def is_formatted(text: str, pattern: str) -> bool:
@@ -80,8 +88,16 @@ def partitions_of(
     schedule_time: datetime, freshness: Freshness, zone: str, formatters: Mapping[str, str]
 ) -> PartitionSpec:
     """Return the partition of *schedule_time*: schedule time - freshness, formatted for each column of *formatters*."""
+    return _partitions_of(schedule_time, freshness, zone, tuple(formatters.items()))
+
+
+# Each refresh asks for those of the same hundreds of schedule times as the one before it.
+@lru_cache(maxsize=4_096)
+def _partitions_of(
+    schedule_time: datetime, freshness: Freshness, zone: str, formatters: tuple[tuple[str, str], ...]
+) -> PartitionSpec:
     start = before(schedule_time, freshness, zone)
-    return PartitionSpec.of({column: format_instant(start, pattern, zone) for column, pattern in formatters.items()})
+    return PartitionSpec.of({column: format_instant(start, pattern, zone) for column, pattern in formatters})
 
 
 def parse_schedule_time(text: str, zone: str) -> datetime:

@@ -22,6 +22,7 @@ from mt_core.registry.store import SqlRegistry
 from mt_core.tables.registry import Registry
 from mt_core.tables.upkeep.gateways import LEASE, ended_owners
 from mt_core.testing.fake_clock import FakeClock
+from tests.support.gateway.whole import empty_registry
 from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_facts import a_run
 from tests.support.registry_steps import insert_runs
@@ -56,6 +57,8 @@ def registry(request: pytest.FixtureRequest, clock: SteppedClock, tmp_path: Path
         yield MemoryRegistry(clock)
         return
     sqlite = f"sqlite:///{tmp_path}/registry.db"
+    if request.param == "sqlite":
+        (tmp_path / "registry.db").write_bytes(empty_registry())
     url = sqlite if request.param == "sqlite" else str(request.getfixturevalue("postgres_database"))
     with closing(SqlRegistry.open(url, clock)) as opened:
         yield opened

@@ -8,6 +8,7 @@ import pytest
 from mt_core.clock import SystemClock
 from mt_core.registry.database import connect
 from mt_core.registry.store import SqlRegistry
+from tests.support.gateway.whole import empty_registry
 from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_contract import RegistryContract
 
@@ -21,7 +22,8 @@ class TestMemoryRegistry(RegistryContract):
 class TestSqliteRegistry(RegistryContract):
     @pytest.fixture
     def registry(self, tmp_path: Path) -> Iterator[SqlRegistry]:
-        yield from _opened(f"sqlite:///{tmp_path}/new/registry.db")
+        (tmp_path / "registry.db").write_bytes(empty_registry())
+        yield from _opened(f"sqlite:///{tmp_path}/registry.db")
 
 
 @pytest.mark.postgres

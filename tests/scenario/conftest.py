@@ -8,7 +8,6 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mt_core.access import parse_tokens
-from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import GatewayServer, listen
 from tests.support.gateway.shared_app import app_of
 from tests.support.gateway.statements import Gateway, statement_gateway
@@ -55,5 +54,5 @@ def roomy_gateway(switch: Switch, http: httpx.Client) -> Iterator[Gateway]:
 @pytest.fixture
 def guarded_gateway(gateway: Gateway, switch: Switch) -> Gateway:
     """The same gateway, asking for one of two tokens."""
-    switch.app = build_app(replace(gateway.services, tokens=parse_tokens("first,second")))
+    switch.app = app_of(replace(gateway.services, tokens=parse_tokens("first,second")))
     return gateway

@@ -16,6 +16,7 @@ from mt_core.gateway.application import build_app
 from mt_core.gateway.http.routing import VersionRoutes
 from mt_core.gateway.http.security import roles_of
 from mt_core.sql.statements import SuspendTable
+from tests.support.gateway.shared_app import app_of
 from tests.support.gateway.statements import Gateway
 from tests.support.manager_world import DAILY, ManagerWorld
 
@@ -29,7 +30,7 @@ def as_(secret: str) -> dict[str, str]:
 
 @pytest.fixture
 def gateway(gateway: Gateway, switch: Any) -> Gateway:
-    switch.app = build_app(replace(gateway.services, tokens=TOKENS))
+    switch.app = app_of(replace(gateway.services, tokens=TOKENS))
     return gateway
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mt_core.access import Token
 from mt_core.gateway.application import build_app
 from mt_core.gateway.services import GatewayServices
 
@@ -22,16 +23,16 @@ class _Present:
 
 
 def app_of(services: GatewayServices) -> ASGIApp:
-    """Return the application of a gateway with *services*, which has no tokens."""
-    assert services.tokens == (), "an application is built for its tokens: use build_app"
+    """Return the application of a gateway with *services*; those with the same tokens share one."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         _present.set(services)
-        await _built()(scope, receive, send)
+        await _built(services.tokens)(scope, receive, send)
 
     return app
 
 
 @cache
-def _built() -> ASGIApp:
+def _built(_tokens: tuple[Token, ...]) -> ASGIApp:
+    """Build the application of the present gateway, which reads its tokens while it is built."""
     return build_app(cast("GatewayServices", _Present()))

@@ -39,7 +39,7 @@ BUDGET = {
     "maintenance": 2,
 }
 MOST_WORKERS = 3
-EXAMPLES, MANY_EXAMPLES = 80, 400 * DEPTH
+EXAMPLES, MANY_EXAMPLES = 40, 400 * DEPTH
 places = st.integers(min_value=0, max_value=20)
 pauses = st.sampled_from(["write", "publish: read", "publish: commit", "published", "end"])
 

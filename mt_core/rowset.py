@@ -129,6 +129,10 @@ class RowSet:
         return False
 
     @property
+    def endless(self) -> bool:
+        return False
+
+    @property
     def changelog(self) -> bool:
         """Whether rows may take others away: never."""
         return False

@@ -38,6 +38,10 @@ class ResultRows(Protocol):
         """Whether the query waits for a reader."""
 
     @property
+    def endless(self) -> bool:
+        """Whether rows may come until the result is closed, however many were there."""
+
+    @property
     def changelog(self) -> bool:
         """Whether rows may take away others that were given before."""
 

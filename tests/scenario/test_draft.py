@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mt_core.gateway.draft import endpoints
 from mt_core.model.run import RunStatus
 from mt_core.rowset import BOOLEAN, Column, LogicalType, RowKind, RowSet
 from mt_core.sessions.ports import StatementResult
@@ -339,6 +340,41 @@ def test_a_statement_without_a_session_answers_its_rows_and_leaves_no_session(ga
         "results": [{"columns": [{"name": "a", "type": "INT"}], "data": [[1]]}],
     }
     assert (len(gateway.sessions), len(gateway.engine.closed_sessions)) == (0, 1)
+
+
+def test_a_result_without_end_answers_the_rows_that_are_there_and_ends_with_its_request(gateway: Gateway) -> None:
+    kinds = [RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER]
+    rows = FakeRows([1], [1], [2], kinds=kinds, endless=True)
+    gateway.engine.answers["SELECT sums"] = StatementResult(is_query=True, rows=rows)
+
+    answer = gateway.http.post("/v1/statements", json={"statement": "SELECT sums"})
+
+    [result] = answer.json()["results"]
+    assert (result["data"], result["change_flags"]) == ([[1], [1], [2]], [True, False, True])
+    assert (rows.stopped, rows.closed, len(gateway.sessions)) == (True, True, 0)
+
+
+def test_a_result_without_end_and_without_rows_is_answered_too(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "FIRST_ROWS_S", 0.1)
+    rows = FakeRows(endless=True)
+    gateway.engine.answers["SELECT nothing"] = StatementResult(is_query=True, rows=rows)
+
+    answer = gateway.http.post("/v1/statements", json={"statement": "SELECT nothing"})
+
+    [result] = answer.json()["results"]
+    assert (result["data"], rows.stopped) == ([], True)
+
+
+def test_changes_of_a_result_that_ends_are_flagged_without_a_session(gateway: Gateway) -> None:
+    rows = FakeRows([1], [1], kinds=[RowKind.INSERT, RowKind.DELETE])
+    rows.end()
+    gateway.engine.answers["SELECT gone"] = StatementResult(is_query=True, rows=rows)
+
+    answer = gateway.http.post("/v1/statements", json={"statement": "SELECT gone"})
+
+    assert answer.json()["results"][0]["change_flags"] == [True, False]
 
 
 @pytest.mark.parametrize(

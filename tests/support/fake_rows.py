@@ -20,9 +20,13 @@ class FakeRows:
     """
 
     def __init__(
-        self, *rows: list[Any], columns: Sequence[Column] = ONE_INT, kinds: Sequence[RowKind] | None = None
+        self,
+        *rows: list[Any],
+        columns: Sequence[Column] = ONE_INT,
+        kinds: Sequence[RowKind] | None = None,
+        endless: bool = False,
     ) -> None:
-        self.columns = columns
+        self.columns, self.endless = columns, endless
         self.changelog, self._kinds = kinds is not None, kinds
         self.running, self.stalled = True, False
         self.released, self.stopped, self.closed = 0, False, False

@@ -34,7 +34,10 @@ from mt_core.gateway.http.security import Caller
 from mt_core.gateway.results import HOLD_S
 from mt_core.gateway.services import GatewayServices
 from mt_core.model.job import OPEN, QUERIES, Job, JobStatus
+from mt_core.rowset import RowKind
 from mt_core.sessions.operations.operation import Operation, OperationStatus
+from mt_core.sessions.operations.result_pages import Page
+from mt_core.sessions.ports import ResultRows
 from mt_core.sessions.properties.property_values import RUNTIME_MODE_KEY
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.names import Named
@@ -49,6 +52,8 @@ DRAFT_FIELDS = {"session_name", "planner", "execution_type"}
 JobId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
 # How long the answer to a released client waits for the result of a statement that needs no job.
 INLINE_WAIT_S = 1.0
+# How long an answer waits for the first rows of a result that has no end.
+FIRST_ROWS_S = 10.0
 JOB_PATH = "/sessions/{session_handle}/jobs/{job_id}"
 JOB_STATUS = {
     OperationStatus.INITIALIZED: "CREATED",
@@ -107,9 +112,9 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
     async def execute_alone(request: Request, body: JsonBody, caller: Caller) -> JsonAnswer:
         session, operation = await short(lambda: _begin_alone(services, body, caller))
         try:
-            rows = await _rows_of(operation, request)
+            page = await _rows_of(operation, request)
             # A client that has disconnected needs no result: the statement ends with its session.
-            answer = {} if rows is None else await short(lambda: _finished(services, session, operation, rows))
+            answer = {} if page is None else await short(lambda: _finished(services, session, operation, page))
             return JsonAnswer(answer)
         finally:
             await short(lambda: services.sessions.close(session.handle))
@@ -148,31 +153,39 @@ def _begin_alone(services: GatewayServices, body: Body, caller: str) -> tuple[Se
         raise
 
 
-async def _rows_of(operation: Operation, request: Request) -> Rows | None:
-    """Return all rows of a statement, None if its client disconnects; raises Unsupported for more than a page of them."""
+async def _rows_of(operation: Operation, request: Request) -> Page | None:
+    """Return all rows of a statement, the first ones alone if they have no end, None if its client disconnects.
+
+    Raises Unsupported for more than a page of them.
+    """
     rows: Rows = []
+    kinds: list[RowKind] = []
     if not await wait_while_connected(operation.wait, request):
         return None
     if operation.error is not None or operation.result is None:
-        return rows
+        return Page(rows=rows, last=True)
+    if operation.result.rows.endless:
+        await long_wait(lambda: operation.wait_page(0, FIRST_ROWS_S))
+        return await short(lambda: operation.fetch(0, PAGE_ROWS))
     for token in itertools.count():
         if not await wait_while_connected(functools.partial(operation.wait_page, token), request):
             break
         page = await short(functools.partial(operation.fetch, token, PAGE_ROWS + 1 - len(rows)))
         rows += page.rows
+        kinds += page.kinds or ()
         if len(rows) > PAGE_ROWS:
             raise Unsupported(
                 f"The result has more than {PAGE_ROWS} rows; open a session with POST /v1/sessions and fetch them."
             )
         if page.last:
-            return rows
+            return Page(rows=rows, last=True, kinds=kinds or None)
     return None
 
 
 def _finished(
-    services: GatewayServices, session: Session, operation: Operation, rows: Rows | None = None
+    services: GatewayServices, session: Session, operation: Operation, page: Page | None = None
 ) -> dict[str, Any]:
-    """Return types and results of a statement that has ended, with *rows* (None: all of its rows); raises its error."""
+    """Return types and results of a statement that has ended, with the rows of *page* (None: all rows); raises its error."""
     kind, result = operation.statement.type, operation.result
     if operation.error is not None:
         raise operation.error
@@ -182,12 +195,15 @@ def _finished(
         draft = affected(result.affected_rows, first=result.job_id is None)
     else:
         views = services.executor.names(session).within(Named.VIEWS) if kind == "SHOW_TABLES" else ()
-        if rows is None:
-            rows = []
-            while page := result.rows.page(len(rows), PAGE_ROWS):
-                rows += page
-        draft = shown(result, kind, rows, views)
-    return {"statement_types": [kind], "results": [draft.to_json()]}
+        draft = shown(result, kind, _all_rows(result.rows) if page is None else page, views)
+    return {"statement_types": [kind], "results": [draft.to_json(flagged=draft.kinds is not None)]}
+
+
+def _all_rows(rows: ResultRows) -> Page:
+    whole: Rows = []
+    while more := rows.page(len(whole), PAGE_ROWS):
+        whole += more
+    return Page(rows=whole, last=True)
 
 
 # -------------------------------------------------------------------------------------------------------------------- jobs

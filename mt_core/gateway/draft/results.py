@@ -10,6 +10,7 @@ import orjson
 
 from mt_core.rowset import STRING_LENGTH, Column, RowKind
 from mt_core.sessions.operations.operation import OperationResult, ResultKind
+from mt_core.sessions.operations.result_pages import Page
 
 PAGE_ROWS = 5000
 # The answer of JDBC's executeUpdate where the number of rows is unknown.
@@ -61,19 +62,19 @@ def affected(count: int | None, *, first: bool) -> Draft:
     return Draft(columns=[("affected_row_count", BIGINT)], rows=rows)
 
 
-def shown(result: OperationResult, kind: str, rows: Sequence[Sequence[Any]], views: Collection[str]) -> Draft:
-    """Return the result of a statement of *kind* in the appendix's form; a kind that it does not name is unchanged.
+def shown(result: OperationResult, kind: str, page: Page, views: Collection[str]) -> Draft:
+    """Return the rows of *page* of a statement of *kind* in the appendix's form; a kind that it does not name is unchanged.
 
     *views* are the names that SHOW TABLES shows as views.
     """
     if result.result_kind is ResultKind.SUCCESS:
         return Draft(columns=[("affected_row_count", BIGINT)], rows=[[0]])
-    names = [column.name for column in result.rows.columns]
+    names, rows = [column.name for column in result.rows.columns], page.rows
     if kind == "DESCRIBE":
         schema = {"columns": [dict(zip(names, row, strict=True)) for row in rows]}
         return Draft(columns=[("table_schema", VARCHAR)], rows=[[orjson.dumps(schema).decode()]])
     if kind not in _SHOWN:
-        return Draft.of(result.rows.columns, rows)
+        return Draft.of(result.rows.columns, rows, page.kinds)
     # Spark's own SHOW TABLES has the namespace before the name.
     at = next((at for at, name in enumerate(names) if name in {"table name", "tableName"}), 0)
     if kind == "SHOW_TABLES":

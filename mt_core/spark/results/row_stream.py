@@ -36,7 +36,7 @@ class StreamedRows:
         self, form: ResultForm, spool: Spool, source: Batches, stop: Callable[[], object], *, endless: bool = False
     ) -> None:
         self._form, self._spool, self._source, self._stop = form, spool, source, stop
-        self._endless = endless
+        self.endless = endless
         self.columns: Sequence[Column] = form.columns
         self.changelog = form.changelog
         self._changed = threading.Condition()
@@ -151,9 +151,9 @@ class StreamedRows:
         """Wait until there is room for the rows of one more job: the JVM holds the rows of a job until they are read, and
         many results that wait there would leave it without memory."""
         with self._changed:
-            self.stalled = self._endless or self._spool.full
+            self.stalled = self.endless or self._spool.full
             self._changed.wait_for(lambda: not self._spool.full or not self.running)
-            self.stalled = self._endless
+            self.stalled = self.endless
             self._check_running()
 
     def _check_running(self) -> None:

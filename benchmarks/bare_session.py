@@ -14,15 +14,20 @@ from mt_core.spark.jars import default_jars_dir, jar_conf
 READY = "ready"
 
 
-def bare_session(folder: Path) -> SparkSession:
-    """Start Spark as a program of a user's own would, and run one statement."""
-    settings = DriverSettings(
+def driver_settings(folder: Path) -> DriverSettings:
+    """Return the settings of a Spark whose catalog, tables and logs are in *folder*."""
+    return DriverSettings(
         catalog_url=f"jdbc:sqlite:file:{folder}/catalog.db",
         warehouse=str(folder / "warehouse"),
         jars_dir=default_jars_dir(os.environ),
         log_dir=folder / "logs",
         environ=dict(os.environ),
     )
+
+
+def bare_session(folder: Path) -> SparkSession:
+    """Start Spark as a program of a user's own would, and run one statement."""
+    settings = driver_settings(folder)
     prepare_files(settings)
     conf = spark_conf(settings)
     builder = SparkSession.builder

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.bare_driver import bare_driver
 from benchmarks.report import Finding, Target
 from benchmarks.sampling import Samples
 from mt_core.sessions.properties.stream_properties import FOR_EVER
-from mt_core.spark.driver.conf import DriverSettings
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset
-from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.jars import default_jars_dir
 from mt_core.spark.streams.operators.rewriting import with_operators
 from mt_core.spark.streams.operators.state_store import state_store_for
 from mt_core.spark.streams.operators.state_ttls import StateTtls
 
 ROWS, FILES, KEYS = 2_000_000, 5, 200_000
 TURNS = 3
-START_S, LONGEST_RUN_S = 180.0, 300.0
+LONGEST_RUN_S = 300.0
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SUMMED = "SELECT k, count(*) AS n, sum(v) AS s FROM numbers GROUP BY k"
 FIRST = (
@@ -60,22 +56,8 @@ COMPARED = (
 
 def measure() -> Iterator[Finding]:
     """Yield the table of throughputs."""
-    with TemporaryDirectory(prefix="freshtable-bench-") as folder:
-        driver = SparkDriver(
-            DriverSettings(
-                catalog_url=f"jdbc:sqlite:file:{folder}/catalog.db",
-                warehouse=f"{folder}/warehouse",
-                jars_dir=default_jars_dir(os.environ),
-                log_dir=Path(folder) / "logs",
-                environ=dict(os.environ),
-            )
-        )
-        driver.start()
-        driver.wait_ready(START_S)
-        try:
-            yield _measured(driver.new_session(), Path(folder))
-        finally:
-            driver.stop()
+    with bare_driver() as (driver, folder):
+        yield _measured(driver.new_session(), folder)
 
 
 def _measured(spark: SparkSession, folder: Path) -> Finding:

@@ -8,19 +8,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import psutil
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.bare_driver import bare_driver
 from benchmarks.report import Finding, Target
 from benchmarks.sampling import Samples, show, wait_out_of_step
 from mt_core.model.stream import StreamDefinition, StreamMember
-from mt_core.spark.driver.conf import DriverSettings
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.jars import default_jars_dir
 from mt_core.spark.streams.engine import SparkStreams
 
 COMMITS, ROWS_EACH, ROWS_BEFORE = 15, 100, 100_000
@@ -29,7 +26,7 @@ INTERVAL_MS = 1000
 MOST = 1.2
 LARGE_ROWS, LARGE_COMMITS, LARGE_INTERVAL_MS, LEAST = 3_000_000, 4, 100, 0.85
 IDLE_JOBS, IDLE_WITH_STATE, IDLE_S, MOST_IDLE = 50, 10, 20.0, 0.2
-START_S, LONGEST_WAIT_S = 180.0, 60.0
+LONGEST_START_S, LONGEST_WAIT_S = 180.0, 60.0
 SOURCE, STAGED, CLICKS = "lake.default.readings", "lake.default.staged", "lake.default.clicks"
 QUERY = f"SELECT id, device, value * 2 AS doubled FROM {SOURCE}"
 
@@ -38,24 +35,10 @@ Keeping = Callable[[str], AbstractContextManager[None]]
 
 def measure() -> Iterator[Finding]:
     """Yield the tables of lags, of throughput and of idle jobs."""
-    with TemporaryDirectory(prefix="freshtable-bench-") as folder:
-        driver = SparkDriver(
-            DriverSettings(
-                catalog_url=f"jdbc:sqlite:file:{folder}/catalog.db",
-                warehouse=f"{folder}/warehouse",
-                jars_dir=default_jars_dir(os.environ),
-                log_dir=Path(folder) / "logs",
-                environ=dict(os.environ),
-            )
-        )
-        driver.start()
-        driver.wait_ready(START_S)
-        try:
-            yield _measured(driver, folder)
-            yield _throughput(driver, folder)
-            yield _idle(driver, folder)
-        finally:
-            driver.stop()
+    with bare_driver() as (driver, folder):
+        yield _measured(driver, str(folder))
+        yield _throughput(driver, str(folder))
+        yield _idle(driver, str(folder))
 
 
 def _measured(driver: SparkDriver, folder: str) -> Finding:
@@ -150,7 +133,7 @@ def _idle(driver: SparkDriver, folder: str) -> Finding:
     spark, engine = driver.new_session(), SparkStreams(driver)
     spark.sql(f"CREATE TABLE {CLICKS} (id BIGINT, at TIMESTAMP) USING iceberg")
     jobs = [_idle_job(spark, engine, folder, number) for number in range(IDLE_JOBS)]
-    deadline = time.monotonic() + START_S
+    deadline = time.monotonic() + LONGEST_START_S
     while any(engine.progress(job_id).batch is None for job_id, _ in jobs):
         assert time.monotonic() < deadline, [str(engine.progress(job_id).error) for job_id, _ in jobs]
         # A first batch comes with the first new rows.

@@ -10,14 +10,17 @@ import psycopg
 import pytest
 from pyspark.errors.exceptions.base import UnsupportedOperationException
 
-from mt_core.errors import QueryFailed
+from mt_core.errors import ConfigError, DefinitionInvalid, QueryFailed
 from mt_core.sessions.ports import SessionContext
+from mt_core.spark.driver.jar_copies import JarCopies
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.engine import Query
 from tests.conftest import START_TIMEOUT_S
 from tests.support.added_jar import words_jar
+from tests.support.buckets import S3
+from tests.support.buckets import object_stores as object_stores
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(START_TIMEOUT_S)]
 
@@ -116,3 +119,28 @@ def test_a_jdbc_table_and_catalog_need_no_driver(spark_driver: SparkDriver, post
         assert read == [[1, "Rome"]]
         assert through_catalog == [[1, "Rome"], [2, "Oslo"]]
         assert connection.execute("SELECT count(*) FROM people").fetchone() == (2,)
+
+
+@pytest.mark.usefixtures("object_stores")
+def test_the_class_of_a_jar_in_an_object_store_or_on_a_file_system_of_hadoop_is_called(
+    spark_driver: SparkDriver, tmp_path: Path
+) -> None:
+    asker, copies = Asker(spark_driver), tmp_path / "copies"
+    asker.engine = SparkStatements(spark_driver, jars=JarCopies(copies))
+    hadoop = spark_driver.session.sparkContext._jsc.hadoopConfiguration()
+    hadoop.set("fs.viewfs.mounttable.jars.link./dir", tmp_path.as_uri())
+    first, second = words_jar(tmp_path, "FetchedWords"), words_jar(tmp_path, "ViewedWords")
+    with S3() as store, pytest.raises(DefinitionInvalid, match=r"ADD JAR: s3://bucket/words\.jar\?.* cannot be read"):
+        asker.engine.add_jar(asker.context, store.uri("words.jar"))
+
+    with S3() as store:
+        store.objects["words.jar"] = first.read_bytes()
+        asker.engine.add_jar(asker.context, store.uri("words.jar"))
+    asker.engine.add_jar(asker.context, f"viewfs://jars/dir/{second.name}")
+    second.unlink()
+
+    assert asker.rows("SELECT reflect('shop.FetchedWords', 'shout', 'a')") == [["a!"]]
+    assert asker.rows("SELECT reflect('shop.ViewedWords', 'shout', 'b')") == [["b!"]]
+    assert len(list(copies.glob("*.jar"))) == 2
+    with pytest.raises(ConfigError, match="add hadoop-aliyun"):
+        asker.engine.add_jar(asker.context, "oss://bucket/words.jar")

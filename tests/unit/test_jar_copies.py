@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from mt_core.errors import DefinitionInvalid
 from mt_core.spark.driver.jar_copies import JarCopies
 
 
@@ -60,6 +61,35 @@ def test_a_copy_that_a_session_has_stays_until_the_next_process_begins(folder: P
     JarCopies(folder).begin()
 
     assert (kept, list(folder.iterdir())) == ([b"first"], [])
+
+
+def test_a_remote_jar_is_fetched_and_kept_like_a_local_one(folder: Path) -> None:
+    jars = JarCopies(folder)
+
+    def fetch(uri: str, target: Path) -> bool:
+        target.write_bytes(uri.encode())
+        return True
+
+    copy = Path(jars.add("s3://bucket/a.jar", fetch))
+    loaded_by_spark = jars.add("ivy://org:name:1.0", lambda _uri, _target: False)
+    jars.keep([str(copy)], "one")
+    JarCopies(folder).begin()
+    kept = copy.read_bytes()
+    JarCopies(folder).forget([str(copy)], "one")
+
+    assert (kept, loaded_by_spark) == (b"s3://bucket/a.jar", "ivy://org:name:1.0")
+    assert list(folder.iterdir()) == []
+
+
+def test_nothing_is_left_of_a_jar_that_cannot_be_fetched(folder: Path) -> None:
+    def fetch(uri: str, target: Path) -> bool:
+        target.write_bytes(b"the first half")
+        raise DefinitionInvalid(f"{uri} cannot be read.")
+
+    with pytest.raises(DefinitionInvalid):
+        JarCopies(folder).add("s3://bucket/a.jar", fetch)
+
+    assert list(folder.iterdir()) == []
 
 
 def test_what_is_not_local_is_its_own_copy(folder: Path, jar: Path) -> None:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import IO
 
 import pytest
 
@@ -17,6 +13,8 @@ from mt_core.sessions.ports import PlanFiles
 from mt_core.spark.driver.conf import DriverSettings
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.storage.plan_files import StoredPlans
+from tests.support.buckets import BUCKETS, S3, Gcs
+from tests.support.buckets import object_stores as object_stores
 from tests.support.fake_plans import FakePlans
 
 
@@ -119,88 +117,40 @@ def test_a_file_that_is_no_text_is_refused(stored: StoredPlans, tmp_path: Path) 
         stored.read("s", str(tmp_path / "plan.json"))
 
 
-class _Bucket(BaseHTTPRequestHandler):
-    """Objects by path, as S3 stores them: what HEAD and GET need, and an upload of one part, which is there at its end."""
+@pytest.mark.parametrize("bucket", BUCKETS, ids=lambda bucket: bucket.__name__)
+@pytest.mark.usefixtures("object_stores")
+def test_a_plan_in_an_object_store_is_written_as_a_whole_and_read(
+    stored: StoredPlans, tmp_path: Path, bucket: type[S3] | type[Gcs]
+) -> None:
+    with bucket() as store:
+        uri = store.uri("plan.json")
+        before = stored.exists("s", uri)
 
-    objects: dict[str, bytes]
-    part: bytes
+        stored.write("s", uri, "Plän", replace=False)
 
-    def do_PUT(self) -> None:
-        body = self._chunks(self.rfile) if self.headers["transfer-encoding"] else self._rest()
-        if "aws-chunked" in (self.headers["content-encoding"] or ""):
-            body = self._chunks(io.BytesIO(body))
-        type(self).part = body
-        self._answer(200, b"")
-
-    def _rest(self) -> bytes:
-        return self.rfile.read(int(self.headers["content-length"] or 0))
-
-    @staticmethod
-    def _chunks(stream: IO[bytes]) -> bytes:
-        """Return what is in chunks, each with its size in hex before it, perhaps with a signature."""
-        body = b""
-        while size := int(stream.readline().partition(b";")[0], 16):
-            body += stream.read(size)
-            stream.readline()
-        while stream.readline().strip():
-            pass
-        return body
-
-    def do_POST(self) -> None:
-        self._rest()
-        if self.path.endswith("?uploads"):
-            self._answer(200, b"<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>")
-            return
-        self.objects[self.path.partition("?")[0]] = self.part
-        self._answer(200, b"<CompleteMultipartUploadResult></CompleteMultipartUploadResult>")
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
-    def do_GET(self) -> None:
-        found = self.objects.get(self.path.partition("?")[0])
-        if "list-type" in self.path:
-            self._answer(200, b"<ListBucketResult><KeyCount>0</KeyCount></ListBucketResult>")
-        elif found is None:
-            self._answer(404, b"")
-        else:
-            self._answer(200, found)
-
-    def _answer(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("content-length", str(len(body)))
-        self.send_header("etag", '"1"')
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None: ...
+        assert (before, stored.read("s", uri)) == (False, "Plän")
+        with pytest.raises(PlanExists):
+            stored.write("s", uri, "other", replace=False)
+        assert store.objects == {"plan.json": "Plän".encode()}
+    assert [file.read_text(encoding="utf-8") for file in (tmp_path / "sessions").rglob("*.json")] == ["Plän"]
+    stored.close_session("s")
+    assert list((tmp_path / "sessions").iterdir()) == []
 
 
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    class Handler(_Bucket):
-        objects: dict[str, bytes] = {}  # noqa: RUF012 - one for each test
+@pytest.mark.usefixtures("object_stores")
+def test_an_object_is_read_anew_each_time(stored: StoredPlans) -> None:
+    with S3() as store:
+        uri = store.uri("plan.json")
+        store.objects["plan.json"] = b"first"
+        first = stored.read("s", uri)
+        store.objects["plan.json"] = b"second"
 
-    for key, value in {
-        "AWS_ACCESS_KEY_ID": "a",
-        "AWS_SECRET_ACCESS_KEY": "b",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }.items():
-        monkeypatch.setenv(key, value)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"bucket/plan.json?scheme=http&endpoint_override=127.0.0.1:{server.server_port}&region=eu-central-1"
-        server.shutdown()
+        assert (first, stored.read("s", uri.replace("s3:", "s3a:", 1))) == ("first", "second")
 
 
-@pytest.mark.parametrize("scheme", ["s3", "s3a"])
-def test_a_plan_in_s3_is_written_as_a_whole_and_read(stored: StoredPlans, bucket: str, scheme: str) -> None:
-    uri = f"{scheme}://{bucket}"
-    before = stored.exists("s", uri)
+@pytest.mark.usefixtures("object_stores")
+def test_an_object_that_is_not_there_is_named_and_leaves_nothing(stored: StoredPlans, tmp_path: Path) -> None:
+    with S3() as store, pytest.raises(PlanNotFound, match=r"There is no plan s3://bucket/none\.json"):
+        stored.read("s", store.uri("none.json"))
 
-    stored.write("s", uri, "Plän", replace=False)
-
-    assert (before, stored.read("s", uri)) == (False, "Plän")
-    with pytest.raises(PlanExists):
-        stored.write("s", uri, "other", replace=False)
+    assert not (tmp_path / "sessions").exists()

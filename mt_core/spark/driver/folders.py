@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -68,6 +69,11 @@ class Folders:
             False,
             self._hadoop,
         )
+
+    def copy_here(self, source: str, target: Path) -> None:
+        """Copy a file to this machine, without a file of checksums beside it."""
+        here = static_member(self._session, "org.apache.hadoop.fs.Path")(target.absolute().as_uri())
+        self._file_system(source).copyToLocalFile(False, self._path(source), here, True)
 
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with all in it; harmless if there is none."""

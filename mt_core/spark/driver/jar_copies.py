@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import shutil
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 _JOBS = ".jobs"
+Fetch = Callable[[str, Path], bool]
+"""Copies the remote jar of a URI into a file, and returns whether it did."""
 
 
 class JarCopies:
@@ -24,22 +26,28 @@ class JarCopies:
         self._folder, self._lock = folder, threading.Lock()
         self._loaded: set[str] = set()
 
-    def add(self, path: str) -> str:
-        """Return the path of a copy of a local jar; any other jar is its own copy."""
+    def add(self, path: str, fetch: Fetch | None = None) -> str:
+        """Return the path of a copy of a jar, which *fetch* copies here if it is not local; if it does not, *path* itself."""
         url = urlsplit(path)
-        if self._folder is None or url.scheme not in {"", "file"}:
+        local = url.scheme in {"", "file"}
+        if self._folder is None or (fetch is None and not local):
             return path
-        source = Path(unquote(url.path) if url.scheme else path)
-        with self._lock:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            part = self._folder / f"{uuid4().hex}.part"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        part = self._folder / f"{uuid4().hex}.part"
+        try:
+            if local:
+                shutil.copyfile(Path(unquote(url.path) if url.scheme else path), part)
+            elif fetch is not None and not fetch(path, part):
+                return path
             # The hash of the copy: the file may change meanwhile.
-            shutil.copyfile(source, part)
             with part.open("rb") as copied:
                 name = hashlib.file_digest(copied, "sha256").hexdigest()
             copy = self._folder / f"{name}.jar"
-            part.replace(copy)
-            self._loaded.add(copy.name)
+            with self._lock:
+                part.replace(copy)
+                self._loaded.add(copy.name)
+        finally:
+            part.unlink(missing_ok=True)
         return str(copy)
 
     def keep(self, jars: Iterable[str], job_id: str) -> None:

@@ -30,6 +30,7 @@ from mt_core.spark.catalogs.plugins import close_plugins
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, SESSION_CATALOG
 from mt_core.spark.driver.jar_copies import JarCopies
 from mt_core.spark.driver.jvm_objects import active_session, scala_items, state_of, static_member
+from mt_core.spark.driver.remote_files import fetch_jar
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.kafka.connector_jars import KAFKA, load_kafka
 from mt_core.spark.queries.connector_names import ConnectorNames
@@ -231,7 +232,7 @@ class SparkStatements(StatementEngine):
                         f"ADD JAR: there is no file {file} on the gateway's machine; give the path of a jar there."
                     )
                 path = str(file)
-            copy = self._jars.add(path)
+            copy = self._jars.add(path, partial(fetch_jar, session))
             self._driver.added_jars.add(session, copy)
             self._sessions.jars(context.session_id)[path] = copy
             return path

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
@@ -20,15 +20,16 @@ from mt_core.secrets import without_passwords
 from mt_core.sessions.ports import PlanFiles
 from mt_core.spark.driver.file_systems import check_file_system
 from mt_core.spark.driver.folders import Folders
+from mt_core.spark.driver.remote_files import Store, arrow_file, copy_by_arrow, store_of
 from mt_core.spark.driver.spark_driver import SparkDriver
 
-_LOCAL = frozenset({"", "file"})
-# Arrow's names of them.
-_BY_ARROW = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs"}
+_FETCHED = ".fetched"
 
 
 class StoredPlans(PlanFiles):
     """Reads and writes them; a relative path begins in the session's own part of *folder*, which ends with the session.
+
+    A remote file is fetched into that part each time it is read.
 
     Safe from any thread.
     """
@@ -38,11 +39,11 @@ class StoredPlans(PlanFiles):
 
     def exists(self, session_id: str, uri: str) -> bool:
         with _failing(uri):
-            match _store(uri):
-                case "local":
+            match store_of(uri):
+                case Store.LOCAL:
                     return self._path(session_id, uri).exists()
-                case "arrow":
-                    system, path = _arrow(uri)
+                case Store.ARROW:
+                    system, path = arrow_file(uri)
                     return bool(system.get_file_info(path).type != fs.FileType.NotFound)
                 case _:
                     with self._hadoop(uri) as folders:
@@ -52,16 +53,8 @@ class StoredPlans(PlanFiles):
         if not self.exists(session_id, uri):
             raise PlanNotFound(f"There is no plan {self._shown(session_id, uri)}; COMPILE PLAN writes it.", plan=uri)
         with _failing(uri):
-            match _store(uri):
-                case "local":
-                    text = self._path(session_id, uri).read_bytes()
-                case "arrow":
-                    system, path = _arrow(uri)
-                    with system.open_input_stream(path) as stream:
-                        text = stream.read()
-                case _:
-                    with self._hadoop(uri) as folders:
-                        return folders.read(uri)
+            local = store_of(uri) is Store.LOCAL
+            text = self._path(session_id, uri).read_bytes() if local else self._fetched(session_id, uri)
         try:
             return text.decode("utf-8")
         except UnicodeDecodeError as cause:
@@ -71,11 +64,11 @@ class StoredPlans(PlanFiles):
         if not replace and self.exists(session_id, uri):
             raise PlanExists.at(uri)
         with _failing(uri):
-            match _store(uri):
-                case "local":
+            match store_of(uri):
+                case Store.LOCAL:
                     _write_local(self._path(session_id, uri), uri, text, replace=replace)
-                case "arrow":
-                    system, path = _arrow(uri)
+                case Store.ARROW:
+                    system, path = arrow_file(uri)
                     # An object appears with its end.
                     with system.open_output_stream(path) as stream:
                         stream.write(text.encode())
@@ -91,6 +84,24 @@ class StoredPlans(PlanFiles):
         """Remove what the sessions of earlier processes left; to be called before any session begins."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _fetched(self, session_id: str, uri: str) -> bytes:
+        """Copy a remote file, as it is now, into the part of the session, and return what is in it."""
+        name = f"{hashlib.sha256(uri.encode()).hexdigest()[:16]}.json"
+        copy = self._folder / session_id / _FETCHED / name
+        part = copy.with_name(f"{uuid4().hex}.part")
+        part.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            if store_of(uri) is Store.ARROW:
+                copy_by_arrow(uri, part)
+            else:
+                with self._hadoop(uri) as folders:
+                    folders.copy_here(uri, part)
+            text = part.read_bytes()
+            part.replace(copy)
+        finally:
+            part.unlink(missing_ok=True)
+        return text
+
     def _path(self, session_id: str, uri: str) -> Path:
         url = urlsplit(uri)
         if url.netloc not in {"", "localhost"}:
@@ -102,7 +113,7 @@ class StoredPlans(PlanFiles):
     def _shown(self, session_id: str, uri: str) -> str:
         """Return the URI; for a relative path with the folder where it begins."""
         path = Path(uri)
-        relative = _store(uri) == "local" and not urlsplit(uri).scheme and not path.is_absolute()
+        relative = store_of(uri) is Store.LOCAL and not urlsplit(uri).scheme and not path.is_absolute()
         return f"{uri} in the folder of the session, {self._folder / session_id}" if relative else uri
 
     @contextmanager
@@ -111,17 +122,6 @@ class StoredPlans(PlanFiles):
             session = self._driver.session
             check_file_system(session, uri, f"Plan {uri}")
             yield Folders(session)
-
-
-def _store(uri: str) -> str:
-    scheme = urlsplit(uri).scheme.lower()
-    return "local" if scheme in _LOCAL else "arrow" if scheme in _BY_ARROW else "hadoop"
-
-
-def _arrow(uri: str) -> tuple[Any, str]:
-    scheme, _, rest = uri.partition("://")
-    system, path = fs.FileSystem.from_uri(f"{_BY_ARROW[scheme.lower()]}://{rest}")
-    return system, path
 
 
 def _write_local(path: Path, uri: str, text: str, *, replace: bool) -> None:

@@ -115,6 +115,21 @@ def test_close_ends_the_operations_and_the_engine_session_and_is_named_the_secon
     assert session.operation("o") is None
 
 
+def test_what_else_a_session_has_ends_with_it_by_a_close_or_by_time(
+    engine: FakeStatementEngine, clock: FakeClock
+) -> None:
+    ended: list[str] = []
+    sessions = SessionManager(engine=engine, clock=clock, on_close=ended.append)
+    first, second = sessions.open(), sessions.open()
+
+    sessions.close(first.handle)
+    before = list(ended)
+    clock.advance(timedelta(hours=1))
+    sessions.expire_idle()
+
+    assert (before, ended) == ([first.handle], [first.handle, second.handle])
+
+
 def test_close_all_leaves_no_session(sessions: SessionManager, engine: FakeStatementEngine) -> None:
     handles = [sessions.open().handle, sessions.open().handle]
 

@@ -4,34 +4,53 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import reduce
 from itertools import count
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import expr, lit
 
-from mt_core.spark.driver.jvm_objects import java_dataset, static_member
+from mt_core.plans.durations import FOR_EVER
+from mt_core.spark.driver.jvm_objects import active_session, java_dataset, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.streams.operators.java_operators import java_operator
 from tests.depth import DEPTH
+from tests.integration.change_scripts import (
+    FEW_SCRIPTS,
+    Moment,
+    Row,
+    Script,
+    Signed,
+    Told,
+    duration,
+    packed,
+    replay,
+    scripts,
+)
 from tests.integration.operator_stream import KIND, Change, OperatorStream
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600 * DEPTH)]
 
-BATCHES = 4
-FOR_EVER, DAY, HOUR = timedelta(days=36500), timedelta(days=1), timedelta(hours=1)
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 HOW = ("inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti")
+ALONE = {
+    "inner": (False, False),
+    "left_outer": (True, False),
+    "right_outer": (False, True),
+    "full_outer": (True, True),
+    "left_semi": (True, False),
+    "left_anti": (True, False),
+}
+"""Of which sides a join gives rows by themselves, as long as they match none of the other one; a semi join if they match."""
 LEFT, RIGHT = 0, 1
-Row = tuple[int | None, int]
-Result = tuple[str, int | None, int | None, int | None, int | None]
+COLUMNS = ("side", "k", "v")
 _streams = count(1)
 
 
@@ -45,12 +64,14 @@ class Joined:
     ttls: tuple[timedelta, timedelta] = (FOR_EVER, FOR_EVER)
 
     def __call__(self, rows: DataFrame) -> DataFrame:
-        return reduce(DataFrame.unionAll, (self._join(rows, how) for how in self.how))
+        return reduce(DataFrame.unionAll, (self.join(rows, how) for how in self.how))
 
-    def _join(self, rows: DataFrame, how: str) -> DataFrame:
+    def join(self, rows: DataFrame, how: str) -> DataFrame:
         names = (("k", "v AS l"), ("k AS rk", "v AS r"))
         left, right = (
-            rows.where(f"side = {side}").selectExpr(*names[side], *([KIND] if self.changes[side] else []))
+            rows.where(f"side = {side}" if self.changes[side] else f"side = {side} AND {KIND} IN (0, 2)").selectExpr(
+                *names[side], *([KIND] if self.changes[side] else [])
+            )
             for side in (LEFT, RIGHT)
         )
         session = rows.sparkSession
@@ -69,20 +90,23 @@ class Joined:
 
 
 @pytest.fixture
-def stream(module_driver: SparkDriver, tmp_path: Path) -> Iterator[Callable[[Joined], OperatorStream]]:
-    made: list[OperatorStream] = []
+def stream(module_driver: SparkDriver, tmp_path: Path) -> Iterator[Callable[..., OperatorStream]]:
+    session, made = module_driver.new_session(), list[OperatorStream]()
+    session.conf.set("spark.sql.shuffle.partitions", "1")
 
-    def make(joined: Joined) -> OperatorStream:
+    def make(operator: Callable[[DataFrame], DataFrame]) -> OperatorStream:
+        for each in made:
+            each.stop()
         columns = f"side INT, k INT, v INT, {KIND} TINYINT"
-        made.append(OperatorStream(module_driver.session, tmp_path / str(next(_streams)), columns, joined))
+        made.append(OperatorStream(session, tmp_path / str(next(_streams)), columns, operator))
         return made[-1]
 
-    yield make
+    with active_session(session):
+        yield make
     for each in made:
         each.stop()
 
 
-Rows = tuple[Counter[Row], Counter[Row]]
 MATCHES: Mapping[str, Callable[[Row, Row], bool]] = {
     "k = rk": lambda left, right: left[0] is not None and left[0] == right[0],
     "k = rk AND l <= r": lambda left, right: left[0] is not None and left[0] == right[0] and left[1] <= right[1],
@@ -93,87 +117,166 @@ MATCHES: Mapping[str, Callable[[Row, Row], bool]] = {
 }
 
 
-def results(rows: Rows, on: str) -> Counter[Result]:
-    """Return what each join gives of all *rows*."""
-    found = Counter[Result]()
-    matching = [(left, right) for left in rows[LEFT] for right in rows[RIGHT] if MATCHES[on](left, right)]
-    for left, right in matching:
-        for how in HOW[:4]:
-            found[how, *left, *right] = rows[LEFT][left] * rows[RIGHT][right]
-    paired = ({left for left, _ in matching}, {right for _, right in matching})
-    for left, number in rows[LEFT].items():
-        for how in ("left_semi",) if left in paired[LEFT] else ("left_outer", "full_outer", "left_anti"):
-            found[how, *left, None, None] = number
-    for right, number in rows[RIGHT].items():
-        for how in () if right in paired[RIGHT] else ("right_outer", "full_outer"):
-            found[how, None, None, *right] = number
-    return found
+@dataclass
+class Equals:
+    """Equal rows of a side: how many there are, and how many rows of the other side they matched when these came."""
+
+    count: int
+    matches: int
+    expires: float
 
 
-def difference(before: Counter[Result], after: Counter[Result]) -> Counter[tuple[bool, Result]]:
-    added = Counter({(True, row): number for row, number in (after - before).items()})
-    return added + Counter({(False, row): number for row, number in (before - after).items()})
+@dataclass
+class JoinModel:
+    """One join of all rows that have come, were not taken back and have not expired; what expires takes nothing back."""
+
+    how: str
+    on: str
+    takes_back: tuple[bool, bool]
+    sides: tuple[dict[Row, Equals], dict[Row, Equals]] = field(default_factory=lambda: ({}, {}))
+    result: Counter[Row] = field(default_factory=Counter)
+
+    def changes(self, batch: Sequence[Signed], moment: Moment) -> Counter[Row]:
+        """Return how often each row comes into the result; with a negative number it is taken back."""
+        self.result = Counter()
+        moments = (moment, moment.of_other)
+        net = Counter[tuple[int, Row]]()
+        for (side, *row), adds in batch:
+            if adds or self.takes_back[side]:
+                net[side, tuple(row)] += 1 if adds else -1
+        for (side, row), number in sorted((-net).items(), key=lambda each: each[0][0]):
+            self._take_out(side, row, number, moments)
+        for (side, row), number in sorted((+net).items(), key=lambda each: each[0][0]):
+            self._add(side, row, number, moments)
+        return self.result
+
+    def _add(self, side: int, row: Row, number: int, moments: Sequence[Moment]) -> None:
+        matching = self._matching(side, row, moments)
+        for other in matching:
+            self._give_pairs(side, row, other, number)
+            self._match(1 - side, other, number, moments)
+        found = sum(self.sides[1 - side][other].count for other in matching)
+        own = self.sides[side].get(row)
+        count = own.count if own is not None and own.expires > moments[side].now else 0
+        self.sides[side][row] = Equals(count + number, found, moments[side].expires)
+        self._give_alone(side, row, found, number)
+
+    def _take_out(self, side: int, row: Row, number: int, moments: Sequence[Moment]) -> None:
+        matching = self._matching(side, row, moments)
+        for other in matching:
+            matches = self.sides[1 - side][other].matches
+            # A row that came after this one had expired was never paired with it.
+            paired = min(number, matches) if ALONE[self.how][1 - side] else number
+            self._give_pairs(side, row, other, -paired)
+            self._match(1 - side, other, -paired, moments)
+        own = self.sides[side].get(row)
+        found = sum(self.sides[1 - side][other].count for other in matching)
+        if own is not None and own.expires > moments[side].now:
+            found = own.matches if ALONE[self.how][side] else found
+            own.count, own.expires = own.count - number, moments[side].expires
+            if own.count <= 0:
+                del self.sides[side][row]
+        self._give_alone(side, row, found, -number)
+
+    def _matching(self, side: int, row: Row, moments: Sequence[Moment]) -> list[Row]:
+        def matches(other: Row) -> bool:
+            return MATCHES[self.on](*((row, other) if side == LEFT else (other, row)))
+
+        others, now = self.sides[1 - side], moments[0].now
+        return [other for other, equals in others.items() if equals.expires > now and matches(other)]
+
+    def _match(self, side: int, row: Row, number: int, moments: Sequence[Moment]) -> None:
+        """Let a row match so many others more; it may be given by itself no longer, or again."""
+        if not ALONE[self.how][side] or number == 0:
+            return
+        equals = self.sides[side][row]
+        before = self._is_given_alone(equals.matches)
+        equals.matches, equals.expires = equals.matches + number, moments[side].expires
+        after = self._is_given_alone(equals.matches)
+        if before != after:
+            self._give(side, row, equals.count if after else -equals.count)
+
+    def _give_pairs(self, side: int, row: Row, other: Row, number: int) -> None:
+        if self.how not in {"left_semi", "left_anti"}:
+            pair = (*row, *other) if side == LEFT else (*other, *row)
+            self.result[pair] += number * self.sides[1 - side][other].count
+
+    def _give_alone(self, side: int, row: Row, found: int, number: int) -> None:
+        if ALONE[self.how][side] and self._is_given_alone(found):
+            self._give(side, row, number)
+
+    def _give(self, side: int, row: Row, number: int) -> None:
+        self.result[(*row, None, None) if side == LEFT else (None, None, *row)] += number
+
+    def _is_given_alone(self, matches: int) -> bool:
+        return (matches > 0) == (self.how == "left_semi")
 
 
-def told(changes: Sequence[Change]) -> Counter[tuple[bool, Any]]:
-    return Counter((kind in {"+I", "+U"}, tuple(columns.values())) for kind, columns in changes)
+VARIANTS = (
+    Joined(on="k = rk AND l <= r"),
+    Joined(on="k <=> rk AND l BETWEEN r AND r + 1", changes=(False, True), how=("right_outer",)),
+    Joined(on="k = rk", changes=(True, False), how=("left_anti",)),
+    Joined(on="k = rk AND l <= r", changes=(False, False), how=("inner", "full_outer", "left_semi")),
+    Joined(on="l < r", how=("full_outer",)),
+)
 
 
-def batches_of(chance: Random, changes: tuple[bool, bool]) -> Iterator[list[tuple[int, Row, bool]]]:
-    """Yield batches of rows with few contents, each with its side, of which many take back one that is there."""
-    present: tuple[list[Row], list[Row]] = ([], [])
-    for _ in range(BATCHES):
-        batch: list[tuple[int, Row, bool]] = []
-        for _ in range(chance.randint(1, 24)):
-            side = chance.choice((LEFT, RIGHT))
-            mine = present[side]
-            if changes[side] and mine and chance.random() < 0.45:
-                batch.append((side, mine.pop(chance.randrange(len(mine))), False))
-            else:
-                mine.append((chance.choice([None, 1, 2, 3]), chance.randrange(4)))
-                batch.append((side, mine[-1], True))
-        yield batch
+class Models:
+    """A model of each join of the stream."""
+
+    def __init__(self) -> None:
+        self._models = {
+            f"{place} {how}": JoinModel(how, variant.on, variant.changes)
+            for place, variant in enumerate(VARIANTS)
+            for how in variant.how
+        }
+
+    def changes(self, batch: Sequence[Signed], moment: Moment) -> Told:
+        found = Told()
+        for name, model in self._models.items():
+            for row, number in model.changes(batch, moment).items():
+                found[name, "+I" if number > 0 else "-D", row] += abs(number)
+        return +found
 
 
-def record(side: int, row: Row, kind: int) -> dict[str, Any]:
-    return {"side": side, "k": row[0], "v": row[1], KIND: kind}
+def joining(ttl: int) -> Callable[[DataFrame], DataFrame]:
+    """Return what makes one stream of all joins."""
+
+    def joins(rows: DataFrame) -> DataFrame:
+        ttls = (duration(ttl), duration(Moment(0, ttl).of_other.ttl))
+        parts = (
+            packed(f"{place} {how}", replace(variant, ttls=ttls).join(rows, how).drop("how"))
+            for place, variant in enumerate(VARIANTS)
+            for how in variant.how
+        )
+        return reduce(DataFrame.unionAll, parts)
+
+    return joins
+
+
+ROWS = st.tuples(st.sampled_from((LEFT, RIGHT)), st.sampled_from([None, 1, 2]), st.integers(0, 3))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "joined",
-    [
-        Joined(changes=(False, False), on="k = rk AND l <= r"),
-        Joined(changes=(True, False), on="k = rk"),
-        Joined(changes=(False, True), on="k <=> rk AND l BETWEEN r AND r + 1"),
-        Joined(on="k = rk AND l <= r"),
-        Joined(on="l < r"),
-    ],
-    ids=lambda joined: f"{joined.on} {joined.changes}",
-)
-@settings(max_examples=DEPTH, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
-@given(seed=st.integers(0, 2**32), again=st.sampled_from(["restart", "repeat"]))
-def test_each_batch_changes_what_a_model_says(
-    stream: Callable[[Joined], OperatorStream], joined: Joined, seed: int, again: str
-) -> None:
-    chance, rows = Random(seed), (Counter[Row](), Counter[Row]())
-    operator, break_after = stream(joined), chance.randrange(BATCHES)
+@FEW_SCRIPTS
+@given(script=scripts(ROWS))
+def test_each_batch_changes_what_a_model_says(stream: Callable[..., OperatorStream], script: Script) -> None:
+    replay(script, stream, joining, Models(), COLUMNS, unnamed)
 
-    for place, batch in enumerate(batches_of(chance, joined.changes)):
-        before = results(rows, joined.on)
-        for side, row, adds in batch:
-            rows[side][row] += 1 if adds else -1
-        rows = (+rows[LEFT], +rows[RIGHT])
-        expected = difference(before, results(rows, joined.on))
-        # How changes are named says nothing.
-        given = [record(side, row, (0, 2)[place % 2] if adds else (3, 1)[place % 2]) for side, row, adds in batch]
 
-        assert told(operator.feed(*given)) == expected
+def unnamed(found: Told) -> Told:
+    """Return changes of which a row that is updated is one that comes or goes."""
+    return Told(
+        {
+            (name, kind, row): found[name, kind, row] + found[name, update, row]
+            for name, each, row in found
+            for kind, update in [("+I", "+U") if each.startswith("+") else ("-D", "-U")]
+        }
+    )
 
-        if place == break_after and again == "repeat":
-            assert told(operator.repeat()) == expected
-        elif place == break_after:
-            operator.restart()
+
+def record(side: int, row: Row, kind: int) -> Mapping[str, Any]:
+    return {"side": side, "k": row[0], "v": row[1], KIND: kind}
 
 
 def changes_of(changes: Sequence[Change]) -> list[tuple[str, ...]]:

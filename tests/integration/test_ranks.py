@@ -5,39 +5,46 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
-from itertools import count
+from functools import reduce
+from itertools import chain, count
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 
-from mt_core.spark.driver.jvm_objects import static_member
+from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.streams.operators.java_operators import java_operator
+from mt_core.spark.streams.operators.rankings import as_java_list, java_keys
 from tests.depth import DEPTH
-from tests.integration.operator_stream import KIND, Change, OperatorStream, through
+from tests.integration.change_scripts import (
+    FEW_SCRIPTS,
+    Moment,
+    Row,
+    Script,
+    Signed,
+    Told,
+    duration,
+    packed,
+    replay,
+    scripts,
+)
+from tests.integration.operator_stream import KIND, OperatorStream, through
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600 * DEPTH)]
 
-COLUMNS = "k STRING, v INT, n INT"
-FOR_EVER = timedelta(days=36500)
-HOUR = timedelta(hours=1)
-KEYS = "abcdefgh"
-BATCHES = 6
-Row = tuple[str, int | None, int]
-Signed = tuple[Row, bool]
+COLUMNS = ("k", "v", "n")
+TYPES = f"k STRING, v INT, n INT, {KIND} TINYINT"
 _streams = count(1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ranked:
-    """What an operator is asked for: `order` is `v` or `-v`, or nothing for the order of arrival."""
+    """What an operator is asked for: `order` is `v` or `-v`, or nothing for the order of arrival; `keyed` is by `k`."""
 
     changes: bool = False
     order: str = ""
@@ -45,24 +52,15 @@ class Ranked:
     first: int = 1
     last: int = 1
     numbered: bool = False
-    ttl: timedelta = FOR_EVER
+    keyed: bool = True
 
-    @property
-    def columns(self) -> str:
-        return f"{COLUMNS}, {KIND} TINYINT" if self.changes else COLUMNS
-
-    def __call__(self, rows: DataFrame) -> DataFrame:
-        session = rows.sparkSession
-        return through(session, rows, lambda plan: self._operator(session, plan))
-
-    def _operator(self, session: SparkSession, plan: Any) -> Any:
+    def plan(self, session: SparkSession, plan: Any, ttl: int) -> Any:
         ordered = [_sort_order(session, plan, self.order)] if self.order else []
         ranking = java_operator(session, "Ranking", "The test")(
-            java_list(session, ordered), self.latest, self.first, self.last
+            as_java_list(session, ordered), self.latest, self.first, self.last
         )
-        kept = java_operator(session, "KeptState", "The test")("rankState", self.ttl // timedelta(milliseconds=1))
-        keys = java_list(session, [plan.output().apply(0)])
-        number = attribute(session, "1 AS rn") if self.numbered else None
+        number = _attribute(session, "1 AS rn") if self.numbered else None
+        keys, kept = _keys(session, plan, keyed=self.keyed), _kept(session, ttl)
         if self.changes:
             return java_operator(session, "ChangedRanks", "The test").of(plan, keys, ranking, number, kept)
         if self.last == 1:
@@ -71,49 +69,66 @@ class Ranked:
 
 
 @dataclass
-class Model:
-    """The rows of one key that have come and were not taken back, each with when it arrived."""
+class Entry:
+    """Rows that are equal, and stand together."""
+
+    row: Row
+    count: int
+    arrival: int
+    expires: float
+
+
+@dataclass
+class Kept:
+    """The rows that are kept of one key."""
 
     asked: Ranked
-    _rows: list[tuple[Row, int]] = field(default_factory=list)
-    _arrivals: Iterator[int] = field(default_factory=count)
+    entries: list[Entry] = field(default_factory=list)
+    arrivals: Iterator[int] = field(default_factory=count)
 
-    def changes(self, batch: Sequence[Signed]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    def changes(self, batch: Sequence[Signed], moment: Moment) -> Iterator[tuple[str, Row]]:
+        self.entries = [each for each in self.entries if each.expires > moment.now]
         before = self._ranked()
-        self._apply(batch)
+        if self.asked.changes:
+            self._change(batch, moment)
+        else:
+            came = [Entry(row, 1, next(self.arrivals), moment.expires) for row, _ in batch]
+            self.entries = self._in_order([*self.entries, *came])[: self.asked.last]
         return difference(before, self._ranked(), self.asked.first if self.asked.numbered else None)
 
-    def _apply(self, batch: Sequence[Signed]) -> None:
-        if not self.asked.changes:
-            self._rows += [(row, next(self._arrivals)) for row, _ in batch]
-            return
+    def _change(self, batch: Sequence[Signed], moment: Moment) -> None:
         sums = Counter[Row]()
         for row, adds in batch:
             sums[row] += 1 if adds else -1
         last = {row: place for place, (row, _) in enumerate(batch)}
-        for row in sorted(sums, key=lambda row: last[row]):
-            present = [arrival for each, arrival in self._rows if each == row]
-            # Equal rows stand together.
-            arrival = next(self._arrivals) if sums[row] > 0 and (self.asked.latest or not present) else None
-            together = arrival if arrival is not None else (present or [0])[0]
-            self._rows = [each for each in self._rows if each[0] != row]
-            self._rows += [(row, together)] * (len(present) + sums[row])
+        for row in sorted((row for row in sums if sums[row]), key=lambda row: last[row]):
+            present = next((each for each in self.entries if each.row == row), None)
+            if present is None:
+                # It is taken back after it was forgotten, unless it is added.
+                present = Entry(row, 0, next(self.arrivals), 0)
+                self.entries.append(present)
+            present.count, present.expires = present.count + sums[row], moment.expires
+            if sums[row] > 0 and self.asked.latest:
+                present.arrival = next(self.arrivals)
+        self.entries = [each for each in self.entries if each.count > 0]
+
+    def _in_order(self, entries: Iterable[Entry]) -> list[Entry]:
+        ordered = sorted(entries, key=lambda each: -each.arrival if self.asked.latest else each.arrival)
+        if self.asked.order == "v":
+            ordered.sort(key=lambda each: (each.row[1] is not None, each.row[1] or 0))
+        elif self.asked.order == "-v":
+            ordered.sort(key=lambda each: (each.row[1] is None, -(each.row[1] or 0)))
+        return ordered
 
     def _ranked(self) -> list[Row]:
-        ordered = sorted(self._rows, key=lambda each: -each[1] if self.asked.latest else each[1])
-        if self.asked.order == "v":
-            ordered.sort(key=lambda each: (each[0][1] is not None, each[0][1] or 0))
-        elif self.asked.order == "-v":
-            ordered.sort(key=lambda each: (each[0][1] is None, -(each[0][1] or 0)))
-        return [row for row, _ in ordered][self.asked.first - 1 : self.asked.last]
+        rows = [each.row for each in self._in_order(self.entries) for _ in range(each.count)]
+        return rows[self.asked.first - 1 : self.asked.last]
 
 
-def difference(
-    before: Sequence[Row], after: Sequence[Row], number: int | None
-) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def difference(before: Sequence[Row], after: Sequence[Row], number: int | None) -> Iterator[tuple[str, Row]]:
     """Yield what makes *before* into *after*; with the *number* of the first row also those that have another number."""
-    gone: list[tuple[Any, ...] | None]
-    came: list[tuple[Any, ...] | None]
+    gone: list[Row | None]
+    came: list[Row | None]
     if number is None:
         old, new = Counter(before), Counter(after)
         gone, came = list((old - new).elements()), list((new - old).elements())
@@ -132,102 +147,182 @@ def difference(
             yield ("+I" if left is None else "+U"), right
 
 
-def java_list(session: SparkSession, items: Iterable[Any]) -> Any:
-    found = static_member(session, "java.util.ArrayList")()
-    for item in items:
-        found.add(item)
-    return found
+@dataclass
+class RankModel:
+    """A ranking of each key."""
+
+    asked: Ranked
+    kept: dict[Any, Kept] = field(default_factory=dict)
+
+    def changes(self, batch: Sequence[Signed], moment: Moment) -> Iterator[tuple[str, Row]]:
+        for key, changes in _by_key(batch, keyed=self.asked.keyed).items():
+            of_key = [each for each in changes if self.asked.changes or each[1]]
+            if of_key:
+                yield from self.kept.setdefault(key, Kept(self.asked)).changes(of_key, moment)
 
 
-def attribute(session: SparkSession, expression: str) -> Any:
-    return session.range(1).selectExpr(expression)._jdf.queryExecution().analyzed().output().apply(0)
+@dataclass
+class FirstsModel:
+    """The keys that have passed, and no other column: any row of a batch may be the first."""
+
+    seen: dict[Any, float] = field(default_factory=dict)
+
+    def changes(self, batch: Sequence[Signed], moment: Moment) -> Iterator[tuple[str, Row]]:
+        for key in {row[0] for row, adds in batch if adds}:
+            if self.seen.get(key, 0) <= moment.now:
+                self.seen[key] = moment.expires
+                yield "+I", (key,)
 
 
-def _sort_order(session: SparkSession, plan: Any, order: str) -> Any:
-    column: Column = col("v").desc() if order == "-v" else col("v")
-    return (
-        through(session, session.range(1).select(lit(1)), lambda _: plan)
-        .sort(column)
-        ._jdf.queryExecution()
-        .analyzed()
-        .order()
-        .apply(0)
-    )
+@dataclass
+class LimitModel:
+    """How many rows pass of each key, those from `first` to `last`."""
+
+    first: int
+    last: int
+    passed: dict[Any, tuple[int, float]] = field(default_factory=dict)
+
+    def changes(self, batch: Sequence[Signed], moment: Moment) -> Iterator[tuple[str, Row]]:
+        for key, came in Counter(row[0] for row, adds in batch if adds).items():
+            number, expires = self.passed.get(key, (0, 0.0))
+            before = number if expires > moment.now else 0
+            after = min(self.last, before + came)
+            if after > before:
+                self.passed[key] = (after, moment.expires)
+            yield from [("+I", (key,))] * (max(after, self.first - 1) - max(before, self.first - 1))
 
 
-@pytest.fixture
-def stream(module_driver: SparkDriver, tmp_path: Path) -> Iterator[Callable[..., OperatorStream]]:
-    made: list[OperatorStream] = []
+@dataclass
+class UpsertModel:
+    """The row of each key, which a row that is added replaces and any other removes."""
 
-    def make(operator: Callable[[DataFrame], DataFrame], columns: str) -> OperatorStream:
-        made.append(OperatorStream(module_driver.session, tmp_path / str(next(_streams)), columns, operator))
-        return made[-1]
+    rows: dict[Any, tuple[Row, float]] = field(default_factory=dict)
 
-    yield make
-    for each in made:
-        each.stop()
-
-
-def records(batch: Iterable[Signed]) -> list[dict[str, Any]]:
-    """Return changes as rows; how they are named says nothing."""
-    return [{"k": k, "v": v, "n": n, KIND: (0, 2)[n % 2] if adds else (3, 1)[n % 2]} for (k, v, n), adds in batch]
+    def changes(self, batch: Sequence[Signed], moment: Moment) -> Iterator[tuple[str, Row]]:
+        for key, (row, adds) in {each[0][0]: each for each in batch}.items():
+            kept, expires = self.rows.pop(key, ((), 0.0))
+            if adds:
+                self.rows[key] = (row, moment.expires)
+            yield from difference([kept] if expires > moment.now else [], [row] if adds else [], None)
 
 
-def told(changes: Iterable[Change]) -> Counter[tuple[str, tuple[Any, ...]]]:
-    return Counter((kind, tuple(columns.values())) for kind, columns in changes)
-
-
-def batches_of(chance: Random, changes: bool) -> Iterator[list[Signed]]:
-    """Yield batches of rows with few contents: with *changes*, many take back one that is there."""
-    present: list[Row] = []
-    for _ in range(BATCHES):
-        found: list[Signed] = []
-        for _ in range(chance.randint(0, 3 * len(KEYS))):
-            key = chance.choice(KEYS)
-            mine = [row for row in present if row[0] == key]
-            if changes and mine and chance.random() < 0.45:
-                row = chance.choice(mine)
-                present.remove(row)
-                found.append((row, False))
-            else:
-                row = (key, chance.choice([None, 0, 1, 2, 3]), chance.randrange(3))
-                present.append(row)
-                found.append((row, True))
-        yield found
-
-
-ASKED = [
+ASKED = (
     Ranked(latest=True),
     Ranked(order="v"),
     Ranked(order="-v", last=3),
     Ranked(latest=True, last=2),
     Ranked(order="v", first=2, last=3, numbered=True),
+    Ranked(order="-v", last=3, keyed=False),
     Ranked(changes=True, latest=True),
     Ranked(changes=True, order="v", last=2),
     Ranked(changes=True, order="-v", last=3, numbered=True),
-]
+    Ranked(changes=True, order="v", first=2, last=4, keyed=False),
+)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("asked", ASKED, ids=str)
-@settings(max_examples=DEPTH, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
-@given(seed=st.integers(0, 2**32), again=st.sampled_from(["restart", "repeat"]))
-def test_each_batch_changes_what_a_model_says(
-    stream: Callable[..., OperatorStream], asked: Ranked, seed: int, again: str
-) -> None:
-    chance, models = Random(seed), {key: Model(asked) for key in KEYS}
-    operator, break_after = stream(asked, asked.columns), chance.randrange(BATCHES)
+class Models:
+    """A model of each operator of the stream."""
 
-    for place, batch in enumerate(batches_of(chance, asked.changes)):
-        expected = Counter(
-            change
-            for key, model in models.items()
-            for change in model.changes([each for each in batch if each[0][0] == key])
+    def __init__(self) -> None:
+        self._models: dict[str, RankModel | FirstsModel | LimitModel | UpsertModel] = {
+            **{str(asked): RankModel(asked) for asked in ASKED},
+            "firsts": FirstsModel(),
+            "limit": LimitModel(2, 4),
+            "upserts": UpsertModel(),
+        }
+
+    def changes(self, batch: Sequence[Signed], moment: Moment) -> Told:
+        return Told(
+            (name, kind, row) for name, model in self._models.items() for kind, row in model.changes(batch, moment)
         )
 
-        assert told(operator.feed(*records(batch))) == expected
 
-        if place == break_after and again == "repeat":
-            assert told(operator.repeat()) == expected
-        elif place == break_after:
-            operator.restart()
+def ranking(ttl: int) -> Callable[[DataFrame], DataFrame]:
+    """Return what makes one stream of all operators over rows that change."""
+
+    def operators(rows: DataFrame) -> DataFrame:
+        session, adds = rows.sparkSession, rows.where(f"{KIND} IN (0, 2)").drop(KIND)
+
+        def firsts(plan: Any) -> Any:
+            keys = _keys(session, plan, keyed=True)
+            return java_operator(session, "FirstRows", "The test").of(plan, keys, _milliseconds(ttl))
+
+        def limited(plan: Any) -> Any:
+            keys = _keys(session, plan, keyed=True)
+            return java_operator(session, "LimitedRows", "The test").of(plan, keys, 2, 4, _kept(session, ttl))
+
+        def normalized(plan: Any) -> Any:
+            keys = _keys(session, plan, keyed=True)
+            return java_operator(session, "SingleRows", "The test").normalized(plan, keys, _kept(session, ttl))
+
+        def ranked(asked: Ranked) -> DataFrame:
+            given = rows if asked.changes else adds
+            return packed(str(asked), through(session, given, lambda plan: asked.plan(session, plan, ttl)))
+
+        others = (
+            packed("firsts", through(session, adds, firsts).select("k")),
+            packed("limit", through(session, adds, limited).select("k")),
+            packed("upserts", through(session, rows, normalized)),
+        )
+        return reduce(DataFrame.unionAll, chain(map(ranked, ASKED), others))
+
+    return operators
+
+
+def _keys(session: SparkSession, plan: Any, *, keyed: bool) -> Any:
+    return java_keys(session, [plan.output().apply(0)] if keyed else [])
+
+
+def _kept(session: SparkSession, ttl: int) -> Any:
+    return java_operator(session, "KeptState", "The test")("rankState", _milliseconds(ttl))
+
+
+def _milliseconds(ttl: int) -> int:
+    return round(duration(ttl).total_seconds() * 1000)
+
+
+def _attribute(session: SparkSession, expression: str) -> Any:
+    return session.range(1).selectExpr(expression)._jdf.queryExecution().analyzed().output().apply(0)
+
+
+def _sort_order(session: SparkSession, plan: Any, order: str) -> Any:
+    column: Column = col("v").desc() if order == "-v" else col("v")
+    rows = through(session, session.range(1).select(lit(1)), lambda _: plan)
+    return rows.sort(column)._jdf.queryExecution().analyzed().order().apply(0)
+
+
+def _by_key(batch: Sequence[Signed], *, keyed: bool) -> dict[Any, list[Signed]]:
+    found: dict[Any, list[Signed]] = {}
+    for row, adds in batch:
+        found.setdefault(row[0] if keyed else None, []).append((row, adds))
+    return found
+
+
+@pytest.fixture
+def start(
+    module_driver: SparkDriver, tmp_path: Path
+) -> Iterator[Callable[[Callable[[DataFrame], DataFrame]], OperatorStream]]:
+    session, made = module_driver.new_session(), list[OperatorStream]()
+    session.conf.set("spark.sql.shuffle.partitions", "1")
+
+    def started(operator: Callable[[DataFrame], DataFrame]) -> OperatorStream:
+        for each in made:
+            each.stop()
+        made.append(OperatorStream(session, tmp_path / str(next(_streams)), TYPES, operator))
+        return made[-1]
+
+    with active_session(session):
+        yield started
+    for each in made:
+        each.stop()
+
+
+ROWS = st.tuples(st.sampled_from(["a", "b", None]), st.sampled_from([None, 0, 1, 2, 3]), st.integers(0, 2))
+
+
+@FEW_SCRIPTS
+@given(script=scripts(ROWS))
+def test_each_batch_changes_what_a_model_says(
+    start: Callable[[Callable[[DataFrame], DataFrame]], OperatorStream], script: Script
+) -> None:
+    replay(script, start, ranking, Models(), COLUMNS)

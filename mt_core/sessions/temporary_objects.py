@@ -76,6 +76,24 @@ def texts(objects: Iterable[TemporaryObject], state: SessionState) -> tuple[str,
     return tuple(found if current == home else [*found, _use(*home)])
 
 
+def stranger(statements: Sequence[str]) -> int | None:
+    """Return the place of the first of *statements* that is none which `texts` returns, None if there is no such statement."""
+    created = set[tuple[str, bool]]()
+    for place, text in enumerate(statements):
+        read = ReadStatement(text)
+        target, words = _target(read), _words(read)
+        match words[0] if words else "":
+            case "CREATE" if target is not None:
+                created.add(target)
+            case "ALTER" if target in created:
+                pass
+            case "USE":
+                pass
+            case _:
+                return place
+    return None
+
+
 def check_writable(objects: Iterable[TemporaryObject], target: str) -> None:
     """Raise Unsupported for a batch INSERT into *target* if that is a temporary table that only takes the rows of streams."""
     for each in objects:

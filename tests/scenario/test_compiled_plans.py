@@ -162,6 +162,37 @@ def test_a_plan_that_is_there_is_not_replaced_unless_that_is_asked_for(plans: Wh
     assert '"7 d"' not in plans.plans.files[URI]
 
 
+@pytest.mark.parametrize(
+    ("key", "text", "reason"),
+    [
+        (
+            "temporary",
+            "DROP TABLE daily",
+            "temporary[1] is no CREATE TEMPORARY TABLE, VIEW or FUNCTION: DROP TABLE daily",
+        ),
+        (
+            "temporary",
+            "ALTER VIEW daily AS SELECT 1",
+            "temporary[1] is no CREATE TEMPORARY TABLE, VIEW or FUNCTION: ALTER",
+        ),
+        ("statements", "DELETE FROM daily", "statements[1] is no INSERT INTO: DELETE FROM daily"),
+    ],
+)
+def test_a_plan_runs_no_other_statements_than_those_that_are_compiled(
+    plans: WholeGateway, key: str, text: str, reason: str
+) -> None:
+    plans.sql(COMPILE)
+    body = file(plans)
+    allowed = {"temporary": "CREATE TEMPORARY VIEW v AS SELECT 1", "statements": INSERT}
+    plans.plans.files[URI] = json.dumps(body | {key: [allowed[key], text]})
+    before = list(plans.statements.executed)
+
+    refusals = [plans.refused(f"{verb} PLAN '{URI}'") for verb in ("EXECUTE", "EXPLAIN")]
+
+    assert [f"Plan {URI}: {reason}" in each for each in refusals] == [True, True]
+    assert (plans.statements.executed, plans.sql("SHOW JOBS")) == (before, [])
+
+
 def test_a_statement_that_gives_other_operators_now_is_refused_before_anything_starts(plans: WholeGateway) -> None:
     plans.sql(COMPILE)
     plans.streams.operators[INSERT] = aggregate(scan())

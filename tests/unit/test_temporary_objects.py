@@ -5,7 +5,14 @@ import pytest
 from mt_core.errors import Unsupported
 from mt_core.identifiers import Namespace
 from mt_core.sessions.ports import SessionState
-from mt_core.sessions.temporary_objects import TemporaryObject, after, check_writable, concerns_temporary, texts
+from mt_core.sessions.temporary_objects import (
+    TemporaryObject,
+    after,
+    check_writable,
+    concerns_temporary,
+    stranger,
+    texts,
+)
 from mt_core.sql.parser import ReadStatement
 
 A, B = "CREATE TEMPORARY VIEW a AS SELECT 1", "CREATE OR REPLACE TEMP VIEW `B` AS SELECT * FROM a"
@@ -94,3 +101,27 @@ def test_a_batch_insert_into_a_sink_of_streams_is_refused_with_the_way_out() -> 
 def test_other_statements_concern_no_temporary_object(sql: str) -> None:
     assert not concerns_temporary(ReadStatement(sql))
     assert made(sql) == ()
+
+
+@pytest.mark.parametrize(
+    ("statements", "place"),
+    [
+        ((), None),
+        (
+            ("USE lake.other", "CREATE TEMPORARY VIEW v AS SELECT 1", "ALTER VIEW V AS SELECT 2", "USE lake.default"),
+            None,
+        ),
+        (("CREATE OR REPLACE TEMP FUNCTION f() RETURNS INT RETURN 1", "CREATE TEMPORARY TABLE t (n INT)"), None),
+        (("CREATE TEMPORARY VIEW v AS SELECT 1", "ALTER VIEW w AS SELECT 1"), 1),
+        (("CREATE VIEW v AS SELECT 1",), 0),
+        (("CREATE GLOBAL TEMPORARY VIEW v AS SELECT 1",), 0),
+        (("CREATE TEMPORARY VIEW v AS SELECT 1", "DROP VIEW v"), 1),
+        (("SET a = 1",), 0),
+        (("",), 0),
+        (("-- nothing",), 0),
+    ],
+)
+def test_statements_that_create_no_temporary_object_are_strangers(
+    statements: tuple[str, ...], place: int | None
+) -> None:
+    assert stranger(statements) == place

@@ -10,7 +10,7 @@ from mt_core.errors import MtError, Unsupported
 from mt_core.model.stream import StreamDefinition, StreamMember
 from mt_core.plans.compiled import CompiledPlan, PlanMode, Topology, Ttls, fingerprint_of
 from mt_core.plans.errors import PlanExists, PlanInvalid
-from mt_core.plans.explained import explained_plan
+from mt_core.plans.explained import explained_plan, shown_statement
 from mt_core.plans.json_form import plan_text, read_plan
 from mt_core.plans.states import check_topology, ttls_of
 from mt_core.rowset import Column, RowSet
@@ -23,7 +23,7 @@ from mt_core.sessions.statements.statement_sets import members_of
 from mt_core.sessions.statements.streaming import StreamingStatements
 from mt_core.sessions.statements.streaming_mode import may_stream, stream_members
 from mt_core.sessions.statements.translation import in_spark
-from mt_core.sessions.temporary_objects import texts
+from mt_core.sessions.temporary_objects import stranger, texts
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.plans import CompilePlan, ExecutePlan, ExplainPlan, PlanStatement
 from mt_core.sql.statement_types import INSERT
@@ -152,9 +152,11 @@ class PlanStatements:
 
     def _read(self, task: Task, uri: str) -> CompiledPlan:
         try:
-            return read_plan(self._files.read(task.session.handle, uri))
+            plan = read_plan(self._files.read(task.session.handle, uri))
+            _check_statements(plan)
         except PlanInvalid as error:
             raise error.of(uri) from error
+        return plan
 
     def _check(self, plan: CompiledPlan, topology: Topology, uri: str) -> None:
         try:
@@ -190,6 +192,17 @@ class PlanStatements:
         if self.files is None:
             raise Unsupported("This gateway keeps no compiled plans; send the INSERT itself.")
         return self.files
+
+
+def _check_statements(plan: CompiledPlan) -> None:
+    """Raise PlanInvalid if the plan has other statements than COMPILE PLAN writes: they would run unseen, also in EXPLAIN."""
+    for place, text in enumerate(plan.statements):
+        if ReadStatement(text).type != INSERT:
+            raise PlanInvalid(f"statements[{place}]", f"is no INSERT INTO: {shown_statement(text)}")
+    found = stranger(plan.temporary)
+    if found is not None:
+        text = shown_statement(plan.temporary[found])
+        raise PlanInvalid(f"temporary[{found}]", f"is no CREATE TEMPORARY TABLE, VIEW or FUNCTION: {text}")
 
 
 def _with_ttls(member: StreamMember, ttls: Ttls) -> StreamMember:

@@ -12,6 +12,8 @@ _RECORD = (
     *("`timestamp` TIMESTAMP", "`timestampType` INT"),
 )
 _HEADERS = "`headers` ARRAY<STRUCT<key: STRING, value: BINARY>>"
+LAST_RECORD, SETS_ROW = "max_by(struct(*), offset)", "value IS NOT NULL"
+"""The last record of a key, as an aggregate over its records, and what it is if the key has a row."""
 # Spark refuses to begin a batch at the end, where there is nothing.
 _EARLIEST = {"startingOffsets": "earliest"}
 
@@ -25,6 +27,9 @@ class KafkaTopic:
     `start` is where reading begins, and `end` where a table that is bounded ends. Both are options of Spark's reader, as are
     `topics`; `connection` holds those of its writer too. `written` are the columns that INSERT takes, and `record` the select
     items of a record over these; a table that cannot be written has the reason in `not_written`.
+
+    The records of a table with `keys` set the row that these columns name, and those without a value delete it: a batch reads the
+    row that each key has, a stream the changes.
     """
 
     table: str
@@ -40,6 +45,7 @@ class KafkaTopic:
     written: tuple[str, ...] = ()
     record: tuple[str, ...] = ()
     not_written: str = ""
+    keys: tuple[str, ...] = ()
 
     @property
     def is_bounded(self) -> bool:
@@ -63,7 +69,12 @@ class KafkaTopic:
 
     def rows(self, records: str) -> str:
         """Return the query of the rows that a batch reads from a table of *records*."""
-        text = f"SELECT {', '.join(('*', *self.parsed))} FROM {records} WHERE {self.condition}"
+        source, condition = records, self.condition
+        if self.keys:
+            # All records of a key are in one partition, in the order of their offsets.
+            last = f"SELECT {LAST_RECORD} AS last FROM {records} WHERE {self.condition} GROUP BY key"
+            source, condition = f"(SELECT last.* FROM ({last}))", SETS_ROW
+        text = f"SELECT {', '.join(('*', *self.parsed))} FROM {source} WHERE {condition}"
         text = f"SELECT {', '.join(self.items)} FROM ({text})"
         if self.computed:
             text = f"SELECT {', '.join(self.computed)} FROM ({text})"

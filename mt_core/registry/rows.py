@@ -42,7 +42,7 @@ _SPARSE = frozenset(
     }
 )
 # What facts within others did not have from the beginning.
-_LATER = frozenset({"drop", "states"})
+_LATER = frozenset({"drop", "states", "keys"})
 
 
 def instant_text(instant: datetime) -> str:
@@ -241,7 +241,7 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
     CreatedCatalog: _Mapping(noun="catalog", columns=("name",), readers={}),
     Watermark: _Mapping(readers={}),
     GeneratedRows: _Mapping(readers={"items": tuple}),
-    KafkaTopic: _Mapping(readers=dict.fromkeys(("parsed", "items", "computed", "written", "record"), tuple)),
+    KafkaTopic: _Mapping(readers=dict.fromkeys(("parsed", "items", "computed", "written", "record", "keys"), tuple)),
     ConnectorTable: _Mapping(
         noun="table",
         columns=("name",),

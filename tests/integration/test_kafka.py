@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import Any
 
@@ -28,8 +28,8 @@ class Port:
         self.topic = f"ships_{next(_topics)}"
         self.lake = self.topic.replace("ships", "landed")
 
-    def table(self, columns: str = "number INT", name: str = "ships", **options: str) -> str:
-        """Return the statement that creates a temporary table over the topic."""
+    def table(self, columns: str = "number INT", name: str = "ships", **options: str | None) -> str:
+        """Return the statement that creates a temporary table over the topic; None leaves an option out."""
         written = {
             "connector": "kafka",
             "topic": self.topic,
@@ -38,8 +38,13 @@ class Port:
             "scan.startup.mode": "earliest-offset",
             **{key.replace("__", ".").replace("_", "-"): value for key, value in options.items()},
         }
-        pairs = ", ".join(f"'{key}' = '{value}'" for key, value in written.items())
+        pairs = ", ".join(f"'{key}' = '{value}'" for key, value in written.items() if value is not None)
         return f"CREATE TEMPORARY TABLE {name} ({columns}) WITH ({pairs})"
+
+    def upserts(self, columns: str, name: str) -> str:
+        """Return the statement that creates a table over the topic whose records set and delete rows."""
+        options = {"connector": "upsert-kafka", "key__format": "raw", "value__format": "json"}
+        return self.table(columns, name, format=None, scan__startup__mode=None, **options).replace("TEMPORARY ", "")
 
     def run(self, *statements: str) -> list[Row]:
         """Run statements in a session of their own, and return the rows of the last."""
@@ -65,6 +70,14 @@ class Port:
 
     def landed(self) -> list[int]:
         return sorted(row["number"] for row in self.run(f"SELECT number FROM {self.lake}"))
+
+    def wait_rows(self, table: str, rows: Mapping[str, int]) -> None:
+        """Wait until a table has for each city its number, and no other row."""
+
+        def found() -> dict[str, int]:
+            return {row["city"]: row["n"] for row in self.run(f"SELECT city, n FROM {table}")}
+
+        wait_until(lambda: found() == rows, f"other rows than {rows}", WAIT_S)
 
     def wait_ended(self, job_id: str) -> Row:
         wait_until(lambda: self.job(job_id)["status"] in ("FAILED", "FINISHED"), "the job goes on", WAIT_S)
@@ -200,6 +213,58 @@ def test_a_job_writes_the_rows_of_a_table_to_a_topic_and_a_select_goes_on_with_i
     port.run(f"STOP JOB '{job_id}'")
 
     assert (first, third) == ([1, 2], 3)
+
+
+def test_rows_that_change_go_through_a_topic_by_key_and_come_back_whole_after_a_kill(port: Port) -> None:
+    source, totals, back = f"from_{port.lake}", f"lake.default.totals_{port.topic}", f"back_{port.lake}"
+    columns = "city STRING, n BIGINT, twice AS n * 2, place BIGINT METADATA FROM 'offset' VIRTUAL, PRIMARY KEY (city) NOT ENFORCED"
+    *_, shown = port.run(port.upserts(columns, totals), f"SHOW CREATE TABLE {totals}")
+    port.run(
+        *(f"DROP TABLE {totals}", str(shown["result"]), f"INSERT INTO {totals} VALUES ('Bern', 6), ('Bern', 7)"),
+        f"CREATE TABLE {source} AS SELECT * FROM VALUES ('Oslo', 1), ('Rome', 2), ('Oslo', 3) AS t(city, n)",
+        f"CREATE TABLE {back} (city STRING, n BIGINT, PRIMARY KEY (city) NOT ENFORCED)",
+    )
+    out = port.submit(f"INSERT INTO {totals} SELECT city, sum(n) FROM {source} GROUP BY city HAVING sum(n) < 100")
+    back_id = port.submit(f"INSERT INTO {back} SELECT city, n FROM {totals}")
+    port.wait_rows(back, {"Bern": 7, "Oslo": 4, "Rome": 2})
+
+    port.gateway.kill()
+    port.gateway.start()
+    port.run(f"INSERT INTO {source} VALUES ('Rome', 200), ('Oslo', 5)")
+    port.wait_rows(back, {"Bern": 7, "Oslo": 9})
+    found = port.run(f"SELECT city, n, twice FROM {totals} ORDER BY city")
+    [plan] = port.run("SET 'execution.runtime-mode' = 'streaming'", f"EXPLAIN CHANGELOG_MODE SELECT n FROM {totals}")
+    port.run(f"STOP JOB '{back_id}'", f"STOP JOB '{out}'", f"DROP TABLE {totals}")
+
+    assert found == [{"city": "Bern", "n": 7, "twice": 14}, {"city": "Oslo", "n": 9, "twice": 18}]
+    assert "ChangelogNormalize(" in str(plan)
+    assert "state=[changelogNormalizeState: for ever]" in str(plan)
+
+
+def test_what_a_table_of_upserts_cannot_be_is_refused_and_of_the_rows_of_a_key_the_last_one_is_sent(port: Port) -> None:
+    totals = f"lake.default.totals_{port.topic}"
+    port.run(port.upserts("city STRING PRIMARY KEY NOT ENFORCED, n INT", totals))
+
+    with pytest.raises(GatewayError, match=r"'upsert-kafka' sets and deletes rows by key.* with the same PRIMARY KEY"):
+        port.run(f"CREATE MATERIALIZED TABLE m FRESHNESS = INTERVAL '5' SECOND AS SELECT n FROM {totals}")
+    with pytest.raises(GatewayError, match=f"INSERT INTO {totals} gives no value for city of its PRIMARY KEY"):
+        port.run(f"INSERT INTO {totals} (n) SELECT 1")
+    with pytest.raises(GatewayError, match="NULL in column city of its PRIMARY KEY"):
+        port.run(f"INSERT INTO {totals} SELECT CAST(NULL AS STRING), 1")
+    port.run(
+        f"INSERT INTO {totals} VALUES ('Oslo', 1), ('Rome', 2), ('Oslo', 3)",
+        f"INSERT INTO {totals} (city) SELECT 'Rome'",
+    )
+    values = port.run(port.table("v STRING", format="raw"), "SELECT v FROM ships")
+    found = port.run(f"SELECT * FROM {totals} ORDER BY city")
+    port.run(f"DROP TABLE {totals}")
+
+    assert sorted(row["v"] for row in values) == [
+        '{"city":"Oslo","n":3}',
+        '{"city":"Rome","n":2}',
+        '{"city":"Rome","n":null}',
+    ]
+    assert found == [{"city": "Oslo", "n": 3}, {"city": "Rome", "n": None}]
 
 
 def test_a_window_over_the_watermark_of_a_topic_is_written_once_it_is_over(port: Port) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -14,11 +15,14 @@ from mt_core.errors import Unsupported
 from mt_core.plans.operators import ADDS, ALL
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.kafka.topics import upserts
 from mt_core.spark.streams.operators.changelog import ROW_KIND, Changelog
 from mt_core.spark.streams.operators.operator_nodes import scan_of
 from mt_core.spark.streams.operators.rankings import REPLACES
 from mt_core.spark.streams.operators.stateless import expression_id
 from mt_core.spark.streams.operators.upserts import normalized
+from mt_core.sql.catalog import CreateConnectorTable
+from mt_core.sql.parser import parse
 from tests.integration.operator_stream import OperatorStream, changelog_of, statement
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -153,6 +157,49 @@ def test_upserts_become_changes_of_whole_rows(module_driver: SparkDriver, tmp_pa
         # The one before has expired.
         [("+I", 4)],
     ]
+
+
+@pytest.mark.slow
+def test_the_records_of_a_topic_set_and_delete_the_rows_of_their_keys(
+    module_driver: SparkDriver, tmp_path: Path
+) -> None:
+    created = parse(
+        "CREATE TEMPORARY TABLE totals (city STRING, n INT, twice AS n * 2, at AS PROCTIME(), PRIMARY KEY (city) NOT ENFORCED) "
+        "WITH ('connector' = 'upsert-kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'h:1', 'key.format' = 'raw', "
+        "'value.format' = 'json', 'value.json.ignore-parse-errors' = 'true', 'value.fields-include' = 'EXCEPT_KEY')"
+    )
+    assert isinstance(created, CreateConnectorTable)
+    topic = created.kafka
+    assert topic is not None
+
+    def operator(records: DataFrame) -> DataFrame:
+        found = upserts(records.where(topic.condition), topic)
+        return statement("SELECT city, twice FROM clicks AS c WHERE n > 0")(found)
+
+    records = OperatorStream(module_driver.new_session(), tmp_path, "key BINARY, value BINARY", operator)
+
+    given = [
+        records.feed(_record("Oslo", '{"n": 1}'), _record("Oslo", '{"n": 2}'), _record("Rome", '{"n": 3}')),
+        records.feed(_record("Oslo", '{"n": 2}'), _record("Rome", None), _record("Bern", None), _record(None, "{}")),
+        records.feed(_record("Oslo", "no json"), _record("Rome", '{"n": 4}')),
+        records.feed(_record("Oslo", '{"n": 0}'), _record("Rome", '{"n": 5}')),
+    ]
+    records.stop()
+
+    assert [sorted((columns["city"], kind, columns["twice"]) for kind, columns in batch) for batch in given] == [
+        [("Oslo", "+I", 4), ("Rome", "+I", 6)],
+        [("Rome", "-D", 6)],
+        [("Rome", "+I", 8)],
+        [("Oslo", "-U", 4), ("Rome", "+U", 10), ("Rome", "-U", 8)],
+    ]
+
+
+def _record(key: str | None, value: str | None) -> dict[str, str | None]:
+    """Return a record as JSON has bytes."""
+    return {
+        name: None if text is None else b64encode(text.encode()).decode()
+        for name, text in (("key", key), ("value", value))
+    }
 
 
 @pytest.mark.slow

@@ -214,12 +214,6 @@ def test_a_column_of_metadata_that_spark_cannot_write_keeps_the_table_from_being
             "'timestamp', or 'specific-offsets' with the offsets of the group in 'scan.startup.specific-offsets'.",
         ),
         (
-            statement(connector="upsert-kafka"),
-            Unsupported,
-            "connector 'upsert-kafka' is not supported, because its records change and delete rows; read the topic with the "
-            "connector 'kafka'",
-        ),
-        (
             statement(scan__startup__mode="timestamp"),
             DefinitionInvalid,
             "needs the option 'scan.startup.timestamp-millis'",

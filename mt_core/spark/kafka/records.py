@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
-from pyspark.sql.functions import lit
+from pyspark.sql.functions import col, lit, when
 
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.model.kafka_topic import KafkaTopic
+from mt_core.plans.operators import RowKind
+from mt_core.rowset import ROW_KIND
 from mt_core.spark.kafka.connector_jars import KAFKA
 
 
@@ -37,13 +39,20 @@ def columns_of_insert(
 
 
 def write_records(rows: DataFrame, topic: KafkaTopic) -> int:
-    """Write *rows*, whose columns have the names of the table's, and return how many; raises Spark's own errors."""
+    """Write *rows*, whose columns have the names of the table's, and return how many; raises Spark's own errors.
+
+    The record of a row that is deleted has no value.
+    """
     present = {name.lower() for name in rows.columns}
     missing = [lit(None).alias(name) for name in topic.written if name.lower() not in present]
     rows = rows.persist()
     try:
         count = rows.count()
-        records = rows.select("*", *missing).selectExpr(*topic.record)
+        kind = [name for name in rows.columns if name == ROW_KIND]
+        records = rows.select("*", *missing).selectExpr(*topic.record, *kind)
+        if kind:
+            records = records.withColumn("value", when(col(ROW_KIND) != RowKind.DELETE.code, col("value")))
+            records = records.drop(ROW_KIND)
         records.write.format(KAFKA).options(**topic.connection).option("topic", topic.topics["subscribe"]).save()
         return count
     finally:

@@ -7,11 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import col, expr, when
 
 from mt_core.identifiers import display_name, quote
 from mt_core.model.connector_table import Watermark
-from mt_core.model.kafka_topic import KafkaTopic
+from mt_core.model.kafka_topic import LAST_RECORD, SETS_ROW, KafkaTopic
+from mt_core.plans.operators import RowKind
+from mt_core.rowset import ROW_KIND
 from mt_core.spark.kafka.connector_jars import KAFKA
 from mt_core.sql.catalog import CreateConnectorTable
 
@@ -29,6 +32,8 @@ class TopicTable:
         return display_name(self.parts)
 
 
+UPSERT_KEYS = "freshtable.upserts"
+"""What the kind of a record's row has in its metadata: the names of the columns by which the records set and delete rows."""
 # Spark keeps of a temporary view what it reads as a batch alone. Its session is the only one that can name it.
 _tables: WeakKeyDictionary[SparkSession, dict[str, TopicTable]] = WeakKeyDictionary()
 
@@ -80,8 +85,20 @@ def stream_name(table: TopicTable) -> str:
     return f"stream_of_{'_'.join(part.encode().hex() for part in table.parts)}"
 
 
+def upserts(records: DataFrame, topic: KafkaTopic) -> DataFrame:
+    """Return the columns of the table over rows with their kind, which `operators/upserts.py` makes a changelog of whole rows."""
+    kind = when(col("value").isNull(), RowKind.DELETE.code).otherwise(RowKind.INSERT.code).cast("tinyint")
+    rows = _computed(_items(records, topic, kind.alias(ROW_KIND)), topic, ROW_KIND)
+    columns = [quote(name) for name in rows.columns if name != ROW_KIND]
+    marked = col(ROW_KIND).alias(ROW_KIND, metadata={UPSERT_KEYS: list(topic.keys)})
+    return rows.select(*columns, marked).select(*columns)
+
+
 def _batch(session: SparkSession, topic: KafkaTopic) -> DataFrame:
-    rows = _rows(session.read.format(KAFKA).options(**topic.batch).load(), topic)
+    records = session.read.format(KAFKA).options(**topic.batch).load().where(topic.condition)
+    if topic.keys:
+        records = records.groupBy("key").agg(expr(LAST_RECORD).alias("last")).select("last.*").where(SETS_ROW)
+    rows = _computed(_items(records, topic), topic)
     return rows.where("false") if topic.begins_at_its_end else rows
 
 
@@ -90,11 +107,15 @@ def _stream(session: SparkSession, table: TopicTable) -> DataFrame:
     reader = session.readStream.format(KAFKA).options(
         **topic.connection, **topic.topics, **topic.reading, **topic.start
     )
-    rows = _rows(reader.load(), topic)
+    records = reader.load().where(topic.condition)
+    rows = upserts(records, topic) if topic.keys else _computed(_items(records, topic), topic)
     mark = table.watermark
     return rows if mark is None else rows.withWatermark(mark.column, mark.delay)
 
 
-def _rows(records: DataFrame, topic: KafkaTopic) -> DataFrame:
-    rows = records.where(topic.condition).selectExpr("*", *topic.parsed).selectExpr(*topic.items)
-    return rows.selectExpr(*topic.computed) if topic.computed else rows
+def _items(records: DataFrame, topic: KafkaTopic, *more: Column) -> DataFrame:
+    return records.selectExpr("*", *topic.parsed).select(*map(expr, topic.items), *more)
+
+
+def _computed(rows: DataFrame, topic: KafkaTopic, *more: str) -> DataFrame:
+    return rows.selectExpr(*topic.computed, *more) if topic.computed else rows

@@ -32,7 +32,7 @@ from mt_core.spark.driver.jar_copies import JarCopies
 from mt_core.spark.driver.jvm_objects import active_session, scala_items, state_of, static_member
 from mt_core.spark.driver.remote_files import fetch_jar
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.kafka.connector_jars import KAFKA, load_kafka
+from mt_core.spark.kafka.connector_jars import load_kafka
 from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.relations import identifier_fields
 from mt_core.spark.queries.temporary import create_unbounded
@@ -55,6 +55,7 @@ from mt_core.spark.streams.query import read_query
 from mt_core.spark.streams.selects import follow, reads_stream
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.flink.catalog_options import configured_catalogs
+from mt_core.sql.flink.connectors import TOPICS
 from mt_core.tables.definition.table_definition import SPARK_ZONE_KEY
 from mt_core.tables.engine import Progress
 
@@ -218,7 +219,7 @@ class SparkStatements(StatementEngine):
             create_unbounded(self._driver, session, table)
 
     def load_connector(self, context: SessionContext, connector: str) -> None:
-        if connector == KAFKA:
+        if connector in TOPICS:
             with self._session(context) as session:
                 load_kafka(self._driver, session)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.errors import Unsupported
-from mt_core.identifiers import display_name
+from mt_core.identifiers import display_name, sql_name
 from mt_core.spark.catalogs.connector_tables import ConnectorSource
 from mt_core.spark.driver.jvm_objects import active_session, class_name, java_dataset, scala_items, state_of
 from mt_core.spark.kafka.records import columns_of_insert, write_records
 from mt_core.spark.kafka.topics import TopicTable, topic_tables
 from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.streams.inserts import query_of, read_insert
+from mt_core.spark.streams.materialization import no_value_of_key
+from mt_core.spark.streams.sinks.key_changes import computed_changes
+from mt_core.spark.streams.sinks.sink import stored
 
 _INSERT, _WITH = "InsertIntoStatement", "UnresolvedWith"
 
@@ -32,7 +35,20 @@ def insert_records(session: SparkSession, text: str, source: ConnectorSource) ->
         insert = read_insert(session, text)
         rows = DataFrame(java_dataset(session, query_of(session, text)), session)
         columns = columns_of_insert(table.topic, insert.columns, rows.columns, by_name=insert.by_name)
-        return write_records(rows.toDF(*columns), table.topic)
+        return _written(rows.toDF(*columns), table)
+
+
+def _written(rows: DataFrame, table: TopicTable) -> int:
+    """Write *rows*, and return how many records that were; one for each key, with its last row, where a record sets a row."""
+    if not table.topic.keys:
+        return write_records(rows, table.topic)
+    given = {name.lower() for name in rows.columns}
+    missing = [key for key in table.topic.keys if key.lower() not in given]
+    if missing:
+        raise no_value_of_key(table.name, missing)
+    rows = stored(rows, sql_name(table.parts))
+    with computed_changes(rows, table.topic.keys, table.name) as changes:
+        return 0 if changes is None else write_records(changes.changes.frame, table.topic)
 
 
 def _target(session: SparkSession, text: str, source: ConnectorSource) -> TopicTable | None:

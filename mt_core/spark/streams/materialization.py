@@ -47,12 +47,16 @@ def materialized_key(insert: KeyedInsert, rows: Changelog, settings: Mapping[str
     given = {name.lower() for name in insert.columns}
     missing = [key for key in insert.keys if key.lower() not in given]
     if missing:
-        raise DefinitionInvalid(
-            f"INSERT INTO {display_name(insert.table)} gives no value for {', '.join(missing)} of its PRIMARY KEY; name all "
-            "columns of the key."
-        )
+        raise no_value_of_key(display_name(insert.table), missing)
     choice = upsert_materialize_of(settings.get(MATERIALIZE_KEY, "").strip())
     return tuple(insert.keys) if _is_needed(insert, rows, choice) else ()
+
+
+def no_value_of_key(table: str, missing: Sequence[str]) -> DefinitionInvalid:
+    """Return the refusal of an INSERT into *table* that gives no value for columns of its primary key."""
+    return DefinitionInvalid(
+        f"INSERT INTO {table} gives no value for {', '.join(missing)} of its PRIMARY KEY; name all columns of the key."
+    )
 
 
 def _is_needed(insert: KeyedInsert, rows: Changelog, choice: UpsertMaterialize) -> bool:

@@ -12,7 +12,7 @@ from mt_core.model.temporary_files import TemporaryFiles
 from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.flink.changes import not_enforced, read_key
-from mt_core.sql.flink.connectors import FORMATS, KAFKA, STREAMING_CONNECTORS, Source, source_of
+from mt_core.sql.flink.connectors import FORMATS, STREAMING_CONNECTORS, TOPICS, UPSERT_KAFKA, Source, source_of
 from mt_core.sql.flink.kafka import MetadataColumn
 from mt_core.sql.flink.rowless_table import rowless_table, topic_table, with_event_time
 from mt_core.sql.flink.types import read_type
@@ -40,7 +40,7 @@ def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | N
     )
     _read_columns(cursor, table)
     _read_end(cursor, table)
-    is_topic = (table.options.get("connector") or "").lower() == KAFKA
+    is_topic = table.connector in TOPICS
     for name in () if is_topic else (*table.metadata, *table.computed):
         raise _computed(table, name)
     if table.query is not None and (table.specs or table.keys):
@@ -48,7 +48,7 @@ def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | N
     elif table.untyped is not None:
         raise table.untyped
     _check_keys(table)
-    if (table.options.get("connector") or "").lower() in STREAMING_CONNECTORS:
+    if table.connector in STREAMING_CONNECTORS:
         return topic_table(table) if is_topic else rowless_table(table)
     return _stored(table)
 
@@ -137,7 +137,7 @@ def _check_keys(table: WrittenTable) -> None:
         if name is None:
             raise DefinitionInvalid(f"Table {table}: PRIMARY KEY names {key}, which is no column of it.")
         kind = table.columns[name].removeprefix(quote(name)).strip()
-        if not table.has_keys:
+        if not table.has_keys and table.connector != UPSERT_KAFKA:
             continue
         if kind.upper().startswith(_NO_KEYS):
             raise DefinitionInvalid(

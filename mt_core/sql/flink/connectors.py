@@ -9,8 +9,9 @@ from mt_core.errors import DefinitionInvalid, Unsupported
 
 FORMATS = ("parquet", "orc", "csv", "json", "text")
 SINKS = ("print", "blackhole")
-KAFKA = "kafka"
-STREAMING_CONNECTORS = ("datagen", "rate", *SINKS, KAFKA)
+KAFKA, UPSERT_KAFKA = "kafka", "upsert-kafka"
+TOPICS = (KAFKA, UPSERT_KAFKA)
+STREAMING_CONNECTORS = ("datagen", "rate", *SINKS, *TOPICS)
 """Those of tables that store no rows: they generate them, take those of a stream, or find them in Kafka."""
 SUPPORTED = (*FORMATS, "filesystem", "iceberg", "jdbc", *STREAMING_CONNECTORS)
 _SINK_OPTIONS: Mapping[str, tuple[str, ...]] = {"print": ("print-identifier",), "blackhole": ()}
@@ -77,11 +78,6 @@ def source_of(table: str, options: Mapping[str, str]) -> Source:
     rest = {key: value for key, value in options.items() if key != "connector"}
     if connector in FORMATS:
         return Source(provider=connector, options=_format_options(connector, rest))
-    if connector == "upsert-kafka":
-        raise Unsupported(
-            f"Table {table}: connector 'upsert-kafka' is not supported, because its records change and delete rows; read the topic "
-            "with the connector 'kafka', which gives each record as a row, or keep the changed rows as a materialized table."
-        )
     make = _CONNECTORS.get(connector)
     if make is None:
         raise Unsupported(

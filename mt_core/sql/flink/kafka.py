@@ -1,16 +1,15 @@
-"""CREATE TABLE … WITH ('connector' = 'kafka', …): the columns of Flink's statement over the records of Kafka."""
+"""CREATE TABLE … over a topic of Kafka: the columns of Flink's statement over its records, which may set and delete rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import quote
 from mt_core.model.kafka_topic import KafkaTopic
-from mt_core.sql.flink.connectors import KAFKA
 from mt_core.sql.flink.kafka_formats import Part
-from mt_core.sql.flink.kafka_options import format_options, kafka_options
+from mt_core.sql.flink.kafka_options import KafkaOptions, format_options, kafka_options, upsert_options
 from mt_core.sql.statements import ColumnSpec
 
 _METADATA = {
@@ -50,12 +49,36 @@ class KafkaColumns:
 def kafka_topic(table: str, options: Mapping[str, str], columns: KafkaColumns) -> KafkaTopic:
     """Return what *table* means to Spark; raises DefinitionInvalid, Unsupported naming the option or the column."""
     translated = kafka_options(table, options)
-    key, value = _parts(table, options, columns)
-    parts = {field.name: part for part in (key, value) if part is not None for field in part.fields}
+    fields = _fields(table, options, columns)
+    key, value = _parts(table, options, fields, _named_key(table, options, fields))
     # Where both have a column the value's counts, as in Flink.
-    read = [part for part in (key, value) if part is not None and part in parts.values()]
+    return _topic(table, options, translated, columns, [value] if key is None else [key, value])
+
+
+def upsert_topic(table: str, options: Mapping[str, str], columns: KafkaColumns, keys: Sequence[str]) -> KafkaTopic:
+    """Return the same of a *table* whose records set the row that the columns *keys* name, or delete it: those without a value."""
+    translated = upsert_options(table, options)
+    fields = _fields(table, options, columns)
+    key_fields = _primary_key(table, options, fields, keys)
+    key, value = _parts(table, options, fields, key_fields)
+    if key is None:
+        raise DefinitionInvalid(
+            f"Table {table}: connector '{options['connector']}' needs a PRIMARY KEY (…) NOT ENFORCED, the columns of which are "
+            "the keys of its records; add it to the columns."
+        )
+    # A record that deletes has the key alone.
+    topic = _topic(table, options, translated, columns, [value, key])
+    condition = f"{key.condition} AND (value IS NULL OR {value.condition})"
+    return replace(topic, condition=condition, keys=tuple(each.name for each in key_fields))
+
+
+def _topic(
+    table: str, options: Mapping[str, str], translated: KafkaOptions, columns: KafkaColumns, record: Sequence[Part]
+) -> KafkaTopic:
+    """Return the topic whose records have the parts *record*; of those that have the same column the last one counts."""
+    parts = {field.name: part for part in record for field in part.fields}
     items = [
-        _metadata_item(table, spec, columns.metadata[spec.name])
+        _metadata_item(table, options, spec, columns.metadata[spec.name])
         if spec.name in columns.metadata
         else f"{parts[spec.name].item(spec)} AS {quote(spec.name)}"
         for spec in columns.specs
@@ -65,7 +88,7 @@ def kafka_topic(table: str, options: Mapping[str, str], columns: KafkaColumns) -
         f"({columns.computed[spec.name]}) AS {quote(spec.name)}" if spec.name in columns.computed else quote(spec.name)
         for spec in columns.specs
     ]
-    written, record, reason = _writing(table, options, columns, [part for part in (key, value) if part is not None])
+    written, written_record, reason = _writing(table, options, columns, record)
     headers = any(each.key == "headers" for each in columns.metadata.values())
     return KafkaTopic(
         table=table,
@@ -74,39 +97,71 @@ def kafka_topic(table: str, options: Mapping[str, str], columns: KafkaColumns) -
         start=translated.start,
         end=translated.end,
         reading={**translated.reading, **({"includeHeaders": "true"} if headers else {})},
-        condition=value.condition,
-        parsed=tuple(item for part in read for item in part.parsed),
+        condition=record[-1].condition,
+        parsed=tuple(item for part in record if part in parts.values() for item in part.parsed),
         items=tuple(items),
         computed=tuple(computed) if columns.computed else (),
         written=written,
-        record=record,
+        record=written_record,
         not_written=reason,
     )
 
 
-def _parts(table: str, options: Mapping[str, str], columns: KafkaColumns) -> tuple[Part | None, Part]:
-    """Return what the key has, None if it is not read, and what the value has."""
+def _fields(table: str, options: Mapping[str, str], columns: KafkaColumns) -> dict[str, ColumnSpec]:
+    """Return the columns that are in a record, by their names in lower case."""
     fields = {
         spec.name.lower(): spec
         for spec in columns.specs
         if spec.name not in columns.metadata and spec.name not in columns.computed
     }
     if not fields:
-        raise DefinitionInvalid(f"Table {table}: connector '{KAFKA}' needs columns; write them after the name.")
-    prefix = options.get("key.fields-prefix", "")
-    key_format, key_options = format_options(table, options, "key")
+        connector = options["connector"]
+        raise DefinitionInvalid(f"Table {table}: connector '{connector}' needs columns; write them after the name.")
+    return fields
+
+
+def _named_key(table: str, options: Mapping[str, str], fields: Mapping[str, ColumnSpec]) -> list[ColumnSpec]:
+    """Return the columns of the key that the options name."""
     names = [name.strip() for name in options.get("key.fields", "").split(";") if name.strip()]
-    if bool(key_format) != bool(names):
+    if bool(options.get("key.format")) != bool(names):
         raise DefinitionInvalid(
             f"Table {table}: options 'key.format' and 'key.fields' go together; write both, or none."
         )
+    prefix = options.get("key.fields-prefix", "")
     for name in names:
         if name.lower() not in fields or not name.startswith(prefix):
             starts = f" that begins with '{prefix}'" if prefix else ""
             raise DefinitionInvalid(
                 f"Table {table}: option 'key.fields' names {name}, which is no column{starts} of it."
             )
-    key_fields = [fields[name.lower()] for name in names]
+    return [fields[name.lower()] for name in names]
+
+
+def _primary_key(
+    table: str, options: Mapping[str, str], fields: Mapping[str, ColumnSpec], keys: Sequence[str]
+) -> list[ColumnSpec]:
+    """Return the columns of the primary key."""
+    prefix = options.get("key.fields-prefix", "")
+    for key in keys:
+        if key.lower() not in fields:
+            raise DefinitionInvalid(
+                f"Table {table}: column {key} of the PRIMARY KEY is computed, or metadata, and so in the key of no record; name "
+                f"some of {', '.join(each.name for each in fields.values())}."
+            )
+        if not fields[key.lower()].name.startswith(prefix):
+            raise DefinitionInvalid(
+                f"Table {table}: column {key} of the PRIMARY KEY does not begin with '{prefix}', the 'key.fields-prefix'; rename "
+                "it, or leave the option out."
+            )
+    return [fields[key.lower()] for key in keys]
+
+
+def _parts(
+    table: str, options: Mapping[str, str], fields: Mapping[str, ColumnSpec], key_fields: Sequence[ColumnSpec]
+) -> tuple[Part | None, Part]:
+    """Return what the key has, None if it is not read, and what the value has."""
+    prefix = options.get("key.fields-prefix", "")
+    key_format, key_options = format_options(table, options, "key")
     include = options.get("value.fields-include", "ALL").upper()
     if include not in {"ALL", "EXCEPT_KEY"}:
         raise DefinitionInvalid(
@@ -117,19 +172,24 @@ def _parts(table: str, options: Mapping[str, str], columns: KafkaColumns) -> tup
             f"Table {table}: option 'key.fields-prefix' needs 'value.fields-include' = 'EXCEPT_KEY', as in Flink."
         )
     value_fields = [field for field in fields.values() if include == "ALL" or field not in key_fields]
+    if not value_fields:
+        raise DefinitionInvalid(
+            f"Table {table}: 'value.fields-include' = 'EXCEPT_KEY' leaves no column for the value of a record; write ALL, or add "
+            "a column."
+        )
     value_format, value_options = format_options(table, options, "value")
     value = Part(table=table, column="value", format=value_format, options=value_options, fields=value_fields)
-    if not names:
+    if not key_fields:
         return None, value
     key = Part(table=table, column="key", format=key_format, options=key_options, fields=key_fields, prefix=prefix)
     return key, value
 
 
-def _metadata_item(table: str, spec: ColumnSpec, column: MetadataColumn) -> str:
+def _metadata_item(table: str, options: Mapping[str, str], spec: ColumnSpec, column: MetadataColumn) -> str:
     expression = _METADATA.get(column.key)
     if expression is None:
         raise Unsupported(
-            f"Table {table}, column {spec.name}: connector '{KAFKA}' has no metadata '{column.key}'; there are "
+            f"Table {table}, column {spec.name}: connector '{options['connector']}' has no metadata '{column.key}'; there are "
             f"{', '.join(_METADATA)}."
         )
     return f"CAST({expression} AS {spec.type}) AS {quote(spec.name)}"

@@ -1,4 +1,4 @@
-"""Options of the connector `kafka`: Flink's names, as those of Spark's reader and writer."""
+"""Options of the connectors `kafka` and `upsert-kafka`: Flink's names, as those of Spark's reader and writer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from mt_core.errors import DefinitionInvalid, MtError, Unsupported
 from mt_core.options import BOOLEAN, INTEGER, suggestion
-from mt_core.sql.flink.connectors import KAFKA
 
 _PROPERTIES, _SERVERS, _GROUP, _RESET = (
     "properties.",
@@ -20,29 +19,75 @@ _STARTUP, _BOUNDED = "scan.startup.", "scan.bounded."
 # Options of Spark's reader, which have no name in Flink.
 _READER = ("failOnDataLoss", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions")
 _OF_SCANS = ("mode", "timestamp-millis", "specific-offsets")
-_KNOWN = (
-    "connector",
-    "topic",
-    "topic-pattern",
-    _SERVERS,
-    *(f"{prefix}{key}" for prefix in (_STARTUP, _BOUNDED) for key in _OF_SCANS),
-    "scan.topic-partition-discovery.interval",
-    "format",
-    "key.format",
-    "key.fields",
-    "key.fields-prefix",
-    "value.format",
-    "value.fields-include",
-    "sink.delivery-guarantee",
-    "sink.partitioner",
-    *_READER,
-)
-_REFUSED: Mapping[str, str] = {
+_NO_PARALLELISM: Mapping[str, str] = {
     "scan.parallelism": "write 'minPartitions', the least number of tasks that read a batch",
     "sink.parallelism": "leave it out; a batch is written by as many tasks as its query has partitions",
     "sink.transactional-id-prefix": "leave it out; Spark writes records to Kafka at least once",
-    "sink.semantic": "write 'sink.delivery-guarantee' = 'at-least-once'",
 }
+_FROM_THE_BEGINNING = (
+    "leave it out; the topic is read from its first record, or rows that have not changed since would be missing"
+)
+_ONE_A_KEY = "leave it out; of the rows that a key has in a batch the last one is written"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Connector:
+    """The options that a connector has by name and, with other endings, by the beginning; and the way out for others of Flink."""
+
+    known: tuple[str, ...]
+    beginnings: tuple[str, ...]
+    refused: Mapping[str, str]
+
+
+_KAFKA = _Connector(
+    known=(
+        "connector",
+        "topic",
+        "topic-pattern",
+        _SERVERS,
+        *(f"{prefix}{key}" for prefix in (_STARTUP, _BOUNDED) for key in _OF_SCANS),
+        "scan.topic-partition-discovery.interval",
+        "format",
+        "key.format",
+        "key.fields",
+        "key.fields-prefix",
+        "value.format",
+        "value.fields-include",
+        "sink.delivery-guarantee",
+        "sink.partitioner",
+        *_READER,
+    ),
+    beginnings=(
+        _PROPERTIES,
+        *(f"{part}{form}." for part in ("", "key.", "value.") for form in ("json", "csv", "raw")),
+    ),
+    refused={**_NO_PARALLELISM, "sink.semantic": "write 'sink.delivery-guarantee' = 'at-least-once'"},
+)
+_UPSERT_KAFKA = _Connector(
+    known=(
+        "connector",
+        "topic",
+        _SERVERS,
+        *(f"{_BOUNDED}{key}" for key in _OF_SCANS),
+        "key.format",
+        "key.fields-prefix",
+        "value.format",
+        "value.fields-include",
+        "sink.delivery-guarantee",
+        *_READER,
+    ),
+    beginnings=(_PROPERTIES, *(f"{part}{form}." for part in ("key.", "value.") for form in ("json", "csv", "raw"))),
+    refused={
+        **_NO_PARALLELISM,
+        "topic-pattern": "name one topic with 'topic'",
+        "format": "write 'key.format' and 'value.format'",
+        "key.fields": "leave it out; the PRIMARY KEY names the columns of the key",
+        **{f"{_STARTUP}{key}": _FROM_THE_BEGINNING for key in _OF_SCANS},
+        _RESET: _FROM_THE_BEGINNING,
+        "sink.buffer-flush.max-rows": _ONE_A_KEY,
+        "sink.buffer-flush.interval": _ONE_A_KEY,
+    },
+)
 _ACCEPTED = {
     "sink.delivery-guarantee": (
         ("at-least-once", "none"),
@@ -52,17 +97,6 @@ _ACCEPTED = {
 }
 # Spark sets these itself, and refuses them.
 _OF_SPARK = ("key.deserializer", "value.deserializer", "key.serializer", "value.serializer", "enable.auto.commit")
-_FORMAT_PREFIXES = (
-    "json.",
-    "csv.",
-    "raw.",
-    "key.json.",
-    "key.csv.",
-    "key.raw.",
-    "value.json.",
-    "value.csv.",
-    "value.raw.",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +112,26 @@ class KafkaOptions:
 
 def kafka_options(table: str, options: Mapping[str, str]) -> KafkaOptions:
     """Translate the WITH *options* of *table*; raises DefinitionInvalid, Unsupported naming the option and the way out."""
+    return _translated(table, options, _KAFKA)
+
+
+def upsert_options(table: str, options: Mapping[str, str]) -> KafkaOptions:
+    """Translate those of a *table* whose records set and delete rows, as the ones above."""
+    translated = _translated(table, options, _UPSERT_KAFKA)
+    if ";" in options["topic"]:
+        raise Unsupported(
+            f"Table {table}: connector '{options['connector']}' is of one topic, because the records of several have no order; "
+            "create a table for each."
+        )
+    for key in ("key.format", "value.format"):
+        if key not in options:
+            raise _missing(table, options, key)
+    return translated
+
+
+def _translated(table: str, options: Mapping[str, str], connector: _Connector) -> KafkaOptions:
     for key in options:
-        _check_known(table, key)
+        _check_known(table, options, key, connector)
     for key, (accepted, way_out) in _ACCEPTED.items():
         if options.get(key, accepted[0]).lower() not in accepted:
             raise Unsupported(f"Table {table}: option '{key}' = '{options[key]}' is not supported; {way_out}.")
@@ -96,18 +148,19 @@ def kafka_options(table: str, options: Mapping[str, str]) -> KafkaOptions:
     )
 
 
-def _check_known(table: str, key: str) -> None:
-    if key in _REFUSED:
-        raise Unsupported(f"Table {table}: option '{key}' is not supported; {_REFUSED[key]}.")
+def _check_known(table: str, options: Mapping[str, str], key: str, connector: _Connector) -> None:
+    if key in connector.refused:
+        raise Unsupported(f"Table {table}: option '{key}' is not supported; {connector.refused[key]}.")
     if key.removeprefix(_PROPERTIES) in _OF_SPARK:
         raise Unsupported(
             f"Table {table}: option '{key}' is not supported, because Spark sets it itself; leave it out."
         )
-    if key in _KNOWN or key.startswith((_PROPERTIES, *_FORMAT_PREFIXES)):
+    if key in connector.known or key.startswith(connector.beginnings):
         return
-    near = suggestion(key, _KNOWN, likeness=0.6)
+    near = suggestion(key, connector.known, likeness=0.6)
     raise DefinitionInvalid(
-        f"Table {table}: connector '{KAFKA}' has no option '{key}'; {near or 'see the SQL reference for those it has.'}"
+        f"Table {table}: connector '{options['connector']}' has no option '{key}'; "
+        f"{near or 'see the SQL reference for those it has.'}"
     )
 
 
@@ -115,7 +168,7 @@ def _topics(table: str, options: Mapping[str, str]) -> dict[str, str]:
     names, pattern = options.get("topic"), options.get("topic-pattern")
     if (names is None) == (pattern is None):
         raise DefinitionInvalid(
-            f"Table {table}: connector '{KAFKA}' needs one of the options 'topic' and 'topic-pattern'."
+            f"Table {table}: connector '{options['connector']}' needs one of the options 'topic' and 'topic-pattern'."
         )
     if names is None:
         return {"subscribePattern": pattern or ""}
@@ -128,7 +181,8 @@ def _topics(table: str, options: Mapping[str, str]) -> dict[str, str]:
 def _connection(table: str, options: Mapping[str, str]) -> dict[str, str]:
     if not options.get(_SERVERS):
         raise DefinitionInvalid(
-            f"Table {table}: connector '{KAFKA}' needs the option '{_SERVERS}', such as 'host:9092'; add it to WITH (…)."
+            f"Table {table}: connector '{options['connector']}' needs the option '{_SERVERS}', such as 'host:9092'; add it to "
+            "WITH (…)."
         )
     return {
         f"kafka.{key.removeprefix(_PROPERTIES)}": value
@@ -238,9 +292,7 @@ def format_options(table: str, options: Mapping[str, str], part: str) -> tuple[s
     written = options.get(f"{part}.format") or (options.get("format") if part == "value" else None)
     if written is None:
         if part == "value":
-            raise DefinitionInvalid(
-                f"Table {table}: connector '{KAFKA}' needs the option 'format'; add it to WITH (…)."
-            )
+            raise _missing(table, options, "format")
         return "", {}
     name = written.lower()
     known = _FORMAT_OPTIONS.get(name)
@@ -265,6 +317,11 @@ def format_options(table: str, options: Mapping[str, str], part: str) -> tuple[s
         if not accepts(value):
             raise DefinitionInvalid(f"Table {table}: option '{name}.{key}' cannot be '{value}'.")
     return name, found
+
+
+def _missing(table: str, options: Mapping[str, str], key: str) -> DefinitionInvalid:
+    connector = options["connector"]
+    return DefinitionInvalid(f"Table {table}: connector '{connector}' needs the option '{key}'; add it to WITH (…).")
 
 
 def _any(_text: str) -> bool:

@@ -9,9 +9,9 @@ from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import quote, sql_name, string_literal
 from mt_core.model.connector_table import GeneratedRows
 from mt_core.sql.catalog import CreateConnectorTable
-from mt_core.sql.flink.connectors import KAFKA, SINKS, check_sink
+from mt_core.sql.flink.connectors import SINKS, UPSERT_KAFKA, check_sink
 from mt_core.sql.flink.generated_rows import COUNTER, TIME, generated_rows
-from mt_core.sql.flink.kafka import KafkaColumns, kafka_topic
+from mt_core.sql.flink.kafka import KafkaColumns, kafka_topic, upsert_topic
 from mt_core.sql.flink.written_table import WrittenTable
 from mt_core.sql.statements import ColumnSpec
 
@@ -57,20 +57,22 @@ def rowless_table(table: WrittenTable) -> CreateConnectorTable:
 
 def topic_table(table: WrittenTable) -> CreateConnectorTable:
     """Return a table over a topic of Kafka."""
-    _check_words(table, KAFKA)
+    _check_words(table, table.connector)
     computed = table.computed | dict.fromkeys(table.now_columns, "current_timestamp()")
     if table.watermark is not None and table.watermark.column in computed:
         # Its type is known to Spark alone, which has no event time without a zone.
         computed[table.watermark.column] = f"CAST(({computed[table.watermark.column]}) AS TIMESTAMP)"
     columns = KafkaColumns(specs=with_event_time(table), metadata=table.metadata, computed=computed)
+    upserts = table.connector == UPSERT_KAFKA
+    name, options = str(table), table.options
     return CreateConnectorTable(
         name=table.name,
-        connector=KAFKA,
+        connector=table.connector,
         spark_sql="",
         is_temporary=table.temporary,
         if_not_exists=table.if_not_exists,
         or_replace="REPLACE" in table.words,
-        kafka=kafka_topic(str(table), table.options, columns),
+        kafka=upsert_topic(name, options, columns, table.keys) if upserts else kafka_topic(name, options, columns),
         watermark=table.watermark,
         column_list=() if table.temporary else tuple(_declared(table, spec) for spec in columns.specs),
         options={} if table.temporary else table.options,
@@ -85,7 +87,8 @@ def _declared(table: WrittenTable, spec: ColumnSpec) -> str:
         return f"{quote(spec.name)} AS PROCTIME()"
     if spec.name in table.computed:
         return f"{quote(spec.name)} AS {table.computed[spec.name]}"
-    text = f"{quote(spec.name)} {spec.type}{'' if spec.nullable else ' NOT NULL'}"
+    is_key = table.connector == UPSERT_KAFKA and spec.name.lower() in map(str.lower, table.keys)
+    text = f"{quote(spec.name)} {spec.type}{' NOT NULL' if is_key or not spec.nullable else ''}"
     if (metadata := table.metadata.get(spec.name)) is not None:
         text += f" METADATA FROM {string_literal(metadata.key)}{' VIRTUAL' if metadata.virtual else ''}"
     return text if spec.comment is None else f"{text} COMMENT {string_literal(spec.comment)}"

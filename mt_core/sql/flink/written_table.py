@@ -40,6 +40,11 @@ class WrittenTable:
         return ".".join(self.name)
 
     @property
+    def connector(self) -> str:
+        """The connector that its options name, in lower case; empty without one."""
+        return self.options.get("connector", "").lower()
+
+    @property
     def has_keys(self) -> bool:
         """Whether the table stores its primary key; only tables of Iceberg can."""
         return bool(self.keys) and not self.temporary and self.options.get("connector", "iceberg").lower() == "iceberg"

@@ -9,7 +9,7 @@ from mt_core.errors import DefinitionInvalid
 from mt_core.identifiers import display_name
 from mt_core.model.connector_table import ConnectorTable
 from mt_core.model.table import MaterializedTable, RefreshMode, TableDefinition, TableIdentifier
-from mt_core.sql.flink.connectors import KAFKA, SINKS
+from mt_core.sql.flink.connectors import SINKS, TOPICS
 from mt_core.tables.engine import SourceVector
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices
@@ -26,6 +26,15 @@ def with_streams(
     streams = tuple(
         source.name for source in vector.sources if source.name in tables and _is_endless(tables[source.name])
     )
+    changing = [name for name in streams if _changes_rows(tables[name])]
+    if changing:
+        raise DefinitionInvalid(
+            f"{identifier} cannot read {changing[0]}, whose connector '{tables[changing[0]].connector}' sets and deletes rows by "
+            "key: a job that keeps a table only adds rows to it. Let a streaming job keep the rows in an Iceberg table with the "
+            f"same PRIMARY KEY (SET 'execution.runtime-mode' = 'streaming', then INSERT INTO it SELECT … FROM {changing[0]}), and "
+            f"let {identifier} read that table.",
+            table=str(identifier),
+        )
     if streams and definition.refresh_mode is not RefreshMode.CONTINUOUS:
         raise DefinitionInvalid(
             f"{identifier} cannot be of refresh mode {definition.refresh_mode}, since {streams[0]} has rows without end and keeps "
@@ -52,7 +61,7 @@ def refuse_streams(
         if (
             table is not None
             and source.name not in definition.streams
-            and (_is_endless(table) or table.connector == KAFKA)
+            and (_is_endless(table) or table.connector in TOPICS)
         ):
             raise DefinitionInvalid(
                 f"{identifier} cannot read {source.name}, whose connector '{table.connector}' has rows without end and keeps none "
@@ -79,6 +88,10 @@ def _connector_tables(services: TableServices) -> Mapping[str, ConnectorTable]:
 
 def _is_endless(table: ConnectorTable) -> bool:
     return table.unbounded is not None or (table.topic is not None and not table.topic.is_bounded)
+
+
+def _changes_rows(table: ConnectorTable) -> bool:
+    return table.topic is not None and bool(table.topic.keys)
 
 
 def _other_way(identifier: TableIdentifier, source: str) -> str:

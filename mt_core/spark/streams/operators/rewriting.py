@@ -17,6 +17,7 @@ from mt_core.spark.streams.operators.operator_nodes import scan_of
 from mt_core.spark.streams.operators.ranks import ranked, ranked_without_number
 from mt_core.spark.streams.operators.state_ttls import StateTtls
 from mt_core.spark.streams.operators.stateless import carried
+from mt_core.spark.streams.operators.upserts import upserted
 from mt_core.spark.streams.operators.walk import Walk
 
 _CATALYST = "org.apache.spark.sql.catalyst"
@@ -49,6 +50,10 @@ def _changelog(walk: Walk, plan: Any) -> Changelog:
     return found or carried(walk.session, plan, [walk.changelog(child) for child in children])
 
 
+def _projected(walk: Walk, plan: Any) -> Changelog | None:
+    return upserted(walk, plan) or ranked_without_number(walk, plan)
+
+
 _OPERATORS: Mapping[str, Callable[[Walk, Any], Changelog | None]] = {
     "Aggregate": aggregated,
     "Distinct": distinct,
@@ -56,7 +61,7 @@ _OPERATORS: Mapping[str, Callable[[Walk, Any], Changelog | None]] = {
     "GlobalLimit": limited,
     "Join": joined,
     "Offset": limited,
-    "Project": ranked_without_number,
+    "Project": _projected,
     "Sort": sorted_without_limit,
 }
 """By the class of a node of Spark's plan: what puts an operator of ours in its place, or gives None."""

@@ -48,6 +48,9 @@ def _of_changes(session: SparkSession, plan: Any, children: Sequence[Changelog])
         case "Union":
             parts = [child.plan if child.updates else changelogs.added(child.plan) for child in children]
             return _with_children(session, plan, parts)
+        case "View":
+            # One of an analysed plan takes no other, and an operator is to be analysed again.
+            return first.plan
         case "Join" | "Generate":
             [kind] = [child.kind for child in children if child.updates]
             return changelogs.kindLast(_with_children(session, plan, [child.plan for child in children]), kind)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.plans.operators import ALL, OperatorState
+from mt_core.plans.operators import ALL, OperatorState, RowKind
 from mt_core.spark.driver.jvm_objects import scala_items
+from mt_core.spark.kafka.topics import UPSERT_KEYS
 from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.operators.java_operators import java_operator
 from mt_core.spark.streams.operators.operator_nodes import operator_of
@@ -18,6 +21,22 @@ from mt_core.spark.streams.operators.rankings import (
     java_keys,
     java_state,
 )
+from mt_core.spark.streams.operators.stateless import carried
+from mt_core.spark.streams.operators.walk import Walk
+
+_UPSERTS = frozenset({RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE})
+
+
+def upserted(walk: Walk, plan: Any) -> Changelog | None:
+    """Return the changelog of the projection *plan* if its rows set and remove what the columns of a key name; else None."""
+    last = plan.output().lastOption()
+    if not last.isDefined() or not last.get().metadata().contains(UPSERT_KEYS):
+        return None
+    [rows] = [carried(walk.session, plan, [walk.changelog(each)]) for each in scala_items(plan.children())]
+    names = {str(each.name()): place for place, each in enumerate(scala_items(rows.plan.output()))}
+    key = [names[str(each)] for each in last.get().metadata().getStringArray(UPSERT_KEYS)]
+    upserts = replace(rows, operator=replace(rows.operator, changes=_UPSERTS))
+    return normalized(walk.session, upserts, key, walk.ttls.of())
 
 
 def normalized(session: SparkSession, upserts: Changelog, key: Sequence[int], ttl: timedelta) -> Changelog:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from mt_core.identifiers import display_name
+from mt_core.identifiers import display_name, sql_name
 from mt_core.model.connector_table import table_named
 from mt_core.model.kafka_topic import KafkaTopic
 from mt_core.spark.kafka.records import write_records
 from mt_core.spark.streams.broken import StreamBroken
+from mt_core.spark.streams.sinks.key_changes import computed_changes
 from mt_core.spark.streams.sinks.repeating import RepeatingSink
+from mt_core.spark.streams.sinks.sink import stored
 from mt_core.spark.streams.sinks.targets import temporary_tables
 
 
@@ -43,3 +45,18 @@ class KafkaSink(RepeatingSink):
                 f"Table {name} was dropped, or renamed. Run the INSERT again, into the table that has its topic now."
             )
         return topic
+
+
+class UpsertKafkaSink(KafkaSink):
+    """One attempt of one job on a table over Kafka whose records set and delete rows by its primary key."""
+
+    guarantee = "by key: a batch that fails in the middle is sent again, which changes nothing"
+    takes_changes = True
+
+    def write(self, rows: DataFrame, batch: int) -> int:
+        """Send one record for each key that changes: its row, or none if that is deleted."""
+        rows = stored(rows, sql_name(self._target.table))
+        keys = {key.lower() for key in self._target.keys}
+        named = [name for name in rows.columns if name.lower() in keys]
+        with computed_changes(rows, named, display_name(self._target.table)) as changes:
+            return 0 if changes is None else write_records(changes.changes.frame, self._open_topic())

@@ -21,19 +21,20 @@ from mt_core.spark.streams.sinks.file_folders import FILES, temporary_folders
 from mt_core.spark.streams.sinks.files import FileSink
 from mt_core.spark.streams.sinks.iceberg import IcebergSink, IcebergTarget
 from mt_core.spark.streams.sinks.jdbc import JdbcSink
-from mt_core.spark.streams.sinks.kafka import KafkaSink
+from mt_core.spark.streams.sinks.kafka import KafkaSink, UpsertKafkaSink
 from mt_core.spark.streams.sinks.keyed_jdbc import KeyedJdbcSink
 from mt_core.spark.streams.sinks.repeating import RepeatingSink
 from mt_core.spark.streams.sinks.rowless import BlackholeSink, PrintSink
 from mt_core.spark.streams.sinks.sink import Sink, SinkAttempt
 from mt_core.spark.streams.sinks.targets import SinkTarget, temporary_tables
-from mt_core.sql.flink.connectors import KAFKA
+from mt_core.sql.flink.connectors import KAFKA, UPSERT_KAFKA
 
 JDBC = "jdbc"
 KINDS: Mapping[str, type[FileSink | RepeatingSink]] = {
     **dict.fromkeys(FILES, FileSink),
     JDBC: JdbcSink,
     KAFKA: KafkaSink,
+    UPSERT_KAFKA: UpsertKafkaSink,
     "print": PrintSink,
     "blackhole": BlackholeSink,
 }
@@ -67,7 +68,7 @@ def check_changes(table: str, target: SinkTarget | None, keys: Sequence[str], ro
     raise Unsupported(
         f"Table {table} takes rows that are added, and the query also changes and deletes rows: {operator.type} gives {kinds} "
         f"({operator.description}). Create the table with a PRIMARY KEY (…) NOT ENFORCED, in an Iceberg catalog such as lake or "
-        "with the connector 'jdbc'; keep the result as a materialized table; or run the statement in "
+        "with the connector 'jdbc' or 'upsert-kafka'; keep the result as a materialized table; or run the statement in "
         "batch mode: SET 'execution.runtime-mode' = 'batch'."
     )
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from mt_core.client.terminal.options import SqlOptions, read_text
+from mt_core.command_options import taking
 
 if TYPE_CHECKING:
     from mt_core.plans.compiled import CompiledPlan
 
 PLAIN_WIDTH = 128
-DEFAULT_GATEWAY = "http://127.0.0.1:8083"
 
 app = typer.Typer(
     name="freshtable",
@@ -46,44 +47,14 @@ def main(
 
 
 @app.command()
-def sql(
-    statements: Annotated[
-        list[str] | None, typer.Option("-e", "--execute", help="A statement to run; may be given several times.")
-    ] = None,
-    file: Annotated[Path | None, typer.Option("-f", "--file", help="A file of statements to run.")] = None,
-    gateway: Annotated[str, typer.Option(envvar="FRESHTABLE_GATEWAY", help="URL of the gateway.")] = DEFAULT_GATEWAY,
-    token: Annotated[
-        str | None, typer.Option(envvar="FRESHTABLE_TOKEN", help="Bearer token; default: that of the home folder.")
-    ] = None,
-    output: Annotated[
-        Literal["table", "tableau", "csv", "json"],
-        typer.Option("--format", help="How rows are printed; tableau: as they come; json: one object a row."),
-    ] = "table",
-) -> None:
+@taking(SqlOptions)
+def sql(options: SqlOptions) -> None:
     """Run SQL statements on a gateway: from -e, a file or standard input, up to the first error; on a terminal, at a prompt."""
-    from rich.console import Console
-    from rich.markup import escape
+    import os
 
-    from mt_core.client.http import GatewayClient
-    from mt_core.client.terminal.prompt import Prompt
-    from mt_core.client.terminal.script import run_script
-    from mt_core.client.terminal.table import Format
-    from mt_core.errors import MtError
+    from mt_core.client.terminal.run import run_sql
 
-    messages = Console(stderr=True, highlight=False)
-    try:
-        script = None if not statements and file is None and sys.stdin.isatty() else read_script(statements, file)
-        with GatewayClient(gateway, token or _own_token(gateway), exact=True) as client:
-            if script is None:
-                _edit_lines()
-                Prompt(client, Format(output), sys.stdout, messages).run()
-            else:
-                run_script(client, script, Format(output), sys.stdout, messages)
-    except MtError as error:
-        messages.print(f"[red]Error:[/red] {escape(str(error))}", soft_wrap=True)
-        raise typer.Exit(1) from error
-    except KeyboardInterrupt as interrupt:
-        raise typer.Exit(130) from interrupt
+    raise typer.Exit(run_sql(options, os.environ))
 
 
 @app.command()
@@ -176,17 +147,9 @@ def _plan_of(file: Path) -> CompiledPlan:
     from mt_core.plans.json_form import read_plan
 
     try:
-        return read_plan(read_script(None, file))
+        return read_plan(read_text(file))
     except PlanInvalid as error:
         raise error.of(str(file)) from error
-
-
-def _own_token(gateway: str) -> str | None:
-    import os
-
-    from mt_core.client.home import DEFAULT_HOME, token_in
-
-    return token_in(Path(os.environ.get("FRESHTABLE_HOME", DEFAULT_HOME)), gateway)
 
 
 def _say(line: str) -> None:
@@ -196,23 +159,3 @@ def _say(line: str) -> None:
 
 def _note(line: str) -> None:
     typer.echo(line, err=True)
-
-
-def _edit_lines() -> None:
-    """Let `input` edit lines and keep a history by readline, where Python has it."""
-    with suppress(ImportError):
-        import readline  # noqa: F401 - the import alone has the effect
-
-
-def read_script(statements: list[str] | None, file: Path | None) -> str:
-    """Return the text to run; raises ConfigError when the file cannot be read."""
-    from mt_core.errors import ConfigError
-
-    if statements:
-        return "\n;\n".join(statements)
-    if file is None:
-        return sys.stdin.read()
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as cause:
-        raise ConfigError(f"{file} cannot be read: {cause}") from cause

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import httpx
+from httpx import codes
 
 from mt_core.client.pages import Progress as Progress
 from mt_core.client.pages import ResultPage as ResultPage
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
 VERSION = "/v3"
 ACCEPT_ARROW = {"Accept": f"{ARROW_TYPE}, application/json;q=0.5"}
 TIMEOUT_S = 120.0
+
+
+class GatewayRefused(GatewayError):
+    """The client cannot talk to a gateway at all: there is none, or it does not know the token."""
+
+    internal = True
 
 
 class GatewayClient(Closing):
@@ -301,27 +308,32 @@ class GatewayClient(Closing):
         try:
             return self._http.request(method, VERSION + path, json=body, headers=headers)
         except httpx.ConnectError as cause:
-            raise GatewayError(
+            raise GatewayRefused(
                 f"There is no gateway at {self.url} ({cause}). Is the gateway running? "
                 "Start it with: freshtable gateway"
             ) from cause
         except (httpx.UnsupportedProtocol, httpx.InvalidURL) as cause:
-            raise GatewayError(
+            raise GatewayRefused(
                 f"'{self.url}' is not the URL of a gateway ({cause}); it looks like http://host:8083."
             ) from cause
         except httpx.HTTPError as cause:
-            raise GatewayError(f"The gateway at {self.url} did not answer: {cause or type(cause).__name__}.") from cause
+            raise GatewayRefused(
+                f"The gateway at {self.url} did not answer: {cause or type(cause).__name__}."
+            ) from cause
 
     def _answer(self, response: httpx.Response) -> dict[str, Any]:
         try:
             body = response.json(parse_float=self._parse_float)
         except ValueError as cause:
-            raise GatewayError(
+            raise GatewayRefused(
                 f"{self.url} answered {response.status_code} with something that is not JSON; is it a gateway?"
             ) from cause
         if not isinstance(body, dict) or response.status_code >= 400 or is_error_body(body):
             code = response.headers.get(ERROR_CODE_HEADER)
             if code == SessionNotFound.code:
                 raise self._lost(response.request.url.path)
-            raise read_error(body, code)
+            error = read_error(body, code)
+            if response.status_code == codes.UNAUTHORIZED:
+                raise GatewayRefused(error.message, code=error.code, facts=error.facts)
+            raise error
         return body

@@ -120,7 +120,7 @@ app(["sql", "--gateway", "http://127.0.0.1:9", "-e", "SELECT 1"])
 
     shown = run_python(code)
 
-    assert shown.returncode == 1
+    assert shown.returncode == 3
     assert "127.0.0.1:9" in shown.stderr
     assert "Traceback" not in shown.stderr
 

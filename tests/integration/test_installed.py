@@ -170,7 +170,7 @@ def test_the_base_alone_is_a_client_and_says_which_extra_a_gateway_needs(install
     installation.install()
 
     refused = installation.run("freshtable", "gateway", code=1)
-    unreachable = installation.run("freshtable", "sql", "--gateway", "http://127.0.0.1:9", "-e", "SELECT 1", code=1)
+    unreachable = installation.run("freshtable", "sql", "--gateway", "http://127.0.0.1:9", "-e", "SELECT 1", code=3)
 
     assert "pip install '.[gateway]'" in refused
     assert "pip install '.[demo]'" in installation.run("freshtable", "demo", code=1)

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from mt_core.cli import app
 from mt_core.client.http import GatewayClient
 from mt_core.client.terminal.prompt import CONTINUATION, PROMPT, Prompt
+from mt_core.client.terminal.script import Runner, Screen
 from mt_core.client.terminal.table import Format
 from mt_core.sql.statements import SuspendTable
 from mt_core.tables.table_commands import CommandOutcome
@@ -79,7 +80,7 @@ def test_a_token_is_sent(guarded_gateway: Gateway) -> None:
     refused = freshtable(guarded_gateway, "-e", "SELECT 1")
     answered = freshtable(guarded_gateway, "-e", "SELECT 1", "--token", "first", "--format", "csv")
 
-    assert (refused.exit_code, answered.exit_code, answered.stdout) == (1, 0, "a\n1\n")
+    assert (refused.exit_code, answered.exit_code, answered.stdout) == (3, 0, "a\n1\n")
     assert "Unauthorized: this gateway asks for a token" in refused.stderr
     assert "`freshtable sql` takes it from --token or FRESHTABLE_TOKEN" in refused.stderr
 
@@ -97,14 +98,14 @@ def test_the_token_that_the_gateway_left_in_its_home_folder_is_found(
     answered = freshtable(guarded_gateway, "-e", "SELECT 1", "--format", "csv")
 
     assert (answered.exit_code, answered.stdout) == (0, "a\n1\n")
-    assert (of_another.exit_code, "Unauthorized" in of_another.stderr) == (1, True)
+    assert (of_another.exit_code, "Unauthorized" in of_another.stderr) == (3, True)
 
 
 def test_a_gateway_that_is_away_and_a_file_that_is_missing_are_named(tmp_path: Path) -> None:
     away = CliRunner().invoke(app, ["sql", "-e", "SELECT 1", "--gateway", "http://127.0.0.1:1"])
     missing = CliRunner().invoke(app, ["sql", "-f", str(tmp_path / "no.sql")])
 
-    assert (away.exit_code, missing.exit_code) == (1, 1)
+    assert (away.exit_code, missing.exit_code) == (3, 2)
     assert "Is the gateway running? Start it with: freshtable gateway" in away.stderr
     assert "no.sql cannot be read" in missing.stderr
 
@@ -120,9 +121,9 @@ def typed(gateway: Gateway, *lines: str | type[BaseException]) -> tuple[list[str
             return line
         raise line
 
-    console = Console(file=messages, width=200)
+    screen = Screen(out=out, messages=Console(file=messages, width=200), form=Format.CSV)
     with GatewayClient(str(gateway.http.base_url), exact=True) as client:
-        Prompt(client, Format.CSV, out, console, read).run()
+        Prompt(Runner(client, screen), read).run()
     return asked, out.getvalue(), messages.getvalue()
 
 

@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from mt_core import __version__
-from mt_core.cli import app, read_script
+from mt_core.cli import app
+from mt_core.client.terminal.options import SqlOptions
 from mt_core.plans.json_form import plan_text
 from mt_core.spark.jars import CONNECTOR_PACKAGES
 from tests.support.plans import DAY, HOUR, compiled, deduplicate, scan
@@ -20,7 +21,7 @@ def test_a_script_from_a_pipe_is_read_without_a_word(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT 1"))
 
-    script = read_script(None, None)
+    script = SqlOptions().script()
 
     assert (script, *capsys.readouterr()) == ("SELECT 1", "", "")
 

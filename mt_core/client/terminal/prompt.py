@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import IO
 
-from rich.console import Console
-from rich.markup import escape
-
-from mt_core.client.http import GatewayClient
-from mt_core.client.terminal.script import run_statement
-from mt_core.client.terminal.table import Format
+from mt_core.client.terminal.script import Runner
 from mt_core.errors import MtError, SqlSyntaxError
 from mt_core.tokens import split_statements
 
@@ -23,17 +17,15 @@ _LEAVE = {"quit", "exit"}
 class Prompt:
     """Reads lines with `read`, which is `input` or like it, until the end of the input or `quit`; errors do not end it."""
 
-    client: GatewayClient
-    form: Format
-    out: IO[str]
-    messages: Console
+    runner: Runner
     read: Callable[[str], str] = input
 
     def run(self) -> None:
         """Raise GatewayError if there is no gateway; then run what is typed."""
-        _ = self.client.session
-        self.messages.print(
-            f"Connected to {self.client.url}. End statements with `;`, stop one with Ctrl-C, leave with Ctrl-D.",
+        messages, client = self.runner.screen.messages, self.runner.client
+        _ = client.session
+        messages.print(
+            f"Connected to {client.url}. End statements with `;`, stop one with Ctrl-C, leave with Ctrl-D.",
             soft_wrap=True,
         )
         typed = ""
@@ -41,17 +33,17 @@ class Prompt:
             try:
                 typed += self.read(CONTINUATION if typed else PROMPT) + "\n"
             except KeyboardInterrupt:
-                self.messages.print()
+                messages.print()
                 typed = ""
                 continue
             except EOFError:
-                self.messages.print()
+                messages.print()
                 break
             if typed.strip(" \n;").lower() in _LEAVE:
                 return
             typed = self._run_whole(typed)
         if typed:
-            self.messages.print("The last statement was not run: it has no `;`.")
+            messages.print("The last statement was not run: it has no `;`.")
 
     def _run_whole(self, typed: str) -> str:
         """Run *typed* if its last statement has its semicolon, and return what is left to be completed."""
@@ -64,9 +56,9 @@ class Prompt:
             return typed
         try:
             for statement in statements:
-                run_statement(self.client, statement.text, self.form, self.out, self.messages)
+                self.runner.run(statement.text)
         except MtError as error:
-            self.messages.print(f"[red]Error:[/red] {escape(str(error))}", soft_wrap=True)
+            self.runner.show_error(error)
         except KeyboardInterrupt:
             pass
         return ""

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from mt_core.client.pages import ResultPage
 from mt_core.client.terminal.standing_rows import StandingRows
-from mt_core.client.terminal.tableau import OP, print_tableau
+from mt_core.client.terminal.tableau import MOST_WIDTH, OP, print_tableau
 from mt_core.client.values import FLOATS, converter
 from mt_core.rowset import Column
 
@@ -37,10 +37,11 @@ class Format(StrEnum):
     JSON = "json"
 
 
-def print_result(pages: Iterable[ResultPage], form: Format, out: IO[str]) -> None:
+def print_result(pages: Iterable[ResultPage], form: Format, out: IO[str], column_width: int = MOST_WIDTH) -> None:
     """Print a result to *out*; a statement that has nothing to show prints OK in a table or tableau, and nothing otherwise.
 
-    A table has the rows of a changelog as they stand at its end, or at the interrupt that ends it; any other form has all changes.
+    *column_width* is the most that a tableau has for a column. A table has the rows of a changelog as they stand at its end, or
+    at the interrupt that ends it; any other form has all changes.
     """
     exact = map(_with_numbers, pages)
     match form:
@@ -53,7 +54,7 @@ def print_result(pages: Iterable[ResultPage], form: Format, out: IO[str]) -> Non
         case Format.TABLEAU:
             first = next(exact)
             if first.is_query:
-                print_tableau(chain((first,), exact), _shown, out)
+                print_tableau(chain((first,), exact), _shown, out, column_width)
             else:
                 _print_table([first, *exact], out)
         case Format.CSV:

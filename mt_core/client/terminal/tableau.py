@@ -7,7 +7,7 @@ from itertools import repeat
 from typing import IO, Any
 
 from mt_core.client.pages import ResultPage
-from mt_core.rowset import Column, LogicalType
+from mt_core.rowset import STRING_LENGTH, Column, LogicalType
 
 LEAST_WIDTH, MOST_WIDTH = 4, 30
 CUT = "..."
@@ -24,15 +24,16 @@ _WIDTHS = {
 }
 
 
-def print_tableau(pages: Iterable[ResultPage], text: Callable[[Any], str], out: IO[str]) -> None:
-    """Print the rows of *pages*, of a changelog with the sign of its kind before each; *text* is that of a value.
+def print_tableau(pages: Iterable[ResultPage], text: Callable[[Any], str], out: IO[str], most_width: int) -> None:
+    """Print the rows of *pages*, of a changelog with the sign of its kind before each; *text* is that of a value, cut to
+    *most_width*.
 
     The end says how many there were, also when it is a KeyboardInterrupt.
     """
     count, rule = 0, ""
     try:
         for page in pages:
-            widths = [_width(column) for column in page.columns]
+            widths = [_width(column, most_width) for column in page.columns]
             if not rule:
                 rule = _rule(widths, page)
                 names = [_cell(column.name, width) for column, width in zip(page.columns, widths, strict=True)]
@@ -58,14 +59,14 @@ def _line(cells: Sequence[str], op: str | None) -> str:
     return "| " + " | ".join([*([] if op is None else [op]), *cells]) + " |"
 
 
-def _width(column: Column) -> int:
-    return max(len(column.name), min(_of_type(column.type), MOST_WIDTH), LEAST_WIDTH)
+def _width(column: Column, most_width: int) -> int:
+    return max(len(column.name), min(_of_type(column.type), most_width), LEAST_WIDTH)
 
 
 def _of_type(kind: LogicalType) -> int:
     if kind.root == "DECIMAL":
         return int(kind.extras["precision"]) + 2
-    return int(_WIDTHS.get(kind.root, kind.extras.get("length", MOST_WIDTH)))
+    return int(_WIDTHS.get(kind.root, kind.extras.get("length", STRING_LENGTH)))
 
 
 def _cell(text: str, width: int) -> str:

@@ -30,7 +30,8 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
     (BOOLEAN, (
         f"{_ASYNC}lookup.key-ordered-enabled", f"{_ASYNC}state.enabled", f"{_CHECKPOINTING}incremental",
         f"{_CHECKPOINTING}unaligned.enabled", "execution.attached", "execution.buffer-timeout.enabled",
-        "pipeline.object-reuse", "pipeline.operator-chaining.enabled", "sql-client.verbose",
+        "pipeline.object-reuse", "pipeline.operator-chaining.enabled", "sql-client.display.print-time-cost",
+        "sql-client.display.show-line-numbers", "sql-client.verbose",
         "table.dynamic-table-options.enabled", "table.exec.deduplicate.insert-update-after-sensitive-enabled",
         "table.exec.deduplicate.mini-batch.compact-changes-enabled", f"{_HASH_AGG}enabled",
         "table.exec.mini-batch.enabled", "table.exec.operator-fusion-codegen.enabled",
@@ -75,6 +76,10 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
     (one_of("try_resolve", "ignore"), (f"{_OPTIMIZER}non-deterministic-update.strategy",)),
     (one_of("exactly_once", "at_least_once"), (f"{_CHECKPOINTING}mode",)),
     (one_of("table", "changelog", "tableau"), ("sql-client.execution.result-mode",)),
+    (
+        one_of("default", "dark", "light", "chester", "vs2010", "solarized", "obsidian", "geshi"),
+        ("sql-client.display.color-schema",),
+    ),
     # These change rows in Flink: only the value that describes what happens here.
     (one_of("default"), ("table.sql-dialect",)),
     (one_of("disabled"), ("table.exec.legacy-cast-behaviour",)),

@@ -1,0 +1,88 @@
+"""The options of `freshtable sql`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mt_core.client.terminal.configuration import ClientConfiguration, read_assignments, read_files
+from mt_core.errors import ConfigError
+
+FORMATS = ("table", "tableau", "csv", "json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SqlOptions:
+    """What a person asks for on the command line, one field an option; None is what the command line does not say."""
+
+    execute: Annotated[
+        list[str] | None, typer.Option("-e", "--execute", help="A statement to run; may be given several times.")
+    ] = None
+    file: Annotated[Path | None, typer.Option("-f", "--file", help="A file of statements to run.")] = None
+    go_on: Annotated[
+        bool, typer.Option("--continue", help="Go on after a statement that failed; exit 1 at the end.")
+    ] = False
+    init: Annotated[
+        list[str] | None,
+        typer.Option("-i", "--init", help="A file of statements that set up the session; several times."),
+    ] = None
+    properties: Annotated[
+        list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="A property of the session; several times.")
+    ] = None
+    jars: Annotated[
+        list[str] | None, typer.Option("-j", "--jar", help="A jar, which the gateway reads; several times.")
+    ] = None
+    gateway: Annotated[
+        str | None,
+        typer.Option(envvar="FRESHTABLE_GATEWAY", help="URL of the gateway; default http://127.0.0.1:8083."),
+    ] = None
+    token: Annotated[
+        str | None, typer.Option(envvar="FRESHTABLE_TOKEN", help="Bearer token; default: that of the home folder.")
+    ] = None
+    catalog: Annotated[str | None, typer.Option("--catalog", help="The catalog to begin in.")] = None
+    schema: Annotated[str | None, typer.Option("--schema", help="The schema to begin in.")] = None
+    session: Annotated[str | None, typer.Option("-s", "--session", help="A name for the session.")] = None
+    config: Annotated[
+        Path | None, typer.Option("--config", help="A file of settings, over ~/.config/freshtable/client.yaml.")
+    ] = None
+    format: Annotated[str | None, typer.Option("--format", help=f"How rows are printed: {', '.join(FORMATS)}.")] = None
+
+    def script(self) -> str | None:
+        """Return the statements of the command line or of standard input, None if a person types them; raises ConfigError."""
+        if self.execute and self.file:
+            raise ConfigError("-e and -f cannot be used together; put the statements of -e into the file.")
+        if self.execute:
+            return "\n;\n".join(self.execute)
+        if self.file is not None:
+            return read_text(self.file)
+        return None if sys.stdin.isatty() else sys.stdin.read()
+
+    def configuration(self, own_file: Path) -> ClientConfiguration:
+        """Return what the options say over what the files say; raises ConfigError naming an option or a key."""
+        asked = ClientConfiguration(
+            gateway=self.gateway,
+            token=self.token,
+            session=self.session,
+            catalog=self.catalog,
+            schema=self.schema,
+            format=self.format,
+            init=tuple(self.init or ()),
+            jars=tuple(self.jars or ()),
+            properties=read_assignments(self.properties or ()),
+        )
+        configuration = asked.over(read_files(own_file, self.config))
+        if configuration.format not in {None, *FORMATS}:
+            raise ConfigError(f"There is no format {configuration.format}; the formats are {', '.join(FORMATS)}.")
+        return configuration
+
+
+def read_text(file: Path) -> str:
+    """Return the text of *file*; raises ConfigError when it cannot be read."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as cause:
+        raise ConfigError(f"{file} cannot be read: {cause}") from cause

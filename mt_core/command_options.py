@@ -1,0 +1,28 @@
+"""The options of a command as a class: one annotated field each."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+
+def taking(options: type[Any]) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
+    """Return a decorator of a command that takes an object of the dataclass *options*: typer sees its fields as parameters."""
+    hints = get_type_hints(options, include_extras=True)
+    parameters = [
+        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
+        for each in fields(options)
+    ]
+
+    def decorate(command: Callable[[Any], None]) -> Callable[..., None]:
+        def run(**values: Any) -> None:
+            command(options(**values))
+
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        vars(run)["__signature__"] = inspect.Signature(parameters)
+        return run
+
+    return decorate

@@ -73,7 +73,7 @@ format: setup    ## Rewrite the sources in our format
 test: setup airflow ## All tests but the slow ones, with a real Spark, a real PostgreSQL and a real Airflow
 	$(BIN)/python -m tests.integration.flink_client.jars
 	$(CLASSES)
-	@$(call beside,$(call timed,tests without Airflow,$(LET_AIRFLOW_GO_FIRST) $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'not slow and not airflow $(NOT_CHECKED)' --durations 20),\
+	@$(call beside,$(call timed,tests without Airflow,$(LET_AIRFLOW_GO_FIRST) $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not slow and not airflow $(NOT_CHECKED)' --durations 20),\
 		$(call timed,tests with Airflow,$(BIN)/python -m pytest -q -m 'airflow and not slow'))
 	@$(call timed,tests of dags/,$(AIRFLOW_VENV)/bin/python -m pytest -q dags/tests)
 	$(BIN)/mypy --python-executable $(AIRFLOW_VENV)/bin/python --allow-untyped-calls dags/freshtable_airflow
@@ -85,8 +85,8 @@ test-slow: setup airflow ## The tests that take minutes: kill -9, many readers, 
 		$(call timed,slow tests with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' --ignore $(AIRFLOW_CONTRACT) --durations 20))
 	@$(call timed,contract of schedulers with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' $(AIRFLOW_CONTRACT))
 
-test-deep: setup ## The long random tests ten times as deep as in `make test-slow`, and all cases of which it takes some: hours
-	FRESHTABLE_TEST_DEPTH=10 $(BIN)/python -m pytest -q -m 'slow and not airflow' -k 'random or generated or maintained or killed or dialect'
+test-deep: setup ## The long random tests many times as deep as in `make test-slow`, and all cases of which it takes some: hours
+	FRESHTABLE_TEST_DEPTH=10 $(BIN)/python -m pytest -q -m '(slow or postgres) and not airflow' -k 'random or generated or maintained or killed or dialect or model or many_refreshes or any_request or whatever_happens or engine_contract'
 
 bench: setup airflow ## Measure, and print the tables of benchmarks/
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'

@@ -28,14 +28,14 @@ from mt_core.spark.streams.operators.stateless import expression_id
 from mt_core.spark.streams.operators.walk import Walk
 from mt_core.spark.streams.query import query_of
 from mt_core.sql.parser import ReadStatement
-from tests.depth import DEPTH
+from tests.depth import DEPTH, rounds
 from tests.integration.operator_stream import Change, OperatorStream
 from tests.integration.stream_world import StreamWorld
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600 * DEPTH)]
 
 HOUR = timedelta(hours=1)
-ROUNDS = 8 * DEPTH
+ROUNDS = rounds(5, 8)
 Row = tuple[str | None, int | None]
 Values = list[int | None]
 Results = dict[Any, dict[str, Any]]

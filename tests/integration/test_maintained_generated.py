@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.run import RunStatus
 from mt_core.spark.driver.spark_driver import SparkDriver
-from tests.depth import DEPTH
+from tests.depth import DEPTH, rounds
 from tests.integration.maintained_world import AUTO, FORMATS, INCREMENTAL
 from tests.integration.refresh_world import RefreshWorld, Row
 from tests.integration.test_right_generated import COLUMNS, COMMON, TABLES, data_commits, insert, queries, rows
@@ -94,7 +94,7 @@ def test_applied_changes_give_what_plain_spark_gives(
 @pytest.mark.slow
 @pytest.mark.timeout(1800 * DEPTH)
 @given(history=histories)
-@settings(max_examples=4 * DEPTH, **COMMON)
+@settings(max_examples=rounds(2, 4), **COMMON)
 def test_many_applied_changes_give_what_plain_spark_gives(
     history: History, spark_driver: SparkDriver, tmp_path: Path
 ) -> None:

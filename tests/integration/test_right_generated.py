@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.spark.driver.spark_driver import SparkDriver
-from tests.depth import DEPTH
+from tests.depth import DEPTH, rounds
 from tests.integration.refresh_world import RefreshWorld, Row, in_order
 
 pytestmark = pytest.mark.spark
@@ -218,7 +218,7 @@ def test_a_refresh_gives_what_plain_spark_gives(story: Story, spark_driver: Spar
 @pytest.mark.slow
 @pytest.mark.timeout(1800 * DEPTH)
 @given(story=stories)
-@settings(max_examples=12 * DEPTH, **COMMON)
+@settings(max_examples=rounds(8, 12), **COMMON)
 def test_many_refreshes_give_what_plain_spark_gives(story: Story, spark_driver: SparkDriver, tmp_path: Path) -> None:
     for run, rows, expected in Told(RefreshWorld(spark_driver, tmp_path), story).play():
         assert (run.status, run.error, rows) == (RunStatus.SUCCEEDED, None, expected)

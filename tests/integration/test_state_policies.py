@@ -17,17 +17,17 @@ from pyspark.sql import DataFrame
 
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.state import TtlPolicy, TtlTimeCharacteristic, TtlUpdateEvent, transform_with_state
-from tests.depth import DEPTH
+from tests.depth import DEPTH, rounds
 from tests.integration.operator_stream import Change, OperatorStream
 from tests.support.state_commands import OUTPUT, STATES, Command, StateCommands
 from tests.support.state_model import Moment, StateModel
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600 * DEPTH)]
 
 EVENT, PROCESSING = TtlTimeCharacteristic.EVENT_TIME, TtlTimeCharacteristic.PROCESSING_TIME
 READ_WRITE = TtlUpdateEvent.ON_READ_WRITE
 START_MS = 1_000_000
-BATCHES = 10 * DEPTH
+BATCHES = rounds(6, 10)
 MOST_STARTS = 3
 COMMANDS: list[Command] = [
     ("value", "update", 1),

@@ -17,6 +17,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from mt_core.errors import MtError
+from tests.depth import DEPTH, rounds
 from tests.support.gateway.statements import Gateway
 
 DOCUMENTS = Path(__file__).parents[2] / "docs" / "openapi"
@@ -40,6 +41,7 @@ def test_the_document_without_a_prefix_has_the_endpoints_of_v4(gateway: Gateway)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300 * DEPTH)
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["fitting", "unfit"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_gateway_answers_any_request_as_its_document_says(
@@ -59,7 +61,7 @@ def test_the_gateway_answers_any_request_as_its_document_says(
         return opened[0]
 
     @given(case=schema.as_strategy(generation_mode=mode), live=st.booleans())
-    @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=rounds(150, 300), deadline=None, suppress_health_check=list(HealthCheck), database=None)
     def answers_as_described(case: Case, live: bool) -> None:
         if live and "session_handle" in (case.path_parameters or {}):
             case.path_parameters["session_handle"] = live_session()

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from mt_core.spark.state.processor import PolicyProcessor
 from mt_core.state import TtlPolicy, TtlTimeCharacteristic, TtlUpdateEvent
-from tests.depth import DEPTH
+from tests.depth import rounds
 from tests.support.fake_state_handle import FakeKey, FakeStateHandle
 from tests.support.state_commands import STATES, Command, StateCommands
 from tests.support.state_model import Moment, StateModel
@@ -52,7 +52,7 @@ def at(now: int) -> Moment:
     return Moment(processing=now, watermark=now, row=now)
 
 
-@settings(max_examples=300 * DEPTH, deadline=None)
+@settings(max_examples=rounds(150, 300), deadline=None)
 @given(
     policies=st.fixed_dictionaries(dict.fromkeys(STATES, POLICIES)),
     time=st.sampled_from(TtlTimeCharacteristic),

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.table import RefreshStatus
 from mt_core.tables.settings import InitialRefresh
-from tests.depth import DEPTH
+from tests.depth import DEPTH, rounds
 from tests.support.protocol_world import SOURCES, ProtocolWorld, Worker
 
 DAYS = ("2026-03-01", "2026-03-02")
@@ -39,7 +39,7 @@ BUDGET = {
     "maintenance": 2,
 }
 MOST_WORKERS = 3
-EXAMPLES, MANY_EXAMPLES = 40, 400 * DEPTH
+EXAMPLES, MANY_EXAMPLES = 40, rounds(200, 400)
 places = st.integers(min_value=0, max_value=20)
 pauses = st.sampled_from(["write", "publish: read", "publish: commit", "published", "end"])
 

@@ -15,10 +15,10 @@ from mt_core.model.run import OPEN, RunKind, RunStatus
 from mt_core.model.storage import run_branches
 from mt_core.model.table import RefreshMode
 from mt_core.tables.registry import in_transaction
-from tests.depth import DEPTH
+from tests.depth import rounds
 from tests.unit.tables.continuous_table import LIVE, ORDERS, LiveTable, ProcessEnded
 
-EXAMPLES, MANY_EXAMPLES = 40, 300 * DEPTH
+EXAMPLES, MANY_EXAMPLES = 40, rounds(150, 300)
 STEPS = (
     "decide",
     "open: commit",

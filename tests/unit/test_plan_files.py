@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mt_core.errors import EngineError, Unsupported
+from mt_core.errors import DefinitionInvalid, EngineError, Unsupported
 from mt_core.plans.errors import PlanExists, PlanInvalid, PlanNotFound
 from mt_core.sessions.ports import PlanFiles
 from mt_core.spark.driver.conf import DriverSettings
+from mt_core.spark.driver.remote_files import limited
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.storage.plan_files import StoredPlans
 from tests.support.buckets import BUCKETS, S3, Gcs
@@ -78,12 +79,49 @@ def test_the_files_of_a_session_end_with_it_and_all_with_the_next_process(stored
 
 
 def test_no_part_of_a_file_is_left_when_it_cannot_be_written(stored: StoredPlans, tmp_path: Path) -> None:
-    (tmp_path / "plan.json").mkdir()
+    name = f"{'x' * 230}.json"
 
-    with pytest.raises(EngineError, match=r"Plan .*/plan\.json cannot be read or written: Is a directory\."):
-        stored.write("s", str(tmp_path / "plan.json"), "text", replace=True)
+    with pytest.raises(EngineError, match=r"Plan .*/x+\.json cannot be read or written: File name too long\."):
+        stored.write("s", str(tmp_path / name), "text", replace=True)
 
-    assert list(tmp_path.iterdir()) == [tmp_path / "plan.json"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "uri", ["{}", "file://{}", "{}/new/", "s3://bucket/plans/", "gs://bucket", "hdfs://host/", "."]
+)
+def test_a_folder_is_no_plan(stored: StoredPlans, tmp_path: Path, uri: str) -> None:
+    stored.write("s", "plan.json", "text", replace=False)
+    before = sorted(tmp_path.rglob("*"))
+    uri = uri.format(tmp_path)
+
+    for work in (
+        lambda: stored.exists("s", uri),
+        lambda: stored.read("s", uri),
+        lambda: stored.write("s", uri, "text", replace=True),
+    ):
+        with pytest.raises(DefinitionInvalid, match=r"Plan .* is a folder; name a file in it, such as .*plan\.json"):
+            work()
+
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_plan_below_a_file_is_refused_with_the_file(stored: StoredPlans, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+
+    with pytest.raises(EngineError, match=r"cannot be read or written: .*/file is no folder\."):
+        stored.write("s", f"{tmp_path}/file/plan.json", "text", replace=False)
+
+
+def test_google_is_asked_for_half_a_minute_unless_the_uri_says_for_how_long() -> None:
+    assert [
+        limited(uri) for uri in ("gs://a/b", "gs://a/b?scheme=http", "gs://a/b?retry_limit_seconds=5", "s3://a/b")
+    ] == [
+        "gs://a/b?retry_limit_seconds=30",
+        "gs://a/b?scheme=http&retry_limit_seconds=30",
+        "gs://a/b?retry_limit_seconds=5",
+        "s3://a/b",
+    ]
 
 
 def test_of_two_writers_at_a_time_one_is_refused(stored: StoredPlans) -> None:

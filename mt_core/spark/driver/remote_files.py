@@ -21,6 +21,7 @@ from mt_core.spark.driver.folders import Folders
 _LOCAL = frozenset({"", "file"})
 # Arrow's names of them.
 _BY_ARROW = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs"}
+_LIMIT, _LONGEST_S = "retry_limit_seconds", 30
 # Spark resolves or loads these by itself.
 _BY_SPARK = frozenset({"ivy", "http", "https", "ftp"})
 
@@ -42,8 +43,15 @@ def store_of(uri: str) -> Store:
 def arrow_file(uri: str) -> tuple[Any, str]:
     """Return Arrow's file system of a URI of an object store, and the path there. Raises OSError and ArrowException."""
     scheme, _, rest = uri.partition("://")
-    system, path = fs.FileSystem.from_uri(f"{_BY_ARROW[scheme.lower()]}://{rest}")
+    system, path = fs.FileSystem.from_uri(limited(f"{_BY_ARROW[scheme.lower()]}://{rest}"))
     return system, path
+
+
+def limited(uri: str) -> str:
+    """Return a URI of Arrow's that gives up soon: without credentials, Google's client would try for 15 minutes."""
+    if not uri.startswith("gs:") or _LIMIT in uri:
+        return uri
+    return f"{uri}{'&' if '?' in uri else '?'}{_LIMIT}={_LONGEST_S}"
 
 
 def copy_by_arrow(uri: str, target: Path) -> None:

@@ -14,7 +14,7 @@ from uuid import uuid4
 import pyarrow as pa
 from pyarrow import fs
 
-from mt_core.errors import EngineError, Unsupported
+from mt_core.errors import DefinitionInvalid, EngineError, Unsupported
 from mt_core.plans.errors import PlanExists, PlanInvalid, PlanNotFound
 from mt_core.secrets import without_passwords
 from mt_core.sessions.ports import PlanFiles
@@ -38,6 +38,7 @@ class StoredPlans(PlanFiles):
         self._driver, self._folder = driver, folder
 
     def exists(self, session_id: str, uri: str) -> bool:
+        self._check_file(session_id, uri)
         with _failing(uri):
             match store_of(uri):
                 case Store.LOCAL:
@@ -61,6 +62,7 @@ class StoredPlans(PlanFiles):
             raise PlanInvalid("the file", f"is no text in UTF-8: {cause}", plan=uri) from cause
 
     def write(self, session_id: str, uri: str, text: str, *, replace: bool) -> None:
+        self._check_file(session_id, uri)
         if not replace and self.exists(session_id, uri):
             raise PlanExists.at(uri)
         with _failing(uri):
@@ -102,6 +104,16 @@ class StoredPlans(PlanFiles):
             part.unlink(missing_ok=True)
         return text
 
+    def _check_file(self, session_id: str, uri: str) -> None:
+        """Raise DefinitionInvalid for a URI that is one of a folder."""
+        path = urlsplit(uri).path
+        local = store_of(uri) is Store.LOCAL
+        at_root = bool(not local and urlsplit(uri).netloc and not path)
+        if at_root or path.endswith("/") or (local and self._path(session_id, uri).is_dir()):
+            raise DefinitionInvalid(
+                f"Plan {uri} is a folder; name a file in it, such as {uri.partition('?')[0].rstrip('/')}/plan.json."
+            )
+
     def _path(self, session_id: str, uri: str) -> Path:
         url = urlsplit(uri)
         if url.netloc not in {"", "localhost"}:
@@ -125,7 +137,10 @@ class StoredPlans(PlanFiles):
 
 
 def _write_local(path: Path, uri: str, text: str, *, replace: bool) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as cause:
+        raise NotADirectoryError(f"{path.parent} is no folder") from cause
     part = path.with_name(f".{path.name}.{uuid4().hex}.part")
     try:
         with part.open("w", encoding="utf-8") as file:

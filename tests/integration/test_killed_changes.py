@@ -1,8 +1,9 @@
-"""Changes whose Spark is killed in the middle of a batch: tables with a key have the rows of the query over all of its source."""
+"""A chain of operators whose Spark is killed at each step of a batch: tables with a key have what the query gives of all rows."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -16,48 +17,91 @@ from tests.integration.stream_world import StreamWorld
 from tests.integration.test_killed_streams import START_S, Killer
 from tests.support.gateway.own_process import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600 * DEPTH)]
 
-# The step, and the table of a batch in which it is. In CI, both tables have the batch, and the checkpoint does not.
-STEPS = [("published", 2), *([("write", 1), ("publish", 1), ("published", 1), ("write", 2)] if DEPTH > 1 else [])]
-QUERY = "SELECT substring(row, 1, 1) AS k, CAST(count(*) AS INT) AS n FROM flights GROUP BY 1"
+# The step, and the table of a batch in which it is: first the one of Iceberg, then the one in a database. In CI one table has the
+# batch, then both have it, and the checkpoint does not.
+STEPS = [("published", 1), ("published", 2)]
+ALL_STEPS = [("batch", 1), ("write", 1), ("publish", 1), ("published", 1), ("write", 2), ("published", 2)]
+COUNTS = (
+    "(SELECT substring(row, 1, 1) AS k, CAST(count(*) AS INT) AS n FROM (SELECT row FROM (SELECT *, ROW_NUMBER() OVER "
+    "(PARTITION BY row ORDER BY now()) AS f FROM flights) WHERE f = 1) GROUP BY 1) AS c"
+)
+TOPS = (
+    "SELECT town, rn, k, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY town ORDER BY n DESC, k) AS rn FROM "
+    f"(SELECT t.town, c.k, c.n FROM {COUNTS} JOIN towns AS t ON c.k = t.k)) WHERE rn <= 2"
+)
+BY_LETTER = f"SELECT c.k, t.town, c.n FROM {COUNTS} LEFT JOIN towns AS t ON c.k = t.k"
 
 
-@pytest.mark.parametrize(("step", "table"), STEPS)
-def test_tables_with_a_key_have_the_result_after_a_kill(
-    spark_driver: SparkDriver, tmp_path: Path, step: str, table: int
-) -> None:
-    killer = Killer(spark_driver)
-    world = StreamWorld(spark_driver, tmp_path, watch=killer)
-    world.sql("CREATE TABLE counts (k STRING NOT NULL, n INT)")
-    world.sql("ALTER TABLE counts SET IDENTIFIER FIELDS k")
-    with closing(sqlite3.connect(tmp_path / "base.db")) as database:
-        database.execute("CREATE TABLE counts (k TEXT PRIMARY KEY, n INTEGER)")
-    outside = (
-        "CREATE TEMPORARY TABLE outside (k STRING, n INT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'jdbc', "
-        f"'url' = 'jdbc:sqlite:{tmp_path}/base.db', 'table-name' = 'counts')"
-    )
-    world.append("a1", "b1")
-    job_id, definition = world.start(
-        f"INSERT INTO counts {QUERY}", f"INSERT INTO outside {QUERY}", temporary=(outside,)
-    )
-    world.wait(lambda: world.engine.progress(job_id).batch == 0)
-    generation = spark_driver.generation
+class ChainWorld(StreamWorld):
+    """A job that deduplicates, counts, joins and ranks rows, into a table of Iceberg and one of a database, both with a key."""
 
-    killer.ask(step, table)
-    with suppress(*SPARK_ERRORS):
-        # The JVM may end before it answers.
-        world.append("a2", "c1")
-    wait_until(lambda: spark_driver.generation > generation and spark_driver.answers(), "no Spark", START_S)
-    world.reconnect()
-    world.engine.start(job_id, definition, 2)
-    world.append("a3", "b2")
-    expected = sorted(map(tuple, world.sql(QUERY)))
-    world.wait(lambda: sum(row.n for row in world.sql("SELECT n FROM counts")) == sum(n for _, n in expected))
-    world.engine.savepoint(job_id, definition, world.folder("s"))
+    def __init__(self, driver: SparkDriver, folder: Path) -> None:
+        self.killer, self._base, self._written = Killer(driver), folder / "base.db", 0
+        super().__init__(driver, folder, watch=self.killer)
+        self.sql("CREATE TABLE towns (k STRING, town STRING)")
+        self.sql("CREATE TABLE tops (town STRING NOT NULL, rn INT NOT NULL, k STRING, n INT)")
+        self.sql("ALTER TABLE tops SET IDENTIFIER FIELDS town, rn")
+        with closing(sqlite3.connect(self._base)) as database:
+            database.execute("CREATE TABLE letters (k TEXT PRIMARY KEY, town TEXT, n INTEGER)")
+        outside = (
+            "CREATE TEMPORARY TABLE letters (k STRING, town STRING, n INT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = "
+            f"'jdbc', 'url' = 'jdbc:sqlite:{self._base}', 'table-name' = 'letters')"
+        )
+        self.grow()
+        self.job_id, self.stream = self.start(
+            f"INSERT INTO tops {TOPS}", f"INSERT INTO letters {BY_LETTER}", temporary=(outside,)
+        )
 
-    assert sorted(map(tuple, world.sql("SELECT * FROM counts"))) == expected
-    with closing(sqlite3.connect(tmp_path / "base.db")) as database:
-        assert sorted(database.execute("SELECT * FROM counts")) == expected
+    def grow(self) -> None:
+        """Add rows of some letters, half of which came before; at first also the towns of two more letters at times."""
+        number = self._written = self._written + 1
+        if number in {1, 3, 5, 7}:
+            town = "Rome" if number in {1, 5} else "Oslo"
+            self.sql(f"INSERT INTO towns VALUES ('{_letter(number)}', '{town}'), ('{_letter(number + 1)}', '{town}')")
+        self.append(*(f"{_letter(each)}{each}" for each in range(number // 2, number + 3)))
+
+    def kill(self, step: str, table: int) -> None:
+        """Kill the JVM before a step of a batch, and go on in the next one."""
+        driver, generation = self.driver, self.driver.generation
+        self.killer.ask(step, table)
+        with suppress(*SPARK_ERRORS):
+            # The JVM may end before it answers.
+            self.grow()
+        wait_until(lambda: driver.generation > generation and driver.answers(), "no Spark", START_S)
+        self.reconnect()
+        self.engine.start(self.job_id, self.stream, driver.generation + 1)
+
+    def expected(self) -> tuple[list[object], list[object]]:
+        return sorted(map(tuple, self.sql(TOPS))), sorted(map(tuple, self.sql(BY_LETTER)), key=str)
+
+    def found(self) -> tuple[list[object], list[object]]:
+        with closing(sqlite3.connect(self._base)) as database:
+            letters = sorted(database.execute("SELECT * FROM letters"), key=str)
+        return sorted(map(tuple, self.sql("SELECT * FROM tops"))), letters
+
+
+def _letter(number: int) -> str:
+    return "abcdefgh"[number % 8]
+
+
+@pytest.fixture
+def world(spark_driver: SparkDriver, tmp_path: Path) -> Iterator[ChainWorld]:
+    world = ChainWorld(spark_driver, tmp_path)
+    yield world
     with suppress(EngineUnavailable):
         world.stop_all()
+
+
+def test_a_chain_of_operators_that_is_killed_at_any_step_gives_what_the_query_does(world: ChainWorld) -> None:
+    world.wait(lambda: world.found() == world.expected())
+
+    for step, table in ALL_STEPS if DEPTH > 1 else STEPS:
+        world.kill(step, table)
+        world.grow()
+        expected = world.expected()
+        world.wait(lambda expected=expected: world.found() == expected)
+    world.engine.savepoint(world.job_id, world.stream, world.folder("s"))
+
+    assert world.found() == world.expected()

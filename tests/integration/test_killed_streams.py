@@ -16,6 +16,7 @@ from mt_core.errors import EngineError, EngineUnavailable
 from mt_core.model.stream import StreamDefinition
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.streams.attempt import BATCH
 from tests.depth import DEPTH
 from tests.integration.stream_world import StreamWorld
 from tests.support.gateway.own_process import wait_until
@@ -32,16 +33,17 @@ TEXTS = ("INSERT INTO arrivals SELECT * FROM flights", "INSERT INTO departures S
 
 
 class Killer:
-    """Kills the JVM before a step of a batch in one of its tables."""
+    """Kills the JVM before a step of the next batch that begins, in one of its tables."""
 
     def __init__(self, driver: SparkDriver) -> None:
-        self._driver, self._step, self._left = driver, "", 0
+        self._driver, self._step, self._left, self._has_begun = driver, "", 0, False
 
     def ask(self, step: str, table: int) -> None:
-        self._step, self._left = step, table
+        self._step, self._left, self._has_begun = step, table, False
 
     def __call__(self, step: str) -> None:
-        if step != self._step or self._driver.pid is None:
+        self._has_begun |= step == BATCH
+        if step != self._step or not self._has_begun or self._driver.pid is None:
             return
         self._left -= 1
         if self._left == 0:

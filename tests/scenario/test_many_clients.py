@@ -34,6 +34,7 @@ def address(http: httpx.Client) -> tuple[str, int]:
     return http.base_url.host, http.base_url.port or 80
 
 
+@pytest.mark.slow
 def test_1000_sessions_opened_and_left_take_little_memory_and_are_gone_when_they_expire(roomy_gateway: Gateway) -> None:
     gateway = roomy_gateway
     used = gateway.open()

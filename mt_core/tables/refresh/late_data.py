@@ -10,11 +10,12 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from mt_core.errors import QueryFailed, SourcesChanged
 from mt_core.maintenance.changes import ChangeKind, SourceChange
 from mt_core.maintenance.strategy import Way
-from mt_core.model.freshness import grid_of
+from mt_core.model.freshness import Freshness, grid_of
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.run import RunKind
 from mt_core.model.storage import Snapshot
@@ -158,11 +159,10 @@ class LateRows:
 
     def _to_come(self, until: datetime) -> _Specs:
         """Return the partitions of the next schedule times after *until*."""
-        grid = grid_of(self.table.definition.freshness, self.table.definition.zone)
-        points = [grid.after(until)]
-        while len(points) < POINTS_AHEAD:
-            points.append(grid.after(points[-1]))
-        return scope_of(self.table, points).specs or frozenset()
+        definition, points = self.table.definition, [until]
+        while len(points) <= POINTS_AHEAD:
+            points.append(_point_after(points[-1], definition.freshness, definition.zone))
+        return scope_of(self.table, points[1:]).specs or frozenset()
 
     def _refreshed(self, specs: _Specs, until: datetime) -> _Specs:
         """Return those of *specs* that a refresh of them, or of the whole table, wrote, were it without rows.
@@ -179,6 +179,12 @@ class LateRows:
                 named |= {spec for spec in specs if snapshot.scope.covers(spec)}
         uncovered = scope_of(self.table, self.ledger.uncovered(self.table, until)).specs or frozenset()
         return (specs - uncovered) | named
+
+
+# Each refresh asks for hundreds of points, all but the last of which the one before it has asked for.
+@lru_cache(maxsize=4_096)
+def _point_after(point: datetime, freshness: Freshness, zone: str) -> datetime:
+    return grid_of(freshness, zone).after(point)
 
 
 def handling_of(definition: TableDefinition) -> str:

@@ -14,6 +14,7 @@ from mt_core.plans.operators import OperatorState, RowKind
 from mt_core.plans.policies import OPERATOR_TIME, OPERATOR_UPDATE
 
 VERSION = 1
+_FLINK = "flinkVersion"
 _Value = TypeVar("_Value", bool, int, str, list[Any], dict[str, Any])
 _NAMES = {int: "a whole number", str: "a text", list: "a list", dict: "an object", bool: "true or false"}
 # What the operators do; a policy of another kind would be accepted and ignored.
@@ -104,6 +105,10 @@ def read_plan(text: str) -> CompiledPlan:
     except (json.JSONDecodeError, RecursionError) as cause:
         raise PlanInvalid("the file", f"is no JSON: {cause}") from cause
     whole = _Part("", _checked("the file", body, dict))
+    if _FLINK in whole.body and "version" not in whole.body:
+        raise PlanInvalid(
+            _FLINK, "says that Flink compiled the plan, and only Flink runs it; compile the statement here"
+        )
     version = whole.get("version", int)
     if version != VERSION:
         raise PlanInvalid(

@@ -17,6 +17,11 @@ def check_topology(plan: CompiledPlan, now: Sequence[PlanNode]) -> None:
     found = [str(each) for each in topology_differences(plan.nodes, now)]
     more = [f"and {len(found) - _MOST_SHOWN} more differences"] if len(found) > _MOST_SHOWN else []
     shown = "; ".join([*found[:_MOST_SHOWN], *more])
+    if fingerprint_of(plan.nodes) == fingerprint_of(now) != plan.fingerprint:
+        raise PlanInvalid(
+            "fingerprint",
+            "is not that of the nodes, which are those of the statement: it was edited. Compile the statement again",
+        )
     if fingerprint_of(now) != plan.fingerprint:
         raise PlanInvalid(
             "the statement",
@@ -25,6 +30,9 @@ def check_topology(plan: CompiledPlan, now: Sequence[PlanNode]) -> None:
         )
     if found:
         raise PlanInvalid("nodes", f"were edited, and only the ttl of a state may be: {shown}")
+    for place, (planned, operator) in enumerate(zip(plan.nodes, now, strict=True)):
+        for state in planned.states[len(operator.states) :]:
+            raise PlanInvalid(f"nodes[{place}].state", f"has {state.name}, which {operator.name} does not keep")
 
 
 def ttls_of(plan: CompiledPlan, now: Topology, default: timedelta) -> tuple[Ttls, ...]:

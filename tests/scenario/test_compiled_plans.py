@@ -209,6 +209,10 @@ def test_a_statement_that_gives_other_operators_now_is_refused_before_anything_s
     [
         ('{"version" : 9}', "version 9 is not known here"),
         ("nonsense", "the file is no JSON"),
+        (
+            '{"flinkVersion" : "2.3", "nodes" : [ ]}',
+            "flinkVersion says that Flink compiled the plan, and only Flink runs it",
+        ),
     ],
 )
 def test_a_plan_that_cannot_be_read_is_named(plans: WholeGateway, broken: str, reason: str) -> None:

@@ -146,6 +146,25 @@ def test_states_that_a_plan_does_not_name_take_the_ttl_of_the_first_or_of_the_se
     assert ttls_of(edited, now, timedelta(seconds=5)) == ((ttls,),)
 
 
+def test_a_state_of_an_operator_that_keeps_none_is_refused() -> None:
+    plan = compiled(deduplicate(scan()))
+    added = replace(plan.nodes[0], states=(OperatorState(index=0, name="scanState", ttl=HOUR),))
+
+    with pytest.raises(PlanInvalid, match=r"nodes\[0\]\.state has scanState, which .* does not keep"):
+        check_topology(replace(plan, nodes=(added, *plan.nodes[1:])), plan.nodes)
+
+
+def test_a_fingerprint_that_was_edited_is_refused_as_such() -> None:
+    plan = compiled(deduplicate(scan()))
+
+    with pytest.raises(
+        PlanInvalid, match="fingerprint is not that of the nodes, which are those of the statement"
+    ) as refused:
+        check_topology(replace(plan, fingerprint="abc"), plan.nodes)
+
+    assert "other operators" not in str(refused.value)
+
+
 def test_a_state_of_another_name_is_refused() -> None:
     plan = compiled(deduplicate(scan()))
     renamed = replace(plan.nodes[-1], states=(OperatorState(index=0, name="rankState", ttl=HOUR),))

@@ -128,7 +128,7 @@ _BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "ttl": (
         lambda body: body["nodes"][2]["state"][0].update(ttl="an hour"),
         "nodes[2].state[0].ttl 'an hour' is not a duration such as 30 min, 10 s or 500 ms, one of ISO-8601 such as PT1H, "
-        "or 0 for ever.",
+        "at most 36500 d, or 0 for ever.",
     ),
     "ttl as number": (
         lambda body: body["nodes"][2]["state"][0].update(ttl=3600),

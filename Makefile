@@ -15,6 +15,8 @@ WORKERS ?= 2
 CLASSES = $(BIN)/python -m tests.class_archive
 # It runs in six processes, and in real time: nothing else goes on beside it.
 AIRFLOW_CONTRACT := tests/airflow/test_scheduler_contract.py
+# To import them takes every process of the tests seconds; tests/architecture/test_marks.py holds them to it.
+WITHOUT_FAST_TESTS := --ignore tests/integration --ignore tests/airflow
 # `make check test` runs the fast tests once.
 NOT_CHECKED := $(if $(filter check,$(MAKECMDGOALS)),and (spark or postgres or flink))
 
@@ -64,7 +66,7 @@ check: setup     ## Format, lint, types, import layers, fast tests (under a minu
 	PYTHONPATH=dags $(BIN)/lint-imports --cache-dir .import_linter_cache
 	$(BIN)/deptry mt_core scheduler_plugins
 	cd dags && ../$(BIN)/deptry freshtable_airflow
-	@$(call timed,fast tests,$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not spark and not postgres and not flink and not airflow and not slow')
+	@$(call timed,fast tests,$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(WITHOUT_FAST_TESTS) -m 'not spark and not postgres and not flink and not airflow and not slow')
 
 format: setup    ## Rewrite the sources in our format
 	$(BIN)/ruff format --quiet .

@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
 # The JVMs of the tests start faster with it.
 CLASSES = $(BIN)/python -m tests.class_archive
-# It runs in six processes, and in real time: nothing else goes on beside it.
+# It runs in six processes, most of which wait for the clock.
 AIRFLOW_CONTRACT := tests/airflow/test_scheduler_contract.py
 # To import them takes every process of the tests seconds; tests/architecture/test_marks.py holds them to it.
 WITHOUT_FAST_TESTS := --ignore tests/integration --ignore tests/airflow
@@ -84,8 +84,8 @@ test-slow: setup airflow ## The tests that take minutes: kill -9, many readers, 
 	$(BIN)/python -m tests.integration.kafka_broker
 	$(CLASSES)
 	@$(call beside,$(call timed,slow tests without Airflow,$(LET_AIRFLOW_GO_FIRST) $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'slow and not airflow' --timeout 900 --durations 20),\
-		$(call timed,slow tests with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' --ignore $(AIRFLOW_CONTRACT) --durations 20))
-	@$(call timed,contract of schedulers with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' $(AIRFLOW_CONTRACT))
+		($(call timed,contract of schedulers with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' $(AIRFLOW_CONTRACT))); first=$$?; \
+		($(call timed,slow tests with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' --ignore $(AIRFLOW_CONTRACT) --durations 20)) && [ $$first = 0 ])
 
 test-deep: setup ## The long random tests many times as deep as in `make test-slow`, and all cases of which it takes some: hours
 	FRESHTABLE_TEST_DEPTH=10 $(BIN)/python -m pytest -q -m '(slow or postgres) and not airflow' -k 'random or generated or maintained or killed or dialect or model or many_refreshes or any_request or whatever_happens or engine_contract'

@@ -193,6 +193,22 @@ def test_a_plan_runs_no_other_statements_than_those_that_are_compiled(
     assert (plans.statements.executed, plans.sql("SHOW JOBS")) == (before, [])
 
 
+def test_a_plan_that_another_session_writes_meanwhile_is_kept_if_not_exists_says_so(plans: WholeGateway) -> None:
+    plans.sql(COMPILE)
+    written = plans.plans.files.pop(URI)
+    plans.plans.before_write = lambda: plans.plans.files.update({URI: written})
+
+    kept = plans.sql(f"COMPILE PLAN '{URI}' IF NOT EXISTS FOR {INSERT}")
+    plans.plans.files.clear()
+    refused = plans.refused(COMPILE)
+    plans.plans.files.clear()
+    job_id = execute(plans, f"COMPILE AND EXECUTE PLAN '{URI}' FOR {INSERT}")
+
+    assert (kept, plans.plans.files) == ([{"result": "OK"}], {URI: written})
+    assert "Cannot overwrite the plan file" in refused
+    assert plans.job(job_id)["job id"] == job_id
+
+
 def test_a_statement_that_gives_other_operators_now_is_refused_before_anything_starts(plans: WholeGateway) -> None:
     plans.sql(COMPILE)
     plans.streams.operators[INSERT] = aggregate(scan())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -11,9 +12,13 @@ from mt_core.sessions.ports import PlanFiles
 
 @dataclass(slots=True)
 class FakePlans(PlanFiles):
-    """A `PlanFiles`; `files` are those of all sessions, relative ones with the handle of theirs before them."""
+    """A `PlanFiles`; `files` are those of all sessions, relative ones with the handle of theirs before them.
+
+    `before_write` is called before a file is written.
+    """
 
     files: dict[str, str] = field(default_factory=dict)
+    before_write: Callable[[], object] = lambda: None
 
     def exists(self, session_id: str, uri: str) -> bool:
         return _full(session_id, uri) in self.files
@@ -24,6 +29,7 @@ class FakePlans(PlanFiles):
         return self.files[_full(session_id, uri)]
 
     def write(self, session_id: str, uri: str, text: str, *, replace: bool) -> None:
+        self.before_write()
         if not replace and self.exists(session_id, uri):
             raise PlanExists.at(uri)
         self.files[_full(session_id, uri)] = text

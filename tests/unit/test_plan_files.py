@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -104,6 +105,25 @@ def test_a_folder_is_no_plan(stored: StoredPlans, tmp_path: Path, uri: str) -> N
             work()
 
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_device_is_not_replaced_by_a_plan(stored: StoredPlans, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    for replaces in (False, True):
+        with pytest.raises(DefinitionInvalid, match=r"Plan .*/pipe is no file, but a device or the like"):
+            stored.write("s", str(pipe), "text", replace=replaces)
+
+    assert pipe.is_fifo()
+
+
+def test_a_name_that_no_file_can_have_is_refused(stored: StoredPlans, tmp_path: Path) -> None:
+    uri = f"{tmp_path}/{'x' * 300}.json"
+
+    for work in (lambda: stored.exists("s", uri), lambda: stored.write("s", uri, "text", replace=False)):
+        with pytest.raises(EngineError, match=r"Plan .* cannot be read or written: File name too long\."):
+            work()
 
 
 def test_a_plan_below_a_file_is_refused_with_the_file(stored: StoredPlans, tmp_path: Path) -> None:

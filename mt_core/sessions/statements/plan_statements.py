@@ -82,7 +82,12 @@ class PlanStatements:
         written = ReadStatement(statement.statement_in(task.operation.statement.written))
         members = members_of(written)
         plan = self._compiled(task, (written,) if members is None else members)
-        self._files.write(session, uri, plan_text(plan), replace=replaces)
+        try:
+            self._files.write(session, uri, plan_text(plan), replace=replaces)
+        except PlanExists:
+            # Another statement has written it meanwhile.
+            if not (statement.if_not_exists or statement.execute):
+                raise
 
     def _compiled(self, task: Task, statements: Sequence[ReadStatement]) -> CompiledPlan:
         for each in statements:

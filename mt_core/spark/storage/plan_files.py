@@ -14,10 +14,11 @@ from uuid import uuid4
 import pyarrow as pa
 from pyarrow import fs
 
-from mt_core.errors import DefinitionInvalid, EngineError, Unsupported
+from mt_core.errors import DefinitionInvalid, EngineError, EngineUnavailable, Unsupported
 from mt_core.plans.errors import PlanExists, PlanInvalid, PlanNotFound
 from mt_core.secrets import without_passwords
 from mt_core.sessions.ports import PlanFiles
+from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.file_systems import check_file_system
 from mt_core.spark.driver.folders import Folders
 from mt_core.spark.driver.remote_files import Store, arrow_file, copy_by_arrow, store_of
@@ -105,14 +106,17 @@ class StoredPlans(PlanFiles):
         return text
 
     def _check_file(self, session_id: str, uri: str) -> None:
-        """Raise DefinitionInvalid for a URI that is one of a folder."""
-        path = urlsplit(uri).path
-        local = store_of(uri) is Store.LOCAL
-        at_root = bool(not local and urlsplit(uri).netloc and not path)
-        if at_root or path.endswith("/") or (local and self._path(session_id, uri).is_dir()):
-            raise DefinitionInvalid(
-                f"Plan {uri} is a folder; name a file in it, such as {uri.partition('?')[0].rstrip('/')}/plan.json."
-            )
+        """Raise DefinitionInvalid for a URI that is one of a folder, or of a device."""
+        url, local = urlsplit(uri), store_of(uri) is Store.LOCAL
+        path = self._path(session_id, uri) if local else None
+        at_root = path is None and bool(url.netloc) and not url.path
+        with _failing(uri):
+            if at_root or url.path.endswith("/") or (path is not None and path.is_dir()):
+                raise DefinitionInvalid(
+                    f"Plan {uri} is a folder; name a file in it, such as {uri.partition('?')[0].rstrip('/')}/plan.json."
+                )
+            if path is not None and path.exists() and not path.is_file():
+                raise DefinitionInvalid(f"Plan {uri} is no file, but a device or the like; name a file.")
 
     def _path(self, session_id: str, uri: str) -> Path:
         url = urlsplit(uri)
@@ -133,7 +137,15 @@ class StoredPlans(PlanFiles):
         with self._driver.translating():
             session = self._driver.session
             check_file_system(session, uri, f"Plan {uri}")
-            yield Folders(session)
+            try:
+                yield Folders(session)
+            except SPARK_ERRORS as cause:
+                error = translate(cause)
+                if isinstance(error, EngineUnavailable):
+                    raise error from cause
+                raise EngineError(
+                    f"Plan {uri} cannot be read or written: {without_passwords(error.message).rstrip('.')}.", plan=uri
+                ) from cause
 
 
 def _write_local(path: Path, uri: str, text: str, *, replace: bool) -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import httpx
 import pyarrow as pa
 import pytest
 import sqlalchemy as sa
@@ -15,7 +18,7 @@ from sqlalchemy.dialects import registry
 
 from mt_core.client import dbapi
 from mt_core.rowset import RowKind
-from tests.support.gateway.own_process import started_gateway
+from tests.support.gateway.own_process import started_gateway, wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -45,9 +48,15 @@ VALUES = st.one_of(
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home folder of the gateway."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def url(home: Path) -> Iterator[str]:
     """The URL of a real gateway."""
-    with started_gateway(tmp_path_factory.mktemp("home"), "table.local-time-zone=Asia/Kolkata") as address:
+    with started_gateway(home, "table.local-time-zone=Asia/Kolkata") as address:
         yield address
 
 
@@ -260,3 +269,46 @@ def test_the_changes_of_a_stream_come_with_their_kinds(url: str, cursor: dbapi.C
         (RowKind.UPDATE_AFTER, ("Rome", 2)),
     ]
     assert (RowKind.INSERT, ("Oslo", 1)) in found
+
+
+def test_a_program_runs_plans_that_it_holds_as_a_batch_and_as_a_job_with_its_own_ttl(
+    url: str, cursor: dbapi.Cursor, home: Path
+) -> None:
+    for table in ("planned_clicks", "planned_firsts"):
+        cursor.execute(f"CREATE TABLE {table} (city STRING, n INT)")
+    cursor.execute("INSERT INTO planned_clicks VALUES ('Rome', 1)")
+    batch = cursor.connection.compile_plan("INSERT INTO planned_firsts SELECT city, n + 1 FROM planned_clicks")
+    insert = (
+        "INSERT INTO planned_firsts SELECT city, n FROM (SELECT city, n, ROW_NUMBER() OVER (PARTITION BY city ORDER BY p) AS rn "
+        "FROM (SELECT *, current_timestamp() AS p FROM planned_clicks)) WHERE rn = 1"
+    )
+
+    batch_job = batch.execute()
+    with dbapi.connect(
+        url, catalog="lake", schema="default", properties={"execution.runtime-mode": "streaming"}
+    ) as connection:
+        body = json.loads(connection.compile_plan(insert).as_json())
+        [state] = [state for node in body["nodes"] for state in node.get("state", ())]
+        state["ttl"] = "2 h"
+        job = connection.load_plan(json.dumps(body)).execute()
+        folder = home / "sessions" / connection.client.session
+        files = len(list(folder.glob("plan-*.json")))
+
+    rows = "SELECT * FROM planned_firsts ORDER BY n"
+    wait_until(lambda: len(cursor.execute(rows).fetchall()) == 2, "the job wrote no row", 60)
+    cursor.execute(f"STOP JOB '{job}'")
+    assert cursor.execute(rows).fetchall() == [("Rome", 1), ("Rome", 2)]
+    assert (files, folder.exists()) == (2, False)
+    assert batch_job != job
+    assert [row[0] for row in cursor.execute("SHOW JOBS").fetchall()].count(batch_job) == 1
+
+
+def test_the_draft_answers_the_first_rows_of_a_result_without_end(url: str, cursor: dbapi.Cursor) -> None:
+    cursor.execute("CREATE TABLE drafted (city STRING) USING iceberg")
+    cursor.execute("INSERT INTO drafted VALUES ('Rome'), ('Rome')")
+    query = "SELECT city, count(*) AS n FROM lake.default.drafted GROUP BY city"
+
+    answer = httpx.post(f"{url}/v1/statements", json={"statement": query, "execution_type": "streaming"}, timeout=120)
+
+    [result] = answer.json()["results"]
+    assert (result["data"], result["change_flags"]) == ([["Rome", 2]], [True])

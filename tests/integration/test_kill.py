@@ -19,11 +19,11 @@ from mt_core.errors import GatewayError
 from mt_core.model.run import OPEN
 from mt_core.model.table import RefreshStatus
 from mt_core.registry.store import SqlRegistry
-from tests.depth import DEPTH
+from tests.depth import DEPTH, rounds
 from tests.support.gateway.own_process import WAIT_S, GatewayUnderTest, launch, rows_of, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
-ROUNDS = 3 * DEPTH
+ROUNDS = rounds(2, 3)
 # What a user may be told while the gateway is killed and started again under him.
 EXPECTED = re.compile(r"There is no gateway|did not answer|(suspended|resumed) already|is starting|is not running")
 STEPS = [
@@ -145,7 +145,7 @@ def test_kills_at_random_times_leave_every_table_right_and_nothing_half_made(tmp
             user.wait_done(dice.randint(0, 12))
             time.sleep(dice.uniform(0.0, 1.0))
             gateway.kill()
-        if number % 3 == 2:
+        if number % 2 == 1:
             _kill_while_it_starts(gateway, dice.uniform(0.5, 6.0))
         gateway.start()
 

@@ -19,10 +19,10 @@ from mt_core.gateway.http.requests import OperationHandle, PageToken, SessionHan
 from mt_core.gateway.http.schemas import ROW_FORMATS, described, or_arrow
 from mt_core.gateway.http.schemas import result as result_schema
 from mt_core.gateway.http.versions import ApiVersion
-from mt_core.gateway.plain_text import plain_rows
 from mt_core.gateway.services import GatewayServices
 from mt_core.gateway.statements import OPERATION_PATH, progress_of
 from mt_core.model.run import RefreshRun
+from mt_core.plain_text import plain_rows
 from mt_core.protocol import AFFECTED_ROWS_HEADER
 from mt_core.rowset import PageForm, RowKind
 from mt_core.sessions.operations.operation import TERMINAL, OperationResult, OperationStatus

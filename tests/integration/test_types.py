@@ -10,7 +10,7 @@ import pytest
 
 from mt_core.errors import Unsupported
 from mt_core.gateway.http.answers import JsonAnswer
-from mt_core.gateway.plain_text import plain_rows
+from mt_core.plain_text import plain_rows
 from mt_core.rowset import PageForm
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.driver.spark_driver import SparkDriver

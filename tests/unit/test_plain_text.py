@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mt_core.gateway.plain_text import plain, plain_rows
+from mt_core.plain_text import plain, plain_rows
 from mt_core.rowset import INT, STRING, STRING_MAP, Column
 
 INTEGER = {"type": "INTEGER", "nullable": True}

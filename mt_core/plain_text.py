@@ -1,4 +1,4 @@
-"""Values as text, for rowFormat=PLAIN_TEXT: always a string, or null at the top level."""
+"""Values as the text that Flink prints: always a string, or null at the top level."""
 
 from __future__ import annotations
 

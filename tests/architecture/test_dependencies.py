@@ -29,6 +29,7 @@ EXTRAS = {
     "mt_core.client.dialect": ("client",),
     "mt_core.client.http": ("client",),
     "mt_core.client.reader": ("client",),
+    "mt_core.client.terminal.columnar_file": ("client",),
     "mt_core.state": ("state",),
     "mt_core.testing": ("testing",),
 }

@@ -29,6 +29,8 @@ LIGHT = [
     "mt_core.client.http",
     "mt_core.client.dbapi",
     "mt_core.client.terminal.script",
+    "mt_core.client.terminal.columnar_file",
+    "mt_core.client.terminal.run",
     "mt_core.client.terminal.table",
     "mt_core.workflow.loader",
     "mt_core.tables.manager",
@@ -123,6 +125,18 @@ app(["sql", "--gateway", "http://127.0.0.1:9", "-e", "SELECT 1"])
     assert shown.returncode == 3
     assert "127.0.0.1:9" in shown.stderr
     assert "Traceback" not in shown.stderr
+
+
+def test_a_columnar_file_names_the_extra_that_it_needs_before_any_statement_runs() -> None:
+    code = f"""{BLOCK}
+from mt_core.cli import app
+app(["sql", "--gateway", "http://127.0.0.1:9", "--format", "parquet", "-o", "x.parquet", "-e", "SELECT 1"])
+"""
+
+    shown = run_python(code)
+
+    assert shown.returncode == 2
+    assert shown.stderr.startswith("Error: --format parquet needs the package pyarrow; install the extra 'client'")
 
 
 def test_only_the_chosen_scheduler_is_imported() -> None:

@@ -9,9 +9,9 @@ from typer.testing import CliRunner, Result
 
 from mt_core.cli import app
 from mt_core.client.http import GatewayClient
+from mt_core.client.terminal.form import Form
 from mt_core.client.terminal.prompt import CONTINUATION, PROMPT, Prompt
 from mt_core.client.terminal.script import Runner, Screen
-from mt_core.client.terminal.table import Format
 from mt_core.sql.statements import SuspendTable
 from mt_core.tables.table_commands import CommandOutcome
 from tests.support.gateway.statements import Gateway
@@ -121,7 +121,7 @@ def typed(gateway: Gateway, *lines: str | type[BaseException]) -> tuple[list[str
             return line
         raise line
 
-    screen = Screen(out=out, messages=Console(file=messages, width=200), form=Format.CSV)
+    screen = Screen(out=out, messages=Console(file=messages, width=200), form=Form.CSV)
     with GatewayClient(str(gateway.http.base_url), exact=True) as client:
         Prompt(Runner(client, screen), read).run()
     return asked, out.getvalue(), messages.getvalue()

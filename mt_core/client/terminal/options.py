@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 
 from mt_core.client.terminal.configuration import ClientConfiguration, read_assignments, read_files
+from mt_core.client.terminal.form import Form
 from mt_core.errors import ConfigError
 
-FORMATS = ("table", "tableau", "csv", "json")
+FORMATS = tuple(Form)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,9 @@ class SqlOptions:
         Path | None, typer.Option("--config", help="A file of settings, over ~/.config/freshtable/client.yaml.")
     ] = None
     format: Annotated[str | None, typer.Option("--format", help=f"How rows are printed: {', '.join(FORMATS)}.")] = None
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A file for the rows, instead of standard output.")
+    ] = None
 
     def script(self) -> str | None:
         """Return the statements of the command line or of standard input, None if a person types them; raises ConfigError."""
@@ -77,6 +81,8 @@ class SqlOptions:
         configuration = asked.over(read_files(own_file, self.config))
         if configuration.format not in {None, *FORMATS}:
             raise ConfigError(f"There is no format {configuration.format}; the formats are {', '.join(FORMATS)}.")
+        if configuration.format is not None and Form(configuration.format).is_columnar and self.output is None:
+            raise ConfigError(f"--format {configuration.format} needs -o FILE: it is not for a terminal or a pipe.")
         return configuration
 
 

@@ -16,8 +16,10 @@ from rich.progress import Progress as ProgressBar
 from mt_core.client.http import GatewayClient, GatewayRefused
 from mt_core.client.pages import Progress, ResultPage
 from mt_core.client.session import session_change
+from mt_core.client.terminal.columnar_file import ColumnarFile
 from mt_core.client.terminal.display import Display, ResultMode
-from mt_core.client.terminal.table import Format, print_result
+from mt_core.client.terminal.form import Form
+from mt_core.client.terminal.result import print_result
 from mt_core.errors import GatewayError, MtError, Unsupported
 from mt_core.tokens import Statement, significant, split_statements
 
@@ -27,11 +29,15 @@ _READS = {"SELECT", "WITH", "VALUES", "TABLE", "FROM", "(", "INSERT"}
 
 @dataclass(frozen=True, kw_only=True)
 class Screen:
-    """Where the results and the messages of statements go; without a form, the session's result mode says how rows look."""
+    """Where the results and the messages of statements go; without a form, the session's result mode says how rows look.
+
+    With a `file`, the rows of a query go there instead.
+    """
 
     out: IO[str]
     messages: Console
-    form: Format | None = None
+    form: Form | None = None
+    file: ColumnarFile | None = None
 
     def show_error(self, error: MtError, *, prefix: str = "", verbose: bool = False) -> None:
         """Print *error*, with its code and facts if *verbose*."""
@@ -82,7 +88,7 @@ class Runner:
         display, started = self.display, time.monotonic()
         operation = self.client.execute(statement)
         try:
-            print_result(self._result(operation, display), self._form(display), self.screen.out, display.column_width)
+            self._show(operation, display)
         except KeyboardInterrupt:
             self._cancel(operation)
             raise
@@ -96,6 +102,16 @@ class Runner:
         if display.time_cost and self.screen.messages.is_terminal:
             self.screen.messages.print(f"{time.monotonic() - started:.2f} s", style="dim")
 
+    def _show(self, operation: str, display: Display) -> None:
+        pages, file = self._result(operation, display), self.screen.file
+        if file is None:
+            print_result(pages, self._form(display), self.screen.out, display.column_width)
+        elif next(pages).is_query:
+            count = file.write(self.client, operation)
+            self.screen.messages.print(
+                f"{count} row{'' if count == 1 else 's'} in {escape(str(file.path))}", soft_wrap=True
+            )
+
     def _cancel(self, operation: str) -> None:
         try:
             self.client.cancel(operation)
@@ -104,10 +120,10 @@ class Runner:
         else:
             self.screen.messages.print("Cancelled.")
 
-    def _form(self, display: Display) -> Format:
+    def _form(self, display: Display) -> Form:
         if self.screen.form is not None:
             return self.screen.form
-        return Format.TABLE if display.mode is ResultMode.TABLE else Format.TABLEAU
+        return Form.TABLE if display.mode is ResultMode.TABLE else Form.TABLEAU
 
     def _result(self, operation: str, display: Display) -> Iterator[ResultPage]:
         """Yield the pages of a result; its progress and its warnings are shown before the first one."""
@@ -126,7 +142,7 @@ class Runner:
         for warning in first.warnings:
             self.screen.messages.print(f"[yellow]Warning:[/yellow] {escape(warning)}", soft_wrap=True)
         yield first
-        if self._form(display) is Format.TABLE and first.kinds is None:
+        if self._form(display) is Form.TABLE and first.kinds is None:
             yield from self._window(len(first.rows), pages, display.most_rows)
         else:
             yield from pages

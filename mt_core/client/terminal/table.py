@@ -1,173 +1,196 @@
-"""Rows printed for people (a table) and for programs (CSV, JSON lines)."""
+"""Rows printed for people: a grid, or lines of names and values."""
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from decimal import Decimal
-from enum import StrEnum
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import IO, Any
+from typing import IO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from mt_core.client.pages import ResultPage
 from mt_core.client.terminal.standing_rows import StandingRows
-from mt_core.client.terminal.tableau import MOST_WIDTH, OP, print_tableau
-from mt_core.client.values import FLOATS, converter
+from mt_core.client.terminal.tableau import type_width
+from mt_core.client.terminal.texts import NULL_TEXT, numeric, shown, texts_of
+from mt_core.errors import MtError
 from mt_core.rowset import Column
 
-NUMBERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"}
-NULL_TEXT = "NULL"
 PIPE_WIDTH = 160
 READABLE_WIDTH = 12
 FRAME_WIDTH = 3
+# So many rows say how wide the columns of a longer result are.
+MEASURED_ROWS = 1_000
+
+Texts = list[list[str | None]]
 
 
-class Format(StrEnum):
-    """How rows are printed. JSON is one object per row and line; a tableau has the rows as they come."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chunk:
+    """Some rows of a result; `more` is whether others may follow."""
 
-    TABLE = "table"
-    TABLEAU = "tableau"
-    CSV = "csv"
-    JSON = "json"
+    columns: Sequence[Column]
+    texts: Texts
+    more: bool
 
 
-def print_result(pages: Iterable[ResultPage], form: Format, out: IO[str], column_width: int = MOST_WIDTH) -> None:
-    """Print a result to *out*; a statement that has nothing to show prints OK in a table or tableau, and nothing otherwise.
+def print_table(pages: Iterable[ResultPage], out: IO[str]) -> None:
+    """Print a grid if every column can have what it needs, or a width at which folded text can still be read; else records.
 
-    *column_width* is the most that a tableau has for a column. A table has the rows of a changelog as they stand at its end, or
-    at the interrupt that ends it; any other form has all changes.
+    The first rows are printed before the last ones are there. What is there is printed at an error or an interrupt, too.
     """
-    exact = map(_with_numbers, pages)
-    match form:
-        case Format.TABLE:
-            first = next(exact)
-            if first.kinds is None:
-                _print_table([first, *exact], out)
-            else:
-                _print_standing(first, exact, out)
-        case Format.TABLEAU:
-            first = next(exact)
-            if first.is_query:
-                print_tableau(chain((first,), exact), _shown, out, column_width)
-            else:
-                _print_table([first, *exact], out)
-        case Format.CSV:
-            _print_csv(exact, out)
-        case Format.JSON:
-            _print_json(exact, out)
+    console = _console(out)
+    with closing(_chunks(pages)) as chunks:
+        first = next(chunks)
+        columns, texts = first.columns, first.texts
+        if not first.more and len(columns) == 1 and len(texts) == 1 and "\n" in shown(texts[0][0]):
+            # A definition or a plan: copied from the screen more often than read in a grid.
+            console.print(escape(shown(texts[0][0])), soft_wrap=True)
+            return
+        widths, all_texts = _widths(first), (chunk.texts for chunk in chain((first,), chunks))
+        if sum(min(width, READABLE_WIDTH) + FRAME_WIDTH for width in widths) <= console.width:
+            _print_grid(console, columns, all_texts, _fitted(widths, console.width))
+        else:
+            _print_records(console, columns, all_texts)
 
 
-def _with_numbers(page: ResultPage) -> ResultPage:
-    """Return *page* with decimals that have the scale of their column: JSON has them without the zeros at the end."""
-    converts = [converter(column.type, FLOATS) for column in page.columns]
-    rows = [
-        [None if value is None else convert(value) for convert, value in zip(converts, row, strict=True)]
-        for row in page.rows
-    ]
-    return replace(page, rows=rows)
+def print_records(pages: Iterable[ResultPage], out: IO[str]) -> None:
+    """Print each row as lines of names and values."""
+    iterator = iter(pages)
+    first = next(iterator)
+    ops = () if first.kinds is None else (Column(name="op"),)
+    texts = (_with_kinds(page) for page in chain((first,), iterator))
+    _print_records(_console(out), (*ops, *first.columns), texts)
 
 
-def _print_table(pages: list[ResultPage], out: IO[str]) -> None:
-    console = Console(file=out, highlight=False, width=None if out.isatty() else PIPE_WIDTH)
-    columns, rows = pages[0].columns, [row for page in pages for row in page.rows]
-    if not pages[0].has_content:
-        console.print("OK")
-        return
-    if len(columns) == 1 and len(rows) == 1 and "\n" in str(rows[0][0]):
-        # A definition or a plan: copied from the screen more often than read in a grid.
-        console.print(escape(str(rows[0][0])), soft_wrap=True)
-        return
-    # A grid if every column can have what it needs, or a width at which folded text can still be read.
-    needed = [
-        max(len(column.name), *(len(_text(row[number])) for row in rows), 1) for number, column in enumerate(columns)
-    ]
-    if sum(min(need, READABLE_WIDTH) + FRAME_WIDTH for need in needed) <= console.width:
-        console.print(_grid(columns, rows))
-    else:
-        _print_records(console, columns, rows)
-    console.print(f"{len(rows)} row{'' if len(rows) == 1 else 's'}", style="dim")
-
-
-def _print_standing(first: ResultPage, others: Iterable[ResultPage], out: IO[str]) -> None:
+def print_standing(pages: Iterable[ResultPage], out: IO[str]) -> None:
     """Print the rows of a changelog as they stand at its end, also if that is an error or an interrupt."""
-    standing = StandingRows()
+    standing, iterator = StandingRows(), iter(pages)
+    first = next(iterator)
     try:
-        for page in chain((first,), others):
+        for page in chain((first,), iterator):
             for kind, row in zip(page.kinds or (), page.rows, strict=True):
                 standing.apply(kind, row)
     finally:
-        _print_table([replace(first, rows=[list(row) for row in standing.all()], kinds=None)], out)
+        rows = [list(row) for row in standing.all()]
+        print_table([replace(first, rows=rows, kinds=None, is_last=True)], out)
 
 
-def _grid(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> Table:
+def _with_kinds(page: ResultPage) -> Texts:
+    if page.kinds is None:
+        return texts_of(page)
+    return [[kind.value, *row] for kind, row in zip(page.kinds, texts_of(page), strict=True)]
+
+
+def _console(out: IO[str]) -> Console:
+    return Console(file=out, highlight=False, width=None if out.isatty() else PIPE_WIDTH)
+
+
+def _chunks(pages: Iterable[ResultPage]) -> Generator[_Chunk, None, None]:
+    """Yield the rows of *pages*, in the first chunk those of all pages up to `MEASURED_ROWS`.
+
+    An error or interrupt before that comes after the chunk.
+    """
+    iterator, texts = iter(pages), list[list[str | None]]()
+    page = next(iterator)
+    columns, error = page.columns, None
+    try:
+        texts += texts_of(page)
+        while len(texts) < MEASURED_ROWS and not page.is_last:
+            page = next(iterator)
+            texts += texts_of(page)
+    except StopIteration:
+        pass
+    except (MtError, KeyboardInterrupt) as caught:
+        error = caught
+    yield _Chunk(columns=columns, texts=texts, more=error is None and not page.is_last)
+    if error is not None:
+        raise error
+    for page in iterator:
+        if page.rows:
+            yield _Chunk(columns=columns, texts=texts_of(page), more=True)
+
+
+def _widths(chunk: _Chunk) -> list[int]:
+    """Return the width that each column needs for *chunk*; with more to come, numbers have the width of their type."""
+    needed = [
+        max(cell_len(column.name), *(_text_width(row[number]) for row in chunk.texts), 1)
+        for number, column in enumerate(chunk.columns)
+    ]
+    if not chunk.more:
+        return needed
+    return [
+        max(width, type_width(column.type)) if right else width
+        for width, column, right in zip(needed, chunk.columns, numeric(chunk.columns), strict=True)
+    ]
+
+
+def _text_width(text: str | None) -> int:
+    return max(map(cell_len, shown(text).split("\n")))
+
+
+def _fitted(widths: Sequence[int], screen: int) -> list[int]:
+    """Return *widths*, the largest of which are less where all of them are more than a screen has."""
+    room = screen - FRAME_WIDTH * len(widths) - 1
+    fitted = [min(width, room) for width in widths]
+    while sum(fitted) > room and max(fitted) > 1:
+        fitted[fitted.index(max(fitted))] -= 1
+    return fitted
+
+
+def _print_grid(console: Console, columns: Sequence[Column], chunks: Iterable[Texts], widths: Sequence[int]) -> None:
+    """Print *chunks* as one grid, and how many rows it has, also at an error or interrupt between two of them."""
+    count, bottom = 0, ""
+    try:
+        for texts in chunks:
+            with console.capture() as captured:
+                console.print(_grid(columns, texts, widths))
+            lines = captured.get().splitlines(keepends=True)
+            # Each chunk is a grid without its bottom; the first one alone has a header.
+            console.file.writelines(lines[_header_end(lines) if bottom else 0 : -1])
+            console.file.flush()
+            count, bottom = count + len(texts), lines[-1]
+    finally:
+        console.file.write(bottom)
+        _print_count(console, count)
+
+
+def _header_end(lines: Sequence[str]) -> int:
+    return next(number for number, line in enumerate(lines) if "┡" in line) + 1
+
+
+def _print_count(console: Console, count: int) -> None:
+    console.print(f"{count} row{'' if count == 1 else 's'}", style="dim")
+
+
+def _grid(columns: Sequence[Column], texts: Texts, widths: Sequence[int]) -> Table:
     table = Table(header_style="bold")
-    for column in columns:
-        right = column.type.root in NUMBERS
-        table.add_column(escape(column.name), justify="right" if right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row))
+    for column, right, width in zip(columns, numeric(columns), widths, strict=True):
+        table.add_column(escape(column.name), justify="right" if right else "left", overflow="fold", width=width)
+    for row in texts:
+        table.add_row(*map(_cell, row))
     return table
 
 
-def _print_records(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> None:
-    """Print each row as lines of name and value: a grid of so many columns could not be read."""
-    width = max(len(column.name) for column in columns)
-    for number, row in enumerate(rows, start=1):
-        console.rule(f"row {number}", align="left", style="dim")
-        for column, value in zip(columns, row, strict=True):
-            console.print(f"[bold]{escape(column.name):<{width}}[/bold]  {_cell(value)}", soft_wrap=True)
+def _print_records(console: Console, columns: Sequence[Column], chunks: Iterable[Texts]) -> None:
+    """Print each row as lines of name and value, and how many rows there are, also at an error or interrupt."""
+    width, count = max(cell_len(column.name) for column in columns), 0
+    names = [escape(column.name) + " " * (width - cell_len(column.name)) for column in columns]
+    try:
+        for texts in chunks:
+            for row in texts:
+                count += 1
+                console.rule(f"row {count}", align="left", style="dim")
+                for name, text in zip(names, row, strict=True):
+                    console.print(f"[bold]{name}[/bold]  {_cell(text)}", soft_wrap=True)
+            console.file.flush()
+    finally:
+        _print_count(console, count)
 
 
-def _shown(value: Any) -> str:
-    return NULL_TEXT if value is None else _text(value)
-
-
-def _cell(value: Any) -> str:
-    return f"[dim]{NULL_TEXT}[/dim]" if value is None else escape(_text(value))
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else _json(value)
-
-
-def _json(value: Any) -> str:
-    """Return *value* as JSON, with all digits of its decimals."""
-    match value:
-        case Decimal():
-            return format(value, "f")
-        case dict():
-            return "{" + ", ".join(f"{_json(key)}: {_json(part)}" for key, part in value.items()) + "}"
-        case list():
-            return "[" + ", ".join(map(_json, value)) + "]"
-        case _:
-            return json.dumps(value, ensure_ascii=False)
-
-
-def _print_csv(pages: Iterable[ResultPage], out: IO[str]) -> None:
-    writer = csv.writer(out, lineterminator="\n")
-    for number, page in enumerate(pages):
-        if page.has_content:
-            if number == 0:
-                writer.writerow([*(() if page.kinds is None else (OP,)), *(column.name for column in page.columns)])
-            texts = [["" if value is None else _text(value) for value in row] for row in page.rows]
-            if page.kinds is not None:
-                texts = [[kind.value, *row] for kind, row in zip(page.kinds, texts, strict=True)]
-            writer.writerows(texts)
-            # The next page of a result without end may take long.
-            out.flush()
-
-
-def _print_json(pages: Iterable[ResultPage], out: IO[str]) -> None:
-    for page in pages:
-        names = [column.name for column in page.columns]
-        objects: list[Any] = [dict(zip(names, row, strict=True)) for row in page.rows if page.has_content]
-        if page.kinds is not None:
-            objects = [{OP: kind.value, "row": each} for kind, each in zip(page.kinds, objects, strict=True)]
-        out.writelines(_json(each) + "\n" for each in objects)
-        out.flush()
+def _cell(text: str | None) -> str:
+    return f"[dim]{NULL_TEXT}[/dim]" if text is None else escape(text)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import repeat
-from typing import IO, Any
+from typing import IO
 
 from mt_core.client.pages import ResultPage
+from mt_core.client.terminal.lines import OP
+from mt_core.client.terminal.texts import shown, texts_of
 from mt_core.rowset import STRING_LENGTH, Column, LogicalType
 
 LEAST_WIDTH, MOST_WIDTH = 4, 30
 CUT = "..."
-OP = "op"
 _WIDTHS = {
     "BOOLEAN": 5,
     "TINYINT": 4,
@@ -24,9 +25,8 @@ _WIDTHS = {
 }
 
 
-def print_tableau(pages: Iterable[ResultPage], text: Callable[[Any], str], out: IO[str], most_width: int) -> None:
-    """Print the rows of *pages*, of a changelog with the sign of its kind before each; *text* is that of a value, cut to
-    *most_width*.
+def print_tableau(pages: Iterable[ResultPage], out: IO[str], most_width: int) -> None:
+    """Print the rows of *pages*, of a changelog with the sign of its kind before each, in columns of at most *most_width*.
 
     The end says how many there were, also when it is a KeyboardInterrupt.
     """
@@ -39,8 +39,8 @@ def print_tableau(pages: Iterable[ResultPage], text: Callable[[Any], str], out: 
                 names = [_cell(column.name, width) for column, width in zip(page.columns, widths, strict=True)]
                 out.write(f"{rule}\n{_line(names, None if page.kinds is None else OP)}\n{rule}\n")
             ops = repeat(None) if page.kinds is None else (kind.value for kind in page.kinds)
-            for row, op in zip(page.rows, ops, strict=False):
-                cells = [_cell(text(value), width) for value, width in zip(row, widths, strict=True)]
+            for row, op in zip(texts_of(page), ops, strict=False):
+                cells = [_cell(shown(text), width) for text, width in zip(row, widths, strict=True)]
                 out.write(_line(cells, op) + "\n")
             count += len(page.rows)
             # The next page of a result without end may take long.
@@ -60,10 +60,11 @@ def _line(cells: Sequence[str], op: str | None) -> str:
 
 
 def _width(column: Column, most_width: int) -> int:
-    return max(len(column.name), min(_of_type(column.type), most_width), LEAST_WIDTH)
+    return max(len(column.name), min(type_width(column.type), most_width), LEAST_WIDTH)
 
 
-def _of_type(kind: LogicalType) -> int:
+def type_width(kind: LogicalType) -> int:
+    """Return how wide the widest value of a type can be, as Flink's client counts."""
     if kind.root == "DECIMAL":
         return int(kind.extras["precision"]) + 2
     return int(_WIDTHS.get(kind.root, kind.extras.get("length", STRING_LENGTH)))

@@ -41,8 +41,9 @@ class ConnectorTable:
 
     The clauses and the options can hold passwords, so its repr leaves them out. `keys` are the columns of its primary key.
     `spark_name` is its quoted name in Spark's own catalog, empty if that is its name, or if it has none there. A table that
-    stores no rows has a `query` instead: what a batch reads of it. One with rows without end has them in `unbounded`. One over
-    Kafka has its `topic`: Spark's own catalog has a table of the records, and a view makes rows of them.
+    stores no rows has a `query` instead: what a batch reads of it. One with rows without end has them in `unbounded`, one whose
+    generated rows end in `bounded`. One over Kafka has its `topic`: Spark's own catalog has a table of the records, and a view
+    makes rows of them.
     """
 
     name: str
@@ -57,6 +58,7 @@ class ConnectorTable:
     spark_name: str = ""
     query: str = field(default="", repr=False)
     unbounded: GeneratedRows | None = None
+    bounded: GeneratedRows | None = None
     topic: KafkaTopic | None = field(default=None, repr=False)
 
     @property

@@ -249,6 +249,7 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
             **dict.fromkeys(("columns", "keys", "partition_keys"), tuple),
             "watermark": lambda body: _fact(Watermark, body, "a watermark"),
             "unbounded": lambda body: _fact(GeneratedRows, body, "generated rows"),
+            "bounded": lambda body: _fact(GeneratedRows, body, "generated rows"),
             "topic": lambda body: _fact(KafkaTopic, body, "a topic of Kafka"),
         },
     ),

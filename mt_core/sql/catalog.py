@@ -214,8 +214,8 @@ class CreateConnectorTable(SparkStatement):
     `keys` are those columns of its primary key, `all_keys`, that its catalog stores. `query` is at its line and column. If the
     statement has a list of `columns` and a query, `spark_sql` ends before AS: what follows depends on the columns of the query.
     `column_list` and `clauses` are what it says after the name, without AS. `options` are those of WITH. A temporary table with
-    `unbounded` rows, and each over `kafka`, has no `spark_sql`: Spark has no statement for it. A table that stores no rows, and is
-    not temporary, has in `rows` what a batch reads of it, unless it is over `kafka`.
+    `unbounded` or `bounded` rows, and each over `kafka`, has no `spark_sql`: Spark has no statement for it. A table that stores no
+    rows has in `rows` what a batch reads of it, unless it is over `kafka`, or temporary and not of `bounded` rows.
     """
 
     name: Name
@@ -229,6 +229,7 @@ class CreateConnectorTable(SparkStatement):
     column_list: tuple[str, ...] = ()
     clauses: str = field(default="", repr=False)
     unbounded: GeneratedRows | None = None
+    bounded: GeneratedRows | None = None
     kafka: KafkaTopic | None = None
     watermark: Watermark | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)

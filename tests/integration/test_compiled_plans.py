@@ -13,6 +13,7 @@ import pytest
 from mt_core.clock import SystemClock
 from mt_core.jobs.store import JobStore
 from mt_core.jobs.stream_owner import StreamOwner
+from mt_core.model.job import Job, JobStatus
 from mt_core.sessions.operations.operation import Operation
 from mt_core.sessions.properties.stream_properties import StreamDefaults
 from mt_core.sessions.session import Session
@@ -43,7 +44,7 @@ class Gateway:
         self.world.sql("CREATE TABLE firsts (city STRING, n INT)")
         clock = SystemClock()
         registry = MemoryRegistry(clock)
-        store = JobStore(registry, owner="plans", clock=clock)
+        store = self.store = JobStore(registry, owner="plans", clock=clock)
         self.owner = StreamOwner(store, self.world.engine, clock=clock, ready=lambda: True)
         self.plans = StoredPlans(driver, folder / "sessions")
         self.executor = StatementExecutor(
@@ -93,6 +94,18 @@ class Gateway:
         state["ttl"] = ttl
         self.file.write_text(json.dumps(body), encoding="utf-8")
 
+    def wait_finished(self, job_id: str) -> Job:
+        """Wait until a job has read all that its sources will ever have."""
+
+        def job() -> Job:
+            wait(self.owner.pass_over())
+            found = self.store.get(job_id)
+            assert found is not None
+            return found
+
+        self.world.wait(lambda: job().status is JobStatus.FINISHED)
+        return job()
+
     def click(self, *rows: tuple[str, int]) -> None:
         self.world.sql(f"INSERT INTO clicks VALUES {', '.join(f'({city!r}, {n})' for city, n in rows)}")
 
@@ -134,6 +147,80 @@ def test_the_ttl_that_a_user_writes_into_a_plan_acts_on_the_state_of_a_savepoint
     assert compiled == [["OK"]]
     assert "state=[deduplicateState: 7 d]" in explained
     assert "The statements give the same operators now: the plan can be executed." in explained
+
+
+@pytest.mark.slow
+def test_the_first_example_of_flip_292_runs_with_an_hour_and_a_day(gateway: Gateway, tmp_path: Path) -> None:
+    gateway.sql(
+        "CREATE TEMPORARY TABLE Orders (order_id STRING, user_id STRING, product_id STRING, num BIGINT, proctime AS PROCTIME()) "
+        "WITH ('connector' = 'datagen', 'rows-per-second' = '100', 'fields.product_id.length' = '1', "
+        "'fields.num.min' = '1', 'fields.num.max' = '9')"
+    )
+    gateway.sql(
+        "CREATE TEMPORARY TABLE Stats (product_id STRING, buy_uv BIGINT, order_cnt BIGINT, quantity_cnt BIGINT) "
+        "WITH ('connector' = 'blackhole')"
+    )
+    uri, gateway.file = f"file:{tmp_path}/bar/example.json", tmp_path / "bar" / "example.json"
+
+    gateway.sql(f"""COMPILE PLAN '{uri}' FOR
+INSERT INTO Stats
+SELECT product_id,
+       COUNT(DISTINCT user_id) AS buy_uv,
+       COUNT(order_id) AS order_cnt,
+       SUM(num) AS quantity_cnt
+FROM (
+    SELECT *, ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY proctime ASC) AS rn
+    FROM Orders
+) tmp
+WHERE rn = 1
+GROUP BY product_id""")
+    gateway.set_ttl("1 h", "deduplicateState")
+    gateway.set_ttl("24 h", "groupAggregateState")
+    [[explained]] = gateway.sql(f"EXPLAIN PLAN '{uri}'")
+    [[job_id]] = gateway.sql(f"EXECUTE PLAN '{uri}'")
+
+    gateway.world.wait(lambda: (gateway.world.engine.progress(job_id).rows_written or 0) > 100)
+    [member] = gateway.world.engine.started[job_id].members
+    assert member.state_ttls_ms == ((3_600_000,), (86_400_000,))
+    assert "state=[groupAggregateState: 1 d]" in explained
+    assert "state=[deduplicateState: 1 h]" in explained
+
+
+@pytest.mark.slow
+def test_the_second_example_of_flip_292_keeps_orders_for_seven_days_and_shipments_for_one_and_ends_with_its_rows(
+    gateway: Gateway,
+) -> None:
+    ending = "'connector' = 'datagen', 'rows-per-second' = '50', 'number-of-rows' = '60'"
+    number = "'fields.order_id.kind' = 'sequence', 'fields.order_id.start' = '1', 'fields.order_id.end' = '60'"
+    for statement in (
+        "CREATE TEMPORARY TABLE Orders (gmt_create TIMESTAMP(3), gmt_modified TIMESTAMP(3), order_id STRING NOT NULL, "
+        f"PRIMARY KEY (order_id) NOT ENFORCED) WITH ({ending}, {number})",
+        "CREATE TEMPORARY TABLE Logistics (gmt_create TIMESTAMP(3), gmt_modified TIMESTAMP(3), order_line_id STRING NOT NULL, "
+        "order_id STRING NOT NULL, product_id STRING NOT NULL, shipment_status STRING, "
+        f"PRIMARY KEY (order_id, order_line_id) NOT ENFORCED) WITH ({ending}, {number})",
+        "CREATE TEMPORARY TABLE EnrichedOrders (order_line_id STRING NOT NULL, order_id STRING NOT NULL, product_id STRING NOT "
+        "NULL, order_placed_ts TIMESTAMP(3), order_shipped_ts TIMESTAMP(3), PRIMARY KEY (order_line_id, order_id) NOT ENFORCED) "
+        "WITH ('connector' = 'blackhole')",
+        # No generated status is SHIPPED; here each is another one than CANCELED.
+        "CREATE TEMPORARY VIEW order_shipped AS SELECT gmt_modified AS order_shipped_ts, order_line_id, order_id, product_id "
+        "FROM Logistics WHERE shipment_status <> 'CANCELED'",
+        "CREATE TEMPORARY VIEW enriched_view AS SELECT tmp_b.order_line_id, tmp_a.order_id, tmp_b.product_id, "
+        "tmp_a.gmt_create AS order_placed_ts, tmp_b.order_shipped_ts "
+        "FROM Orders tmp_a JOIN order_shipped tmp_b ON tmp_a.order_id = tmp_b.order_id",
+        "SET 'table.exec.state.ttl' = '7d'",
+        "COMPILE PLAN 'plan.json' FOR INSERT INTO EnrichedOrders SELECT * FROM enriched_view",
+    ):
+        gateway.sql(statement)
+    gateway.set_ttl("1 d", "rightState")
+
+    [[explained]] = gateway.sql("EXPLAIN PLAN 'plan.json'")
+    [[job_id]] = gateway.sql("EXECUTE PLAN 'plan.json'")
+    job = gateway.wait_finished(job_id)
+
+    [member] = gateway.world.engine.started[job_id].members
+    assert job.rows_written == 60
+    assert member.state_ttls_ms == ((7 * 86_400_000, 86_400_000),)
+    assert "state=[leftState: 7 d, rightState: 1 d]" in explained
 
 
 def test_a_plan_whose_table_was_altered_is_refused_before_anything_starts(gateway: Gateway) -> None:

@@ -174,7 +174,21 @@ def test_what_reads_a_stream_is_known_before_it_runs(world: World) -> None:
         )
     }
 
-    assert list(streams.values()) == [True, True, False, False, False, False]
+    assert list(streams.values()) == [True, True, False, True, False, False]
+
+
+def test_a_select_of_generated_rows_that_end_ends_with_them(world: World) -> None:
+    world.create(
+        "CREATE TEMPORARY TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '10', "
+        "'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '25')"
+    )
+
+    rows = world.follow("SELECT count(*) AS counted, sum(n) AS summed FROM g")
+    wait_until(lambda: not rows.running)
+    *_, last = rows.page(0, 100)
+
+    assert "Source g: generated rows, up to the last one" in world.explain("SELECT n FROM g")
+    assert last == [25, 325]
 
 
 def test_a_select_of_an_aggregate_gives_changes(world: World) -> None:

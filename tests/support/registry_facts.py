@@ -125,6 +125,7 @@ def a_connector_table() -> ConnectorTable:
         spark_name="`s`.`t`",
         query="SELECT 1",
         unbounded=GeneratedRows(items=("value AS `a`",), rows_per_second=2),
+        bounded=GeneratedRows(items=("value AS `a`",), rows_per_second=2, number_of_rows=9),
         topic=KafkaTopic(
             table="é",
             topics={"subscribe": "a"},
@@ -138,6 +139,7 @@ def a_connector_table() -> ConnectorTable:
             computed=("`a`",),
             written=("a",),
             record=("`a` AS value",),
+            keys=("a",),
             not_written="'",
         ),
     )

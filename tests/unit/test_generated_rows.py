@@ -56,9 +56,14 @@ def test_datagen_without_a_number_of_rows_has_rows_without_end() -> None:
 def test_datagen_with_a_number_of_rows_is_a_view_over_as_many() -> None:
     found = table(datagen("o BOOLEAN, p AS PROCTIME()", number_of_rows="3"))
 
-    assert found.unbounded is None
-    assert found.spark_sql == (
-        "CREATE TEMPORARY VIEW `g` AS SELECT (pmod(xxhash64(value, 'o'), 2) = 0) AS `o`, current_timestamp() AS `p` FROM "
+    assert (found.unbounded, found.has_statement) == (None, False)
+    assert found.bounded == GeneratedRows(
+        items=("(pmod(xxhash64(value, 'o'), 2) = 0) AS `o`", "current_timestamp() AS `p`"),
+        rows_per_second=10_000,
+        number_of_rows=3,
+    )
+    assert found.rows == (
+        "SELECT (pmod(xxhash64(value, 'o'), 2) = 0) AS `o`, current_timestamp() AS `p` FROM "
         "(SELECT id AS value, current_timestamp() AS timestamp FROM range(3))"
     )
 
@@ -70,8 +75,8 @@ def test_the_shortest_sequence_ends_a_table(rows: dict[str, str], expected: int)
 
     found = table(datagen("a BIGINT, b STRING", **sequences, **longer, **rows))
 
-    assert "CAST(5L + value AS BIGINT) AS `a`, CAST(0L + value AS STRING) AS `b`" in found.spark_sql
-    assert f"range({expected})" in found.spark_sql
+    assert "CAST(5L + value AS BIGINT) AS `a`, CAST(0L + value AS STRING) AS `b`" in found.rows
+    assert f"range({expected})" in found.rows
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,7 @@ class ConnectorTableStatements:
             watermark=fact.watermark,
             query=fact.rows,
             unbounded=fact.unbounded,
+            bounded=fact.bounded,
             topic=None if fact.kafka is None else fact.kafka.of_table(display_name(name)),
             spark_name=_stored_name(name) if _is_stored_aside(fact, name) else "",
         )

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from mt_core.errors import Unsupported
 from mt_core.identifiers import quote
-from mt_core.model.connector_table import GeneratedRows, Watermark
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.kafka.connector_jars import load_kafka
 from mt_core.spark.kafka.topics import create_topic, forget_topic
+from mt_core.spark.queries.generated import GeneratedTable, forget_generated, generated_stream, note_generated
 from mt_core.sql.catalog import CreateConnectorTable, SparkStatement
 from mt_core.sql.parser import ReadStatement
-
-_RATE = "rate"
 
 
 def create_temporary(driver: SparkDriver, session: SparkSession, text: str) -> None:
@@ -31,23 +27,23 @@ def create_temporary(driver: SparkDriver, session: SparkSession, text: str) -> N
 
 
 def create_unbounded(driver: SparkDriver, session: SparkSession, table: CreateConnectorTable) -> None:
-    """Create a temporary view that a stream reads, over Kafka or with rows that come at their pace; raises Spark's own errors."""
+    """Create a temporary view that a stream reads, over Kafka or of generated rows; raises Spark's own errors."""
     if table.kafka is not None:
         load_kafka(driver, session)
         create_topic(session, table, table.kafka)
         return
-    forget_topic(session, table.name[0])
-    if table.unbounded is None:
-        raise Unsupported(f"Table {'.'.join(table.name)} has rows of its own.")
-    frame = rows_without_end(session, table.unbounded, table.watermark)
-    if table.or_replace:
-        frame.createOrReplaceTempView(quote(table.name[0]))
+    [name] = table.name
+    forget_topic(session, name)
+    forget_generated(session, name)
+    if table.unbounded is not None:
+        frame = generated_stream(session, table.unbounded, table.watermark)
+    elif table.bounded is not None:
+        frame = session.sql(table.rows)
     else:
-        frame.createTempView(quote(table.name[0]))
-
-
-def rows_without_end(session: SparkSession, rows: GeneratedRows, watermark: Watermark | None) -> DataFrame:
-    """Return generated rows as a stream."""
-    pace: Any = session.readStream.format(_RATE).option("rowsPerSecond", rows.rows_per_second)
-    frame: DataFrame = pace.load().selectExpr(*rows.items)
-    return frame if watermark is None else frame.withWatermark(watermark.column, watermark.delay)
+        raise Unsupported(f"Table {name} has rows of its own.")
+    if table.or_replace:
+        frame.createOrReplaceTempView(quote(name))
+    else:
+        frame.createTempView(quote(name))
+    if table.bounded is not None:
+        note_generated(session, GeneratedTable(name=name, rows=table.bounded, watermark=table.watermark))

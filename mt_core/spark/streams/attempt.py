@@ -39,6 +39,7 @@ from mt_core.spark.streams.query import StreamSessions, check_streamable, each_b
 from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, Sink
 from mt_core.spark.streams.sources.breakage import breakage, loss
 from mt_core.spark.streams.sources.columns import SourceColumns
+from mt_core.spark.streams.sources.ends import last_offset
 from mt_core.spark.streams.sources.starts import Start, check_start, rows_at
 
 BATCH = "batch"
@@ -72,6 +73,8 @@ class StreamAttempt:
         self._failure: MtError | None = None
         self._ending, self._pausing = threading.Event(), threading.Event()
         self._position = Position()
+        # The offset at which all sources have ended.
+        self._last_offset: int | None = None
         # Those that keep state, from the last one down, as Spark reports them.
         self._operators: Sequence[str] = ()
         self._batch: int | None = None
@@ -159,6 +162,7 @@ class StreamAttempt:
                 offsets=self._position.offsets,
                 states=self._position.states(self._operators),
                 running=running,
+                finished=error is None and self._position.has_ended(self._last_offset),
                 error=None if error is None else str(error),
                 final=isinstance(error, _LASTING),
             )
@@ -218,6 +222,7 @@ class StreamAttempt:
         self._operators = [name for sink in self._rows.sinks(changelogs) for name in sink.keeping]
         self._check("start")
         rows = packed(frames)
+        self._last_offset = last_offset(rows)
         tags = tagged(session.sparkContext, self._job, REFRESH_POOL, "stream")
         with active_session(session), tags, state_store_for(rows):
             self._query = (

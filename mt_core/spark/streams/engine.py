@@ -35,6 +35,7 @@ from mt_core.spark.streams.member_rows import MemberRows
 from mt_core.spark.streams.operators.changelog import ROW_KIND
 from mt_core.spark.streams.operators.earlier_releases import OPERATORS
 from mt_core.spark.streams.query import (
+    ENDING_ROWS,
     TEMPORARY_FILES,
     MemberQuery,
     StreamSessions,
@@ -126,6 +127,7 @@ class SparkStreams(EngineRole, StreamEngine):
             "targets": {name: table.uuid for name, table in tables.items()},
             "keys": {name: table.keys for name, table in tables.items()},
             TEMPORARY_FILES: True,
+            ENDING_ROWS: True,
             OPERATORS: True,
         }
         if definition.restored_from is not None:

@@ -132,11 +132,10 @@ def _connector(source: StreamSource, names: ConnectorNames) -> str:
     if source.topic is not None:
         return "the records of its topic, from where its options begin"
     table = names.named(source.parts)
-    return (
-        "generated rows, without end"
-        if table is not None and table.unbounded is not None
-        else "each file of its folder once"
-    )
+    if table is not None and table.unbounded is not None:
+        return "generated rows, without end"
+    ends = source.generated is not None or (table is not None and table.bounded is not None)
+    return "generated rows, up to the last one" if ends else "each file of its folder once"
 
 
 def _start(start: Start, table: object) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from mt_core.spark.streams.sources.ends import has_ended
+
 FIRST_ROWS = -1
 """The number of the batch that has the rows of the sources' first snapshots; those of Spark begin at 0."""
 _NOT_READ = -1
@@ -39,6 +41,10 @@ class Position:
                 self.rows_read += body["numInputRows"]
                 self._offsets = [source["endOffset"] for source in body["sources"]]
                 self._keep(body["stateOperators"])
+
+    def has_ended(self, last: int | None) -> bool:
+        """Return whether the sources have given all that they will ever have, which is up to the offset *last*."""
+        return has_ended(self._offsets, last)
 
     @property
     def offsets(self) -> str | None:

@@ -33,6 +33,7 @@ from mt_core.spark.kafka.records import columns_of_insert
 from mt_core.spark.kafka.topics import TopicTable, streamed
 from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.contexts import QueryContexts
+from mt_core.spark.queries.generated import ENDING_AS_STREAMS, streamed_rows
 from mt_core.spark.queries.temporary import create_temporary
 from mt_core.spark.streams.inserts import Insert, query_of, read_insert
 from mt_core.spark.streams.operators.changelog import Changelog
@@ -45,6 +46,8 @@ from mt_core.tables.engine import Query
 
 TEMPORARY_FILES = "temporary_files"
 """What a job has pinned that reads its temporary tables of files as streams."""
+ENDING_ROWS = "ending_rows"
+"""What a job has pinned that reads generated rows that end as streams."""
 no_settings: Mapping[str, str] = MappingProxyType({})
 # The first foreachBatch in a JVM starts the server that Spark calls, and a second one beside it would start another.
 _callback_server = threading.Lock()
@@ -105,6 +108,7 @@ class StreamedQuery:
                 active_session(self.session),
                 streamed(self.session, self.text.topics),
                 streamed_files(self.session, self.text.files),
+                streamed_rows(self.session, self.text.generated),
             ):
                 return self._changelog(self.text.streaming(options))
         except SPARK_ERRORS as cause:
@@ -171,6 +175,8 @@ class StreamSessions:
         if definition.pinned and TEMPORARY_FILES not in definition.pinned:
             # The checkpoints of earlier releases know no stream of them.
             session.conf.set(READ_AS_STREAMS, "false")
+        if definition.pinned and ENDING_ROWS not in definition.pinned:
+            session.conf.set(ENDING_AS_STREAMS, "false")
         for jar in definition.jars:
             self.driver.added_jars.add(session, jar)
         with active_session(session):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
 from contextlib import suppress
 from queue import Empty, Full, Queue
@@ -27,6 +28,7 @@ from mt_core.spark.streams.operators.state_store import state_store_for
 from mt_core.spark.streams.query import StreamedQuery, check_first_rows, check_streamable, each_batch
 from mt_core.spark.streams.sources.breakage import breakage
 from mt_core.spark.streams.sources.columns import SourceColumns
+from mt_core.spark.streams.sources.ends import has_ended, last_offset
 from mt_core.spark.streams.sources.starts import start_of
 
 _LOOK_EVERY_S = 0.5
@@ -74,6 +76,7 @@ class _Frames:
         changelog = query.changelog({name: each.options(OnSourceRewrite.FAIL) for name, each in self.starts.items()})
         self.updates = changelog.updates
         self.stream = query.stream_of(changelog)
+        self.last_offset = last_offset(self.stream)
 
 
 class _Feed:
@@ -102,10 +105,14 @@ class _Feed:
             # A stream without rows would never notice its end otherwise.
             while not self._ending.is_set():
                 try:
-                    yield self._waiting.get(timeout=_LOOK_EVERY_S)
+                    batch = self._waiting.get(timeout=_LOOK_EVERY_S)
                 except Empty:
                     if not self._is_active(query):
                         return
+                    continue
+                yield batch
+                if batch is None and self._has_ended(query):
+                    return
         finally:
             self._ending.set()
             # The JVM may be away, and its streams with it.
@@ -154,6 +161,16 @@ class _Feed:
                 self._waiting.put(batch, timeout=_LOOK_EVERY_S)
                 return
         raise Canceled("The result was closed.")
+
+    def _has_ended(self, query: StreamingQuery) -> bool:
+        """Return whether the batches up to the one that was handed over have all rows that the sources will ever have."""
+        if self._frames.last_offset is None:
+            return False
+        with self._driver.translating():
+            progress = query.lastProgress
+            sources = [] if progress is None else json.loads(progress.json)["sources"]
+            offsets = [source["endOffset"] for source in sources]
+            return self._waiting.empty() and has_ended(offsets, self._frames.last_offset)
 
     def _is_active(self, query: StreamingQuery) -> bool:
         """Return whether the stream goes on; raises the error that ended it."""

@@ -41,17 +41,18 @@ def rowless_table(table: WrittenTable) -> CreateConnectorTable:
     return CreateConnectorTable(
         name=table.name,
         connector=connector,
-        spark_sql="" if table.temporary and is_unbounded else spark_sql,
+        spark_sql="" if table.temporary and rows is not None else spark_sql,
         is_temporary=table.temporary,
         if_not_exists=table.if_not_exists,
         or_replace=or_replace,
         unbounded=rows if is_unbounded else None,
+        bounded=None if is_unbounded else rows,
         watermark=table.watermark,
         column_list=() if table.temporary else tuple(f"{quote(spec.name)} {spec.type}" for spec in specs),
         options={} if table.temporary else table.options,
         comment=None if table.temporary else table.comment,
         all_keys=() if table.temporary else table.keys,
-        rows="" if table.temporary else query,
+        rows="" if table.temporary and (rows is None or is_unbounded) else query,
     )
 
 

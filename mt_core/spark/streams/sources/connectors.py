@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from mt_core.identifiers import quote, string_literal
-from mt_core.model.connector_table import ConnectorTable
+from mt_core.model.connector_table import ConnectorTable, GeneratedRows
 from mt_core.spark.catalogs.connector_tables import stored_table
-from mt_core.spark.queries.temporary import rows_without_end
+from mt_core.spark.queries.generated import generated_stream, reads_ending_rows
 
 FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
 _GLOBAL = "global_temp"
@@ -15,8 +15,9 @@ _GLOBAL = "global_temp"
 
 def stream_of(session: SparkSession, table: ConnectorTable) -> str | None:
     """Return a relation in brackets that reads *table* as a stream, with its watermark; None if it is read as it stands."""
-    if table.unbounded is not None:
-        return _generated(session, table)
+    rows = table.unbounded or (table.bounded if reads_ending_rows(session) else None)
+    if rows is not None:
+        return _generated(session, table, rows)
     if table.query or _provider(session, table) not in FILES:
         return None
     watermark = ""
@@ -26,11 +27,10 @@ def stream_of(session: SparkSession, table: ConnectorTable) -> str | None:
     return f"(SELECT * FROM STREAM {table.stored_name}{watermark})"
 
 
-def _generated(session: SparkSession, table: ConnectorTable) -> str:
+def _generated(session: SparkSession, table: ConnectorTable, rows: GeneratedRows) -> str:
     """Create the view with the rows, for all sessions of this Spark: a stream in each of them has rows of its own."""
     view = f"rows_of_{'_'.join(part.encode().hex() for part in table.parts)}"
-    if table.unbounded is not None:
-        rows_without_end(session, table.unbounded, table.watermark).createOrReplaceGlobalTempView(view)
+    generated_stream(session, rows, table.watermark).createOrReplaceGlobalTempView(view)
     return f"(SELECT * FROM {_GLOBAL}.{view})"
 
 

@@ -18,6 +18,7 @@ from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.jvm_objects import spark_identifier, state_of
 from mt_core.spark.kafka.topics import TopicTable, stream_name, topic_table
 from mt_core.spark.queries.connector_names import ConnectorNames, topic_of
+from mt_core.spark.queries.generated import GeneratedTable, generated_table
 from mt_core.spark.queries.relations import ParsedQuery, RelationName, parse
 from mt_core.spark.queries.views import Names, View
 from mt_core.spark.streams.sources.connectors import FILES, stream_of
@@ -33,7 +34,7 @@ _PLAIN_TABLE = "org.apache.iceberg.BaseTable"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSource:
     """A table that a query reads as a stream. `table` is Iceberg's, None for any other; `topic` is one over Kafka, `files` is a
-    temporary one over files.
+    temporary one over files, `generated` one whose rows end.
 
     `reading` is the relation that reads it in place of its name; empty: its name does.
     """
@@ -43,6 +44,7 @@ class StreamSource:
     reading: str = field(default="", repr=False, compare=False)
     topic: TopicTable | None = field(default=None, repr=False, compare=False)
     files: FileView | None = field(default=None, repr=False, compare=False)
+    generated: GeneratedTable | None = field(default=None, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -53,7 +55,8 @@ class StreamSource:
         """The name of the view that has its stream while a query is analysed, empty if there is none."""
         if self.topic is not None:
             return stream_name(self.topic)
-        return "" if self.files is None else self.files.stream_name
+        view = self.files or self.generated
+        return "" if view is None else view.stream_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +91,11 @@ class StreamedText:
     def files(self) -> tuple[FileView, ...]:
         """The sources that are temporary tables of files."""
         return tuple(source.files for source in self.sources if source.files is not None)
+
+    @property
+    def generated(self) -> tuple[GeneratedTable, ...]:
+        """The sources that are temporary tables whose rows end."""
+        return tuple(source.generated for source in self.sources if source.generated is not None)
 
     def streaming(self, options: Mapping[str, Mapping[str, str]]) -> str:
         """Return the text that reads its sources as streams, each with the *options* under its name."""
@@ -169,11 +177,12 @@ class _Reader:
         return view if view is not None or self._endless_only else self._table(full)
 
     def _temporary(self, parts: tuple[str, ...]) -> StreamSource | None:
-        """Return the source that a temporary table is: its files, or its topic."""
+        """Return the source that a temporary table is: its files, its generated rows, or its topic."""
         files = file_view(self._session, parts[0])
-        if files is None:
+        generated = None if files is not None else generated_table(self._session, parts[0])
+        if files is None and generated is None:
             return _topic(parts, topic_table(self._session, parts[0]))
-        return None if self._endless_only else StreamSource(parts=parts, files=files)
+        return None if self._endless_only else StreamSource(parts=parts, files=files, generated=generated)
 
     def _table(self, full: tuple[str, ...]) -> StreamSource | None:
         plugin = state_of(self._session).catalogManager().catalog(full[0])

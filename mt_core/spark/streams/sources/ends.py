@@ -1,0 +1,31 @@
+"""Ends of sources: where a stream whose sources all end has read what they will ever have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from mt_core.spark.driver.jvm_objects import class_name, scala_items
+from mt_core.spark.queries.generated import LAST_OFFSET
+
+
+def last_offset(rows: DataFrame) -> int | None:
+    """Return the offset up to which each source of the stream *rows* has to be read; None if one of them goes on for ever."""
+    plan = rows._jdf.queryExecution().analyzed()
+    ends = [_end(leaf) for leaf in scala_items(plan.collectLeaves()) if leaf.isStreaming()]
+    found = [end for end in ends if end is not None]
+    return max(found) if found and len(found) == len(ends) else None
+
+
+def has_ended(offsets: Sequence[Any], last: int | None) -> bool:
+    """Return whether sources at *offsets* have given all that they will ever have, which is up to *last*."""
+    return last is not None and bool(offsets) and all(isinstance(each, int) and each >= last for each in offsets)
+
+
+def _end(leaf: Any) -> int | None:
+    if class_name(leaf) != "StreamingRelationV2":
+        return None
+    last = leaf.extraOptions().get(LAST_OFFSET)
+    return None if last is None else int(last)

@@ -39,12 +39,15 @@ from mt_core.spark.driver.conf import DriverSettings, catalog_names
 from mt_core.spark.driver.jar_copies import JarCopies
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
+from mt_core.spark.functions.function_files import FunctionFiles
+from mt_core.spark.functions.function_sync import FunctionSync
 from mt_core.spark.java import check_java
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.spark.storage.plan_files import StoredPlans
 from mt_core.spark.streams.engine import SparkStreams
 from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.created_catalogs import CreatedCatalogs
+from mt_core.tables.created_functions import CreatedFunctions
 from mt_core.tables.refresh.workers import Watch
 from mt_core.tables.services import TableServices
 from mt_core.tables.upkeep.check import check_tables
@@ -86,6 +89,7 @@ class Gateway:
         self._loops: list[BackgroundLoop] = []
         self._registry = SqlRegistry.open(config.registry_url.reveal())
         self._connector_tables, self._jars = ConnectorTables(self._registry), JarCopies(home.jars)
+        self._functions, self._function_files = CreatedFunctions(self._registry), FunctionFiles(home.functions)
         self._driver = self._spark(driver_settings(config, home.logs, environ))
         self._catalogs = CreatedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
         self._engine = SparkEngine(self._driver, self._catalogs.settings)
@@ -127,6 +131,7 @@ class Gateway:
         # Clients look there for the address whose token they may send; the driver adds its JVM.
         self._home.note(url=self.url, jvm_pid=None)
         self._jars.begin()
+        self._function_files.remove_unused(self._functions.all().values())
         self._plans.begin()
         self._driver.start()
         self._server.start()
@@ -176,6 +181,7 @@ class Gateway:
     def _spark(self, settings: DriverSettings) -> SparkDriver:
         return SparkDriver(
             settings,
+            functions=FunctionSync(self._functions.all, self._function_files),
             on_launch=lambda pid: self._home.note(url=self.url, jvm_pid=pid),
             on_session=lambda session: restore_tables(self._driver, session, self._connector_tables.all().values()),
         )
@@ -220,6 +226,7 @@ class Gateway:
             ),
             statement_threads=config.integer("sql-gateway.worker.threads.max"),
             connector_tables=self._connector_tables,
+            functions=self._functions,
             plans=self._plans,
         )
 

@@ -26,14 +26,15 @@ class Home:
 
     `token` is the token that the gateway generates, which only the gateway's user may read. `results` has the rows of
     results that do not fit in memory; rows that an earlier gateway left there belong to no result. `jars` has copies of added
-    jars, `sessions` a folder for each open session with its files. `holder` names the process that holds the folder and its
-    JVM, which may outlive a killed gateway for seconds.
+    jars, `functions` of the files of functions, `sessions` a folder for each open session with its files. `holder` names the
+    process that holds the folder and its JVM, which may outlive a killed gateway for seconds.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
         self.token, self.results, self.logs = self.folder / "token", self.folder / "results", self.folder / "logs"
-        self.jars, self.sessions = self.folder / "jars", self.folder / "sessions"
+        self.jars, self.functions = self.folder / "jars", self.folder / "functions"
+        self.sessions = self.folder / "sessions"
         self.holder = self.folder / "gateway.json"
         self._lock = FileLock(self.folder / "gateway.lock")
 

@@ -30,6 +30,7 @@ from mt_core.tables.changes import Signal
 from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.continuous.workers import ContinuousWorkers
 from mt_core.tables.created_catalogs import CreatedCatalogs
+from mt_core.tables.created_functions import CreatedFunctions
 from mt_core.tables.engine import RefreshEngine
 from mt_core.tables.intents import Intents
 from mt_core.tables.manager import TableManager
@@ -71,6 +72,7 @@ class Parts:
     streams: StreamParts | None = None
     plans: PlanFiles | None = None
     connector_tables: ConnectorTables | None = None
+    functions: CreatedFunctions | None = None
 
 
 class Wiring:
@@ -103,6 +105,7 @@ class Wiring:
             streams=self.streams,
             plans=parts.plans,
             connector_tables=parts.connector_tables or ConnectorTables(parts.registry),
+            functions=parts.functions or CreatedFunctions(parts.registry),
         )
         self.executor = StatementExecutor(ports, max_workers=parts.statement_threads)
         self.endpoints = GatewayServices(

@@ -1,4 +1,4 @@
-"""Kinds of facts that a transaction only lists, puts and deletes: tombstones, catalogs, connector tables, leases of gateways."""
+"""Kinds of facts that a transaction only lists, puts and deletes, such as tombstones, catalogs and leases of gateways."""
 
 from __future__ import annotations
 

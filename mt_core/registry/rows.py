@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from mt_core.errors import RegistryError
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.connector_table import ConnectorTable, GeneratedRows, Watermark
+from mt_core.model.function import CreatedFunction, FileKind, FunctionFile, FunctionKind, FunctionLanguage
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job, JobEvent, JobHook, JobStatus
 from mt_core.model.kafka_topic import KafkaTopic
@@ -143,6 +144,7 @@ def _stored(value: Any) -> Any:
             | Watermark()
             | GeneratedRows()
             | KafkaTopic()
+            | FunctionFile()
         ):
             stored = {field.name: _stored(getattr(value, field.name)) for field in fields(value)}
             return {name: each for name, each in stored.items() if each or name not in _LATER}
@@ -251,6 +253,17 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
             "unbounded": lambda body: _fact(GeneratedRows, body, "generated rows"),
             "bounded": lambda body: _fact(GeneratedRows, body, "generated rows"),
             "topic": lambda body: _fact(KafkaTopic, body, "a topic of Kafka"),
+        },
+    ),
+    FunctionFile: _Mapping(readers={"kind": FileKind}),
+    CreatedFunction: _Mapping(
+        noun="function",
+        columns=("name",),
+        readers={
+            "language": FunctionLanguage,
+            "kind": FunctionKind,
+            "namespace": tuple,
+            "files": lambda bodies: tuple(_fact(FunctionFile, body, "a file of a function") for body in bodies),
         },
     ),
     GatewayLease: _Mapping(noun="gateway", columns=("owner", "lease_until"), readers={"lease_until": instants_of}),

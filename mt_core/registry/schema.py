@@ -21,7 +21,7 @@ from mt_core.model.run import RunKind, RunStatus
 METADATA = MetaData()
 
 # The newest migration: a registry that has it opens without the others being read.
-NEWEST = "0014"
+NEWEST = "0015"
 
 # Compared byte by byte on both databases, so that instants and names sort alike.
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
@@ -118,6 +118,14 @@ CATALOGS = Table(
 
 CONNECTOR_TABLES = Table(
     "connector_tables",
+    METADATA,
+    Column("name", TEXT, primary_key=True),
+    Column("body", TEXT, nullable=False),
+    implicit_returning=False,
+)
+
+FUNCTIONS = Table(
+    "functions",
     METADATA,
     Column("name", TEXT, primary_key=True),
     Column("body", TEXT, nullable=False),

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from mt_core.clock import Clock
 from mt_core.registry.failures import translated
 from mt_core.registry.rows import fact_of
-from mt_core.registry.schema import CATALOGS, CONNECTOR_TABLES, GATEWAYS, JOBS, RUNS, TABLES, TOMBSTONES
+from mt_core.registry.schema import CATALOGS, CONNECTOR_TABLES, FUNCTIONS, GATEWAYS, JOBS, RUNS, TABLES, TOMBSTONES
 
 F = TypeVar("F")
 
@@ -56,5 +56,5 @@ _SQLITE_NOW = select(func.strftime("%Y-%m-%dT%H:%M:%fZ", "now"))
 _INSERTS = {
     (dialect, table): insert(table).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
     for dialect, insert in (("sqlite", sqlite.insert), ("postgresql", postgresql.insert))
-    for table in (TABLES, RUNS, JOBS, TOMBSTONES, CATALOGS, CONNECTOR_TABLES, GATEWAYS)
+    for table in (TABLES, RUNS, JOBS, TOMBSTONES, CATALOGS, CONNECTOR_TABLES, FUNCTIONS, GATEWAYS)
 }

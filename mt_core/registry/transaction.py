@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.connector_table import ConnectorTable
+from mt_core.model.function import CreatedFunction
 from mt_core.model.gateway import GatewayLease
 from mt_core.registry.facts import SqlFacts
 from mt_core.registry.jobs import SqlJobs
 from mt_core.registry.runs import SqlRuns
-from mt_core.registry.schema import CATALOGS, CONNECTOR_TABLES, GATEWAYS, TOMBSTONES
+from mt_core.registry.schema import CATALOGS, CONNECTOR_TABLES, FUNCTIONS, GATEWAYS, TOMBSTONES
 from mt_core.registry.statements import Statements
 from mt_core.registry.tables import SqlTables
 from mt_core.registry.workflows import SqlWorkflows
@@ -33,5 +34,8 @@ class SqlTransaction:
         )
         self.connector_tables: StoredFacts[ConnectorTable] = SqlFacts(
             statements=statements, kind=ConnectorTable, table=CONNECTOR_TABLES
+        )
+        self.functions: StoredFacts[CreatedFunction] = SqlFacts(
+            statements=statements, kind=CreatedFunction, table=FUNCTIONS
         )
         self.gateways: StoredFacts[GatewayLease] = SqlFacts(statements=statements, kind=GatewayLease, table=GATEWAYS)

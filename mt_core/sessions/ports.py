@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from mt_core.errors import MtError
 from mt_core.identifiers import Namespace
+from mt_core.model.function import CreatedFunction
 from mt_core.model.reservation import Reservation
 from mt_core.model.run import RefreshRun
 from mt_core.model.stream import StreamMember
@@ -192,6 +193,15 @@ class StatementEngine(Protocol):
 
     def add_jar(self, context: SessionContext, path: str) -> str:
         """Load the classes of a jar and return its full path; raises DefinitionInvalid if there is no such file."""
+
+    def check_function(self, context: SessionContext, function: CreatedFunction) -> CreatedFunction:
+        """Return *function* as it is kept: with its files copied, its type, and where the names in its body are looked up.
+
+        Raises DefinitionInvalid for one that cannot be called, with the reason.
+        """
+
+    def create_temporary_function(self, context: SessionContext, function: CreatedFunction) -> None:
+        """Create *function* in the session alone, in place of one of its name; raises what `check_function` raises."""
 
     def jar_copies(self, context: SessionContext, paths: Sequence[str]) -> Sequence[str]:
         """Return the copies of jars that the session has added, which stay as they are when the files are replaced."""

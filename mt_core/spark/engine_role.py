@@ -22,7 +22,7 @@ class EngineRole:
     """
 
     def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:
-        sync = CatalogSync(catalogs)
+        sync = CatalogSync(catalogs, driver.functions)
         self._driver = driver
         self._catalogs = Catalogs(driver, sync)
         self._contexts = QueryContexts(driver, sync)

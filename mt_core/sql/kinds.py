@@ -15,6 +15,7 @@ from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.flink import changes as changes
 from mt_core.sql.flink.connector_table import read_connector_table
 from mt_core.sql.readers import catalog_statements as catalogs
+from mt_core.sql.readers import functions as functions
 from mt_core.sql.readers import plan_statements as plans
 from mt_core.sql.readers import properties as properties
 from mt_core.sql.readers import refusals as refusals
@@ -85,7 +86,7 @@ def _describe(type_: str, what: str, reader: Reader, *more: Trait) -> StatementK
 
 
 _NO_TEMPORARY = refuse(refusals.NO_TEMPORARY, views=True)
-_NO_SYSTEM_FUNCTION = refuse(f"TEMPORARY SYSTEM FUNCTION is not supported: {refusals.NO_CLASSES}")
+_TEMPORARY = ("TEMPORARY ", "TEMP ", "TEMPORARY SYSTEM ")
 _MATERIALIZED_TABLES = (
     _kind(
         "CREATE_MATERIALIZED_TABLE",
@@ -213,18 +214,26 @@ _CATALOGS = (
         "CREATE_FUNCTION",
         _DEFINES,
         {
-            "CREATE FUNCTION": changes.create_function,
-            "CREATE TEMPORARY FUNCTION": changes.create_function,
-            "CREATE TEMPORARY SYSTEM FUNCTION": _NO_SYSTEM_FUNCTION,
+            f"CREATE {replacing}{temporary}FUNCTION": functions.create_function(
+                temporary=bool(temporary), or_replace=bool(replacing)
+            )
+            for replacing in ("", "OR REPLACE ")
+            for temporary in ("", *_TEMPORARY)
         },
-        ("CREATE FUNCTION",),
+        ("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", "CREATE TEMPORARY FUNCTION"),
     ),
+    _kind("ALTER_FUNCTION", _DEFINES, {"ALTER FUNCTION": functions.alter_function}),
     _kind(
         "DROP_FUNCTION",
         _DEFINES,
-        {"DROP TEMPORARY SYSTEM FUNCTION": _NO_SYSTEM_FUNCTION},
-        ("DROP FUNCTION",),
+        {
+            f"DROP {temporary}FUNCTION": functions.drop_function(temporary=bool(temporary))
+            for temporary in ("", *_TEMPORARY)
+        },
+        ("DROP FUNCTION", "DROP TEMPORARY FUNCTION"),
     ),
+    _kind("SHOW_CREATE_FUNCTION", _SHOWS, {"SHOW CREATE FUNCTION": functions.show_create_function}),
+    _describe("DESCRIBE", "FUNCTION", functions.describe_function),
     _kind("DROP_TABLE", _DEFINES, {"DROP TEMPORARY TABLE": changes.drop_temporary}, ("DROP TABLE",)),
     _kind("DROP_VIEW", _DEFINES, {"DROP TEMPORARY VIEW": changes.drop_temporary}, ("DROP VIEW",)),
 )
@@ -247,13 +256,13 @@ _SPARKS = (
     *(
         _kind(f"{verb}_{noun}", _DEFINES, phrases=(f"{verb} {noun}",))
         for verb, nouns in {
-            "ALTER": ("VIEW", "FUNCTION"),
+            "ALTER": ("VIEW",),
             "DROP": ("DATABASE",),
         }.items()
         for noun in nouns
     ),
     *(_kind(f"{verb}_MODEL", _DEFINES) for verb in ("CREATE", "ALTER", "DROP")),
-    _kind("DESCRIBE", _SHOWS, phrases=("DESCRIBE EXTENDED", "DESCRIBE FUNCTION", "DESCRIBE TABLE")),
+    _kind("DESCRIBE", _SHOWS, phrases=("DESCRIBE EXTENDED", "DESCRIBE TABLE")),
     _kind("SHOW_TBLPROPERTIES", _SHOWS, phrases=("SHOW TBLPROPERTIES",)),
 )
 

@@ -12,6 +12,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 from mt_core.errors import RevisionConflict
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.connector_table import ConnectorTable
+from mt_core.model.function import CreatedFunction
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job
 from mt_core.model.run import REFRESHES, RefreshRun, RunKind, RunStatus
@@ -165,13 +166,13 @@ class StoredWorkflows(Protocol):
 
 
 class StoredFacts(Protocol[F]):
-    """The facts of a kind in a transaction: tombstones, created catalogs, tables with a connector, or the leases of gateways."""
+    """The facts of a kind in a transaction: tombstones, catalogs, functions, tables with a connector, or leases of gateways."""
 
     def all(self) -> Sequence[F]:
-        """Return all facts: tombstones with the oldest first, catalogs and tables by name, leases by owner."""
+        """Return all facts: tombstones with the oldest first, catalogs, functions and tables by name, leases by owner."""
 
     def put(self, fact: F) -> None:
-        """Store a fact, in place of one of its key: a tombstone's `table_id`, the name of a catalog or table, a lease's owner."""
+        """Store a fact, in place of one of its key: a tombstone's `table_id`, a lease's owner, else the name."""
 
     def delete(self, key: str) -> None:
         """Remove a fact; harmless when it is not there."""
@@ -187,6 +188,7 @@ class Transaction(Protocol):
     tombstones: StoredFacts[Tombstone]
     catalogs: StoredFacts[CreatedCatalog]
     connector_tables: StoredFacts[ConnectorTable]
+    functions: StoredFacts[CreatedFunction]
     gateways: StoredFacts[GatewayLease]
 
     def now(self) -> datetime:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from docs.build import ROOT, openapi_documents
-from mt_core.sql import catalog, plans
+from mt_core.sql import catalog, functions, plans
 from mt_core.sql.parser import parse
 from mt_core.sql.statements import Statement
 from mt_core.tokens import split_statements
@@ -124,7 +124,7 @@ def statements_of(page: str) -> list[str]:
 
 def kinds_of_ours() -> set[type]:
     """Return the facts of all statements that the parser reads."""
-    found = (*vars(catalog).values(), *vars(plans).values())
+    found = (*vars(catalog).values(), *vars(plans).values(), *vars(functions).values())
     facts = {each for each in found if isinstance(each, type) and is_dataclass(each)}
     return {*Statement.__args__, *(each for each in facts if issubclass(each, catalog.CatalogStatement))}
 

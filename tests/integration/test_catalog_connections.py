@@ -14,6 +14,7 @@ import pytest
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.catalogs.catalog_sync import CatalogSync, no_catalogs
 from mt_core.spark.catalogs.plugins import plugins_of
+from mt_core.spark.driver.session_functions import NoFunctions
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.statements.spark_statements import SparkStatements
@@ -128,7 +129,7 @@ def test_a_query_opens_a_catalog_anew_only_for_settings_of_its_own(
 ) -> None:
     query = Query(text="", catalog="lake", namespace=("default",), zone="UTC", settings=settings)
 
-    found = QueryContexts(spark_driver, CatalogSync(no_catalogs)).new_session(query)
+    found = QueryContexts(spark_driver, CatalogSync(no_catalogs, NoFunctions())).new_session(query)
 
     mine, theirs = (plugins_of(each).apply("lake") for each in (found, spark_driver.session))
     assert mine.equals(theirs) is shares

@@ -17,6 +17,7 @@ from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.catalog_statements import CatalogStatements
 from mt_core.sessions.statements.connector_table_statements import ConnectorTableStatements
+from mt_core.sessions.statements.function_commands import FunctionCommands
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sessions.statements.translation import in_spark
 from mt_core.spark.driver.conf import catalog_names
@@ -28,6 +29,7 @@ from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
 from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.created_catalogs import CreatedCatalogs
+from mt_core.tables.created_functions import CreatedFunctions
 from mt_core.tables.engine import Query
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_commands import FakeRuns
@@ -53,6 +55,7 @@ class Client:
             jobs,
             self.catalogs,
             ConnectorTableStatements(engine=self.engine, tables=ConnectorTables(MemoryRegistry(clock))),
+            FunctionCommands(self.engine, CreatedFunctions(MemoryRegistry(clock))),
         )
         handle = f"catalogs-{next(_numbers)}"
         self.session = Session(handle, name=None, defaults={}, properties={}, opened_at=NOW)

@@ -144,19 +144,15 @@ def test_a_temporary_function_of_sql_is_called_and_dropped(cursor: dbapi.Cursor)
         cursor.execute("SELECT answer()")
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "CREATE TEMPORARY FUNCTION one_more(x INT) RETURNS INT RETURN x + 1",
-        "CREATE OR REPLACE TEMPORARY FUNCTION one_more(x INT DEFAULT 5) RETURNS INT RETURN x + 1",
-        "CREATE FUNCTION spark_catalog.default.one_more(x INT) RETURNS INT RETURN x + 1",
-    ],
-)
-def test_a_function_of_sql_with_parameters_is_refused_with_the_way_out(cursor: dbapi.Cursor, sql: str) -> None:
-    with pytest.raises(
-        dbapi.NotSupportedError, match=r"cannot have parameters: Iceberg.* in a view, or in the query itself\."
-    ):
-        cursor.execute(sql)
+def test_a_function_of_a_database_with_parameters_is_refused_with_the_way_out(cursor: dbapi.Cursor) -> None:
+    with pytest.raises(dbapi.NotSupportedError, match=r"a name without a database.* write one_more\."):
+        cursor.execute("CREATE FUNCTION spark_catalog.default.one_more(x INT) RETURNS INT RETURN x + 1")
+
+
+def test_a_temporary_function_of_sql_has_parameters(cursor: dbapi.Cursor) -> None:
+    cursor.execute("CREATE OR REPLACE TEMPORARY FUNCTION one_more(x INT DEFAULT 5) RETURNS INT RETURN x + 1")
+
+    assert cursor.execute("SELECT one_more(), one_more(1)").fetchall() == [(6, 2)]
 
 
 def test_errors_of_spark_are_of_their_kinds(cursor: dbapi.Cursor) -> None:

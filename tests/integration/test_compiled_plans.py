@@ -23,6 +23,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.spark.storage.plan_files import StoredPlans
 from mt_core.tables.created_catalogs import CreatedCatalogs
+from mt_core.tables.created_functions import CreatedFunctions
 from tests.integration.stream_world import StreamWorld
 from tests.support.fake_commands import FakeRuns, FakeTableCommands
 from tests.support.memory_registry import MemoryRegistry
@@ -57,6 +58,7 @@ class Gateway:
                 catalogs=CreatedCatalogs(registry, reserved=("lake", "spark_catalog")),
                 jobs=store,
                 connector_tables=self.world.connectors,
+                functions=CreatedFunctions(registry),
                 streams=Streams(
                     engine=self.world.engine,
                     owner=self.owner,

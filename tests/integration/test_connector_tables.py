@@ -27,6 +27,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.created_catalogs import CreatedCatalogs
+from mt_core.tables.created_functions import CreatedFunctions
 from tests.support.fake_commands import FakeRuns, FakeTableCommands
 from tests.support.gateway.own_process import GatewayUnderTest, rows_of, wait_until
 from tests.support.memory_registry import MemoryRegistry
@@ -99,6 +100,7 @@ class World:
                 catalogs=CreatedCatalogs(self.registry, reserved=catalog_names(driver.settings)),
                 jobs=JobStore(self.registry, owner="here", clock=SystemClock()),
                 connector_tables=self.tables,
+                functions=CreatedFunctions(self.registry),
             )
         )
         self.place = f"lake.connectors_{next(_numbers)}"

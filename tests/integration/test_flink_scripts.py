@@ -18,6 +18,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.created_catalogs import CreatedCatalogs
+from mt_core.tables.created_functions import CreatedFunctions
 from mt_core.tables.upkeep.registered import RegisteredTables
 from mt_core.tokens import split_statements
 from tests.conftest import START_TIMEOUT_S
@@ -46,6 +47,7 @@ class Scripts:
                 catalogs=catalogs,
                 jobs=JobStore(world.registry, owner="scripts", clock=SystemClock()),
                 connector_tables=ConnectorTables(world.registry),
+                functions=CreatedFunctions(world.registry),
             )
         )
         self.session = Session(

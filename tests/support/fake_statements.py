@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from mt_core.errors import (
     Canceled,
@@ -17,6 +18,7 @@ from mt_core.errors import (
     QueryFailed,
     TableNotFound,
 )
+from mt_core.model.function import CreatedFunction
 from mt_core.model.reservation import Atomicity, Reservation
 from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as StoredColumn
@@ -31,6 +33,7 @@ from mt_core.tables.engine import Progress
 WAIT_S = 60.0
 LAKE = {"type": "org.apache.iceberg.spark.SparkCatalog", "catalog-type": "jdbc", "jdbc.password": "hidden"}
 
+_DROP_FUNCTION = re.compile(r"DROP TEMPORARY FUNCTION (IF EXISTS )?`(?P<name>\w+)`")
 _USE = re.compile(r"USE (?P<catalog>\w+)\.(?P<namespace>\w+)")
 _CREATION = re.compile(
     r"(?P<verb>CREATE TABLE( IF NOT EXISTS)?|CREATE OR REPLACE TABLE|REPLACE TABLE) `?(?P<table>\w+)`? .*AS ", re.S
@@ -77,6 +80,8 @@ class FakeStatementEngine:
         self.opened_catalogs: list[tuple[str, Mapping[str, str]]] = []
         self.broken_catalogs: set[str] = set()
         self.missing_jars: set[str] = set()
+        self.broken_functions: set[str] = set()
+        self.temporary_functions: frozenset[str] = frozenset()
         # The tables of queries, with the job that published each last, and what has been settled.
         self.published: dict[tuple[str, ...], str] = {}
         self.settled: list[Reservation] = []
@@ -114,6 +119,9 @@ class FakeStatementEngine:
             self._wait(hold, job_id)
         if (use := _USE.fullmatch(sql)) is not None:
             self._namespaces[context.session_id] = (use["catalog"], use["namespace"])
+        if (drop := _DROP_FUNCTION.fullmatch(sql)) is not None:
+            self.temporary_functions -= {drop["name"]}
+            return NO_ROWS
         if sql not in self.answers and sql.upper().startswith(("USE ", "SET CATALOG ", "-- C\nUSE ")):
             return NO_ROWS
         answer = self.answers.get(sql, QueryFailed(f"[PARSE_SYNTAX_ERROR] Syntax error at or near {sql!r}."))
@@ -154,6 +162,7 @@ class FakeStatementEngine:
             namespace=(namespace,),
             zone=context.properties.get("table.local-time-zone", "UTC"),
             relations=self.temporary_relations,
+            functions=self.temporary_functions,
         )
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
@@ -215,6 +224,18 @@ class FakeStatementEngine:
         if path in self.missing_jars:
             raise DefinitionInvalid(f"There is no jar {path}.")
         return f"/jars/{path}"
+
+    def check_function(self, context: SessionContext, function: CreatedFunction) -> CreatedFunction:
+        if function.name in self.broken_functions:
+            raise QueryFailed(f"[UNRESOLVED_COLUMN] {function.body} cannot be resolved.")
+        state = self.session_state(context)
+        files = tuple(replace(file, content=f"hash of {file.uri}") for file in function.files)
+        returns = function.returns or "INT"
+        return replace(function, files=files, returns=returns, catalog=state.catalog, namespace=state.namespace)
+
+    def create_temporary_function(self, context: SessionContext, function: CreatedFunction) -> None:
+        self.check_function(context, function)
+        self.temporary_functions |= {function.name}
 
     def jar_copies(self, context: SessionContext, paths: Sequence[str]) -> Sequence[str]:
         return [f"/copies/{path}" for path in paths]

@@ -14,6 +14,7 @@ from mt_core.clock import Clock
 from mt_core.errors import RegistryError, RevisionConflict, TableExists, TableGone
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.connector_table import ConnectorTable
+from mt_core.model.function import CreatedFunction
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job
 from mt_core.model.run import DONE, REFRESHES, RefreshRun, RunKind, RunStatus
@@ -38,6 +39,7 @@ class _State:
     definitions: Mapping[str, WorkflowDefinition] = field(default_factory=dict)
     catalogs: Mapping[str, CreatedCatalog] = field(default_factory=dict)
     connector_tables: Mapping[str, ConnectorTable] = field(default_factory=dict)
+    functions: Mapping[str, CreatedFunction] = field(default_factory=dict)
     gateways: Mapping[str, GatewayLease] = field(default_factory=dict)
 
 
@@ -91,6 +93,7 @@ class MemoryTransaction:
         self.tombstones: StoredFacts[Tombstone] = MemoryFacts(self, "tombstones", order=("dropped_at", "table_id"))
         self.catalogs: StoredFacts[CreatedCatalog] = MemoryFacts(self, "catalogs", order=("name",))
         self.connector_tables: StoredFacts[ConnectorTable] = MemoryFacts(self, "connector_tables", order=("name",))
+        self.functions: StoredFacts[CreatedFunction] = MemoryFacts(self, "functions", order=("name",))
         self.gateways: StoredFacts[GatewayLease] = MemoryFacts(self, "gateways", order=("owner",))
 
     @property

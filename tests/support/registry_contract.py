@@ -15,6 +15,7 @@ from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import RefreshStatus, TableIdentifier
 from mt_core.tables.registry import Registry, Tombstone
 from mt_core.workflow.definitions import etag_of, shard_of
+from tests.support.registry_contract_functions import FunctionsContract
 from tests.support.registry_contract_jobs import JobsContract
 from tests.support.registry_contract_ledger import LedgerContract
 from tests.support.registry_contract_transactions import TransactionsContract
@@ -388,6 +389,12 @@ class CatalogsContract:
 
 
 class RegistryContract(
-    TablesContract, LedgerContract, JobsContract, DefinitionsContract, CatalogsContract, TransactionsContract
+    TablesContract,
+    LedgerContract,
+    JobsContract,
+    DefinitionsContract,
+    CatalogsContract,
+    FunctionsContract,
+    TransactionsContract,
 ):
     """Everything the port `Registry` promises."""

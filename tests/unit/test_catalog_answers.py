@@ -24,6 +24,7 @@ from mt_core.sessions.ports import StatementResult
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.catalog_statements import CatalogStatements
 from mt_core.sessions.statements.connector_table_statements import ConnectorTableStatements
+from mt_core.sessions.statements.function_commands import FunctionCommands
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sessions.statements.translation import in_spark
 from mt_core.sql.catalog import CatalogStatement
@@ -31,6 +32,7 @@ from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
 from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.created_catalogs import CreatedCatalogs
+from mt_core.tables.created_functions import CreatedFunctions
 from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_commands import FakeRuns
@@ -58,7 +60,9 @@ class World:
 
     def statements_of(self, jobs: Jobs) -> CatalogStatements:
         tables = ConnectorTableStatements(engine=self.engine, tables=ConnectorTables(self.registry))
-        return CatalogStatements(self.engine, jobs, self.catalogs, tables)
+        return CatalogStatements(
+            self.engine, jobs, self.catalogs, tables, FunctionCommands(self.engine, CreatedFunctions(self.registry))
+        )
 
     @property
     def asking(self) -> CatalogRequest:

@@ -142,7 +142,7 @@ def test_comments_may_stand_anywhere(comment: str) -> None:
         "DROP TABLE t",
         "ALTER TABLE t ADD COLUMN a INT",
         "REFRESH TABLE t",
-        "DESCRIBE FUNCTION f",
+        "DESCRIBE FUNCTION d.f",
         "DESCRIBE t c",
         "DESCRIBE t PARTITION (a = 1)",
         "DESCRIBE EXTENDED t AS JSON",

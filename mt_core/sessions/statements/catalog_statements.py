@@ -13,6 +13,7 @@ from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.statements.catalog_commands import CatalogCommands
 from mt_core.sessions.statements.connector_table_statements import ConnectorTableStatements
 from mt_core.sessions.statements.connector_table_text import show_create
+from mt_core.sessions.statements.function_commands import FunctionCommands
 from mt_core.sessions.statements.listings import CatalogRequest, Listings, job_rows, names_only
 from mt_core.sessions.statements.statement_sets import members_of
 from mt_core.sessions.statements.streaming_mode import may_stream, stream_members
@@ -20,6 +21,7 @@ from mt_core.sessions.statements.translation import in_spark
 from mt_core.sessions.temporary_objects import texts
 from mt_core.sql import catalog as sql
 from mt_core.sql.flink.types import type_text
+from mt_core.sql.functions import FunctionCommand
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statements import DescribeTable, Name
 from mt_core.tables.created_catalogs import CreatedCatalogs
@@ -27,6 +29,7 @@ from mt_core.tables.views.table_rows import DESCRIBE_COLUMNS
 
 _INFO = (Column(name="info name"), Column(name="info value"))
 _MOST = 1_000_000
+_FUNCTIONS = frozenset({sql.Shown.FUNCTIONS, sql.Shown.USER_FUNCTIONS})
 
 # Of streams, the engine shows it with each operator.
 _BATCH_CHANGES = "== Changelog Mode ==\nchangelogMode=[I] of all operators: a batch only adds rows"
@@ -36,19 +39,27 @@ class CatalogStatements:
     """Performs statements about catalogs, tables, jobs and jars in the session that sends them."""
 
     def __init__(
-        self, engine: StatementEngine, jobs: Jobs, shared: CreatedCatalogs, connector_tables: ConnectorTableStatements
+        self,
+        engine: StatementEngine,
+        jobs: Jobs,
+        shared: CreatedCatalogs,
+        connector_tables: ConnectorTableStatements,
+        functions: FunctionCommands,
     ) -> None:
         self._engine, self._jobs, self._connector_tables = engine, jobs, connector_tables
         self._listings = Listings(
             engine, jobs, is_table=lambda name, context: connector_tables.find(name, context) is not None
         )
         self._commands = CatalogCommands(engine, shared)
+        self._functions = functions
 
     def execute(self, statement: sql.CatalogStatement, request: CatalogRequest) -> OperationResult:
         """Perform *statement*; raises QueryFailed, DefinitionInvalid, OperationNotFound or IllegalStatus."""
         match statement:
             case sql.ShowObjects():
-                return content(self._listings.show(statement, request))
+                lists_functions = statement.kind in _FUNCTIONS and statement.name is None
+                more = self._functions.names(request) if lists_functions else ()
+                return content(self._listings.show(statement, request, more))
             case sql.ShowPartitions():
                 return content(self._listings.partitions(statement, request))
             case sql.ShowColumns(name=name, pattern=pattern):
@@ -66,6 +77,8 @@ class CatalogStatements:
 
     def _change(self, statement: sql.CatalogStatement, request: CatalogRequest) -> OperationResult:
         match statement:
+            case FunctionCommand():
+                return self._functions.execute(statement, request)
             case sql.CatalogCommand():
                 return self._commands.execute(statement, request)
             case sql.StopJob(job_id=job_id, savepoint=savepoint, drop=drop):

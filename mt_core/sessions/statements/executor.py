@@ -36,6 +36,7 @@ from mt_core.sessions.session import Session
 from mt_core.sessions.statements.catalog_statements import CatalogStatements
 from mt_core.sessions.statements.connector_table_changes import ConnectorTableChanges
 from mt_core.sessions.statements.connector_table_statements import ConnectorTableStatements
+from mt_core.sessions.statements.function_commands import FunctionCommands
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sessions.statements.names import SessionNames
 from mt_core.sessions.statements.plan_statements import PlanStatements
@@ -55,6 +56,7 @@ from mt_core.sql.statement_types import INSERT
 from mt_core.sql.statements import DescribeTable, ResetProperty, SetProperty, Statement, qualify
 from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.created_catalogs import CreatedCatalogs
+from mt_core.tables.created_functions import CreatedFunctions
 from mt_core.tables.table_commands import CommandContext
 
 log = logging.getLogger(__name__)
@@ -77,6 +79,7 @@ class StatementPorts:
     catalogs: CreatedCatalogs
     jobs: JobStore
     connector_tables: ConnectorTables
+    functions: CreatedFunctions
     streams: Streams | None = None
     plans: PlanFiles | None = None
 
@@ -93,7 +96,8 @@ class StatementExecutor:
         streams = ports.streams
         self.jobs = Jobs(ports.clock, ports.runs, ports.jobs, streams=streams.owner if streams is not None else None)
         self._connector_tables = ConnectorTableStatements(engine=ports.engine, tables=ports.connector_tables)
-        self._catalogs = CatalogStatements(ports.engine, self.jobs, ports.catalogs, self._connector_tables)
+        functions = FunctionCommands(ports.engine, ports.functions)
+        self._catalogs = CatalogStatements(ports.engine, self.jobs, ports.catalogs, self._connector_tables, functions)
         creations = TableCreations(ports.engine, ports.jobs, engine_timeout_s=engine_timeout_s)
         ports.jobs.hooks.provide(TableCreationHook(creations))
         self._spark = SparkWork(
@@ -101,11 +105,7 @@ class StatementExecutor:
         )
         self._streaming = (
             StreamingStatements(
-                streams=streams,
-                engine=ports.engine,
-                spark=self._spark,
-                store=ports.jobs,
-                clock=ports.clock,
+                streams=streams, engine=ports.engine, spark=self._spark, store=ports.jobs, clock=ports.clock
             )
             if streams is not None
             else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -83,8 +83,8 @@ class Listings:
     jobs: Jobs
     is_table: Callable[[Name, SessionContext], bool]
 
-    def show(self, statement: ShowObjects, request: CatalogRequest) -> RowSet:
-        """Return the names that match the pattern, in order."""
+    def show(self, statement: ShowObjects, request: CatalogRequest, more: Iterable[str] = ()) -> RowSet:
+        """Return the names that match the pattern, in order; *more* are such as Spark does not list."""
         if statement.kind is Shown.JOBS:
             like = statement.pattern
             return job_rows([job for job in self.jobs.jobs() if like is None or like.matches(job.name)], request)
@@ -93,6 +93,7 @@ class Listings:
                 columns=(Column(name="module name"), Column(name="used", type=BOOLEAN)), rows=[["core", True]]
             )
         names, pattern = self._names(statement, request), statement.pattern
+        names = sorted({*names, *more}) if more else names
         matching = [name for name in names if pattern is None or pattern.matches(name)]
         return names_only(_COLUMN_NAMES[statement.kind], matching)
 

@@ -1,4 +1,4 @@
-"""Catalog sync: gives each Spark session the catalogs that statements created, and each later change of them."""
+"""Catalog sync: gives each Spark session the catalogs and functions that statements created, and each later change of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from mt_core.spark.catalogs.plugins import plugins_of
 from mt_core.spark.driver.conf import CATALOG
 from mt_core.spark.driver.jvm_objects import active_session, state_of
+from mt_core.spark.driver.session_functions import SessionFunctions
 
 Settings = Mapping[str, Mapping[str, str]]
 CatalogSource = Callable[[], Settings]
@@ -27,8 +28,8 @@ def no_catalogs() -> Settings:
 class CatalogSync:
     """Applies the catalogs of a source to sessions. Raises Spark's own errors; safe from any thread."""
 
-    def __init__(self, source: CatalogSource) -> None:
-        self._source = source
+    def __init__(self, source: CatalogSource, functions: SessionFunctions) -> None:
+        self._source, self._functions = source, functions
         self._lock = threading.Lock()
         # By session: after the loss of a JVM the sessions are new, without any of these catalogs.
         self._applied: WeakKeyDictionary[SparkSession, Settings] = WeakKeyDictionary()
@@ -38,7 +39,8 @@ class CatalogSync:
         return {key: value for settings in self._source().values() for key, value in settings.items()}
 
     def apply(self, session: SparkSession, *, except_for: Collection[str] = ()) -> SparkSession:
-        """Return *session* with the created catalogs, except those whose names the session configures itself."""
+        """Return *session* with the created functions and catalogs, except those whose names the session configures itself."""
+        self._functions.apply(session)
         wanted = self._source()
         if self._applied.get(session, _NONE) is wanted:
             return session

@@ -32,15 +32,13 @@ _TAIL = re.compile(
     re.S,
 )
 _CLASS_PREFIX = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
-_CALL_A_METHOD = (
-    " Functions of classes are not supported: ADD JAR, and call a static method with reflect('class', 'method', …)."
+_OF_ALL_SESSIONS = (
+    " Leave the database out: CREATE FUNCTION name … keeps a function for all sessions and materialized tables."
 )
 _WAYS_OUT = {
     # Spark without Hive knows no functions that are classes, but for its own kind of aggregates.
-    "NO_HANDLER_FOR_UDAF": _CALL_A_METHOD,
-    "MISSING_CATALOG_ABILITY.CREATE_FUNCTION": (
-        " Write the expression in a view, which all sessions and materialized tables can read." + _CALL_A_METHOD
-    ),
+    "NO_HANDLER_FOR_UDAF": _OF_ALL_SESSIONS,
+    "MISSING_CATALOG_ABILITY.CREATE_FUNCTION": _OF_ALL_SESSIONS,
 }
 _STREAM_AS_BATCH = "Queries with streaming sources must be executed with writeStream.start()"
 _NO_END = (

@@ -31,6 +31,7 @@ from mt_core.spark.driver.conf import DriverSettings
 from mt_core.spark.driver.failures import LOST, SPARK_ERRORS, UNKNOWN_TO_JAVA, translate
 from mt_core.spark.driver.jvm import Incarnation, discard, launch
 from mt_core.spark.driver.local_files import use_local_files
+from mt_core.spark.driver.session_functions import NoFunctions, SessionFunctions
 from mt_core.spark.java import check_java
 from mt_core.tables.engine import Progress
 
@@ -66,9 +67,10 @@ class SparkDriver:
         settings: DriverSettings,
         on_launch: Callable[[int], object] = lambda _pid: None,
         on_session: Callable[[SparkSession], object] = lambda _session: None,
+        functions: SessionFunctions | None = None,
     ) -> None:
         self.settings, self._on_launch, self._on_session = settings, on_launch, on_session
-        self.added_jars = AddedJars()
+        self.added_jars, self.functions = AddedJars(), functions or NoFunctions()
         self.state = DriverState.NEW
         # How many JVMs became ready so far; what was created in an earlier one no longer exists.
         self.generation = 0

@@ -127,7 +127,9 @@ def _values_in_manifests(
 
 def _check_unchanged(lineage: Lineage, vector: SourceVector) -> None:
     if not agrees(lineage, {each.name: each.version or {} for each in vector.sources}):
-        raise SourcesChanged("A view or table of the query changed while the refresh was starting; run it again.")
+        raise SourcesChanged(
+            "A view, function or table of the query changed while the refresh was starting; run it again."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,14 +65,17 @@ _TIME_FUNCTIONS = re.compile(r"Parse|ToDate|ToTime|ToTimestamp|GetTimestamp|Date
 _Node = dict[str, Any]
 
 
-def unstable_reason(plan_json: str, *, of_order: bool = True) -> str | None:
+def unstable_reason(
+    plan_json: str, *, of_order: bool = True, deterministic: frozenset[str] = frozenset()
+) -> str | None:
     """Return what in the plan can give other rows from the same sources, None without such.
 
-    Unless *of_order*, what depends on nothing but the order of rows does not count.
+    Unless *of_order*, what depends on nothing but the order of rows does not count. *deterministic* are the functions of users'
+    code that are declared to be so.
     """
     for tree in _trees(json.loads(plan_json)):
         for index in range(len(tree)):
-            reason = (_order_reason(tree, index) if of_order else None) or _node_reason(tree, index)
+            reason = (_order_reason(tree, index) if of_order else None) or _node_reason(tree, index, deterministic)
             if reason:
                 return reason
     return None
@@ -107,12 +110,13 @@ def _order_reason(tree: list[_Node], index: int) -> str | None:
     return OF_ORDER.get(name)
 
 
-def _node_reason(tree: list[_Node], index: int) -> str | None:
+def _node_reason(tree: list[_Node], index: int, deterministic: frozenset[str]) -> str | None:
     node, name = tree[index], _class_name(tree[index])
     if name in _UNSTABLE:
         return _UNSTABLE[name]
-    if name in _FOREIGN_CODE:
-        return f"the user-defined function {node.get('name') or node.get('udfName') or name}"
+    function = str(node.get("name") or node.get("udfName") or node.get("udafName") or name)
+    if name in _FOREIGN_CODE and function.lower() not in deterministic:
+        return f"the user-defined function {function}"
     is_cast = name == "Cast" and node.get("dataType") in _TIME_TYPES
     if is_cast or _TIME_FUNCTIONS.search(name):
         return _moment_reason(_descendants(tree, index), is_cast=is_cast)

@@ -10,13 +10,16 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.identifiers import display_name, quote, sql_name
+from mt_core.model.function import CreatedFunction, FunctionLanguage
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.failures import SPARK_ERRORS
+from mt_core.spark.functions.function_sync import deterministic_functions, functions_of
 from mt_core.spark.queries.determinism import unstable_literal, unstable_reason
 from mt_core.spark.queries.relations import BaseRelation, ParsedQuery, RelationName, base_relations, parse
 from mt_core.spark.queries.views import Names, View
 from mt_core.spark.queries.with_queries import inlined
+from mt_core.tables.created_functions import calls
 from mt_core.tables.engine import Query
 
 MAX_VIEW_DEPTH = 50
@@ -67,14 +70,15 @@ class Lineage:
     """The facts about a query that hold until a source's shape or a view changes.
 
     `pieces` is the query's text, with its views and with WITH queries that are read several times in place of their names, cut
-    where versions can be inserted; `unnamed` are sources without versions or catalog; `shapes` are those of the tables when
-    the query was analysed; `unstable` and `unpinnable` are reasons, None without one. `lock` guards the sources' tables.
+    where versions can be inserted; `unnamed` are sources without versions or catalog; `shapes` are those of the tables, and
+    `functions` the hashes of the functions, when the query was analysed; `unstable` and `unpinnable` are reasons, None without
+    one. `lock` guards the sources' tables.
     """
 
     sources: tuple[Source, ...]
     unnamed: tuple[str, ...]
     views: tuple[View, ...]
-    functions: tuple[tuple[str, ...], ...]
+    functions: Mapping[tuple[str, ...], str]
     pieces: tuple[Piece, ...]
     unstable: str | None
     unpinnable: str | None
@@ -125,9 +129,10 @@ class LineageReader:
             sources=sources,
             unnamed=tuple(dict.fromkeys(self._unresolved)),
             views=tuple(self._views.values()),
-            functions=tuple(self._functions),
+            functions={parts: self._names.function_digest(parts) for parts in self._functions},
             pieces=pieces,
-            unstable=unstable_reason(analysed.toJSON()) or self._unstable_text(query, parsed),
+            unstable=unstable_reason(analysed.toJSON(), deterministic=deterministic_functions(self._session))
+            or self._unstable_text(query, parsed),
             unpinnable=self._unpinnable or self._rewriting_fault(text_of(pieces, {}), analysed),
             shapes={source.name: shape_of(source.table) for source in sources if source.table is not None},
         )
@@ -176,9 +181,21 @@ class LineageReader:
         for parts in parsed.functions:
             function = self._names.function(parts)
             if function is not None:
-                self._functions[function] = None
-                if path:
+                self._collect_function(function)
+                # One of all sessions is the same in a view and where the view is read.
+                if path and len(function) > 1:
                     self._refuse_pins(f"view {display_name(path[-1])} uses function {display_name(function)}")
+
+    def _collect_function(self, function: tuple[str, ...]) -> None:
+        """Note a function, and those of all sessions that its body calls."""
+        self._functions[function] = None
+        functions = functions_of(self._session)
+        created = functions.get(function[0]) if len(function) == 1 else None
+        if created is None or created.language is not FunctionLanguage.SQL:
+            return
+        for name in functions:
+            if (name,) not in self._functions and calls(created.body, name):
+                self._collect_function((name,))
 
     def _expanded(self, view: View, relation: RelationName, path: ViewPath) -> Iterator[Piece]:
         """Yield a subquery in place of a view, with the columns and types of the view's creation."""
@@ -216,8 +233,13 @@ class LineageReader:
 
     def _unstable_text(self, query: Query, parsed: ParsedQuery) -> str | None:
         """Return what in the texts of query and views can give other rows from the same sources, None without such."""
-        if self._functions:
-            return f"the function {display_name(next(iter(self._functions)))}"
+        functions = functions_of(self._session)
+        for parts in self._functions:
+            created = functions.get(parts[0]) if len(parts) == 1 else None
+            if created is None or _is_unstable(created):
+                return f"the function {display_name(parts)}"
+            if literal := unstable_literal(created.body) if created.language is FunctionLanguage.SQL else None:
+                return f"{literal} in the function {display_name(parts)}"
         if parsed.identifier_clause:
             return "IDENTIFIER()"
         if any(source.travel == "timestamp" for source in self._sources.values()):
@@ -235,3 +257,10 @@ class LineageReader:
         if columns_of(rewritten.schema()) != columns_of(analysed.schema()) or relations != set(self._bases):
             return "with its views expanded the query gives other columns"
         return None
+
+
+def _is_unstable(function: CreatedFunction) -> bool:
+    """Whether a function may give other values for equal arguments; of one in SQL the plan of its body says more."""
+    if function.language is FunctionLanguage.SQL:
+        return function.deterministic is False
+    return function.deterministic is not True

@@ -100,20 +100,29 @@ class SourceVersions:
                         source.table.refresh()
                         snapshot = source.table.currentSnapshot()
                     known[source.name] = "" if snapshot is None else str(snapshot.snapshotId())
-            for view in lineage.views:
-                if display_name(view.parts) not in known:
-                    session = self._contexts.session(query)
-                    with active_session(session):
-                        current = Names(session).view(view.parts)
-                    known[display_name(view.parts)] = "" if current is None else current.digest
+            has_definitions = lineage.views or lineage.functions
+            definitions = self._look_at_definitions(query, lineage, known) if has_definitions else []
         except EngineUnavailable:
             raise
         except (MtError, *SPARK_ERRORS) as error:
             with self._lock:
                 self._lineages.pop(self._key(query), None)
             return f"{type(error).__name__}: {error}"
-        names = (*(source.name for source in lineage.sources), *(display_name(view.parts) for view in lineage.views))
+        names = (*(source.name for source in lineage.sources), *definitions)
         return json.dumps({name: known[name] for name in names}, sort_keys=True)
+
+    def _look_at_definitions(self, query: Query, lineage: Lineage, known: dict[str, str]) -> list[str]:
+        """Return the names of the views and functions, whose hashes are *known* afterwards."""
+        session = self._contexts.session(query)
+        with active_session(session):
+            names = Names(session)
+            for view in lineage.views:
+                if display_name(view.parts) not in known:
+                    current = names.view(view.parts)
+                    known[display_name(view.parts)] = "" if current is None else current.digest
+            for parts in lineage.functions:
+                known[display_name(parts)] = names.function_digest(parts)
+        return [display_name(parts) for parts in (*(view.parts for view in lineage.views), *lineage.functions)]
 
     def pinned_text(self, query: Query, vector: SourceVector) -> str:
         """Return the query at exactly the versions of *vector*; the user's text if it cannot be pinned."""
@@ -122,8 +131,10 @@ class SourceVersions:
         lineage = self.lineage(query)
         versions = {source.name: source.version or {} for source in vector.sources}
         if not agrees(lineage, versions):
-            # A view or a schema changed after the vector was read: the text has to be that of the vector.
-            raise SourcesChanged("A view or table of the query changed while the refresh was starting; run it again.")
+            # A view, a function or a schema changed after the vector was read: the text has to be that of the vector.
+            raise SourcesChanged(
+                "A view, function or table of the query changed while the refresh was starting; run it again."
+            )
         return text_of(
             lineage.pieces, {name: str(version[PIN]) for name, version in versions.items() if PIN in version}
         )
@@ -219,7 +230,9 @@ class SourceVersions:
                 if current is None or current.digest != view.digest:
                     raise _Outdated
             digests = [(VIEW, view.parts, view.digest) for view in lineage.views]
-            digests += [(FUNCTION, parts, names.function_digest(parts)) for parts in lineage.functions]
+            if any(names.function_digest(parts) != digest for parts, digest in lineage.functions.items()):
+                raise _Outdated
+            digests += [(FUNCTION, parts, digest) for parts, digest in lineage.functions.items()]
         return [
             SourceVersion(name=display_name(parts), kind=kind, version={"hash": digest})
             for kind, parts, digest in digests
@@ -239,9 +252,12 @@ def not_plain(source: Source) -> str:
 
 
 def agrees(lineage: Lineage, versions: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Return whether *lineage* was read from the same views and the same shapes of tables as *versions*."""
+    """Return whether *lineage* was read from the same views, functions and shapes of tables as *versions*."""
     for view in lineage.views:
         if versions.get(display_name(view.parts), {}).get("hash") != view.digest:
+            return False
+    for parts, digest in lineage.functions.items():
+        if versions.get(display_name(parts), {}).get("hash") != digest:
             return False
     for source in lineage.sources:
         version = versions.get(source.name, {})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import SparkSession
 
 from mt_core.errors import Unsupported
@@ -10,7 +12,9 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.kafka.connector_jars import load_kafka
 from mt_core.spark.kafka.topics import create_topic, forget_topic
 from mt_core.spark.queries.generated import GeneratedTable, forget_generated, generated_stream, note_generated
+from mt_core.spark.queries.views import Names
 from mt_core.sql.catalog import CreateConnectorTable, SparkStatement
+from mt_core.sql.functions import CreateFunction
 from mt_core.sql.parser import ReadStatement
 
 
@@ -20,6 +24,10 @@ def create_temporary(driver: SparkDriver, session: SparkSession, text: str) -> N
     match read.fact:
         case CreateConnectorTable(has_statement=False) as table:
             create_unbounded(driver, session, table)
+        case CreateFunction(function=function):
+            catalog, namespace = Names(session).current()
+            placed = replace(function, catalog=catalog, namespace=namespace)
+            driver.functions.register(session, driver.functions.checked(session, placed))
         case SparkStatement(spark_sql=sql):
             session.sql(sql)
         case _:

@@ -23,6 +23,7 @@ from mt_core.spark.driver.jvm_objects import (
     texts,
     texts_of_each,
 )
+from mt_core.spark.functions.function_sync import functions_of
 
 _CATALOGS = "org.apache.spark.sql.connector.catalog"
 _NAME = f"{_CATALOGS}.Identifier.name"
@@ -144,9 +145,11 @@ class Names:
         return bool(plugin.tableExists(spark_identifier(self._session, parts[1:])))
 
     def function(self, parts: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Return the full name of a function that is not built in, None for one that is."""
+        """Return the full name of a function that is not built in, one part for one of all sessions; None for one of Spark's."""
         catalog, namespace = self.current()
         if len(parts) == 1:
+            if parts[0].lower() in functions_of(self._session):
+                return (parts[0].lower(),)
             functions = state_of(self._session).catalog()
             is_built_in = (
                 functions.lookupBuiltinOrTempFunction(parts[0]).isDefined()
@@ -160,6 +163,9 @@ class Names:
     def function_digest(self, parts: tuple[str, ...]) -> str:
         """Return a hash of a function's class, resources and text, if Spark's own catalog has it; otherwise of its name."""
         text = ".".join(parts)
+        if len(parts) == 1:
+            created = functions_of(self._session).get(parts[0])
+            return text if created is None else created.digest
         if parts[0] == SESSION_CATALOG and len(parts) == 3:
             catalog = state_of(self._session).catalog().externalCatalog()
             if catalog.functionExists(parts[1], parts[2]):

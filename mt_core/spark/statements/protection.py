@@ -139,8 +139,8 @@ class _Check:
         elif kind in _SQL_FUNCTIONS and plan.inputParamText().isDefined():
             # Iceberg's extension of Spark reads no parameters of functions: an error without a word.
             raise Unsupported(
-                "A function of SQL cannot have parameters: Iceberg's extension of Spark does not read them. Write the "
-                "expression in a view, or in the query itself."
+                "A function of a database cannot have parameters: Iceberg's extension of Spark does not read them. Leave the "
+                "database out: CREATE FUNCTION name (…) keeps a function for all sessions."
             )
         elif kind not in HARMLESS:
             self._command(plan, kind)

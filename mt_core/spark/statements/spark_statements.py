@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from pyspark.sql import types as spark
 
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import sql_name
+from mt_core.model.function import CreatedFunction
 from mt_core.model.reservation import Reservation
 from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as SparkColumn
@@ -83,7 +85,7 @@ class SparkStatements(StatementEngine):
     ) -> None:
         self._driver, self._spools, self._tables = driver, spools or Spools(), tables or NoTables()
         self._connectors, self._jars = connectors, jars or JarCopies()
-        self._sync = CatalogSync(catalogs)
+        self._sync = CatalogSync(catalogs, driver.functions)
         self._sessions = SparkSessions(driver, self._sync)
         self._lock = threading.Lock()
         self._driver_catalogs: tuple[int, Settings] = (0, {})
@@ -237,6 +239,25 @@ class SparkStatements(StatementEngine):
             self._driver.added_jars.add(session, copy)
             self._sessions.jars(context.session_id)[path] = copy
             return path
+
+    def check_function(self, context: SessionContext, function: CreatedFunction) -> CreatedFunction:
+        with self._session(context) as session:
+            catalog, namespace = Names(session).current()
+            # In a session that is forgotten: one that has the function would show it before it is kept.
+            scratch = self._sync.apply(session.newSession(), except_for=configured_catalogs(context.properties))
+            with active_session(scratch):
+                if Names(scratch).current() != (catalog, namespace):
+                    scratch.sql(f"USE {sql_name((catalog, *namespace))}")
+                placed = replace(function, catalog=catalog, namespace=namespace)
+                try:
+                    return self._driver.functions.checked(scratch, placed)
+                finally:
+                    close_plugins(scratch, self._driver.session)
+
+    def create_temporary_function(self, context: SessionContext, function: CreatedFunction) -> None:
+        kept = self.check_function(context, function)
+        with self._session(context) as session:
+            self._driver.functions.register(session, kept)
 
     def jar_copies(self, context: SessionContext, paths: Sequence[str]) -> Sequence[str]:
         copies = self._sessions.jars(context.session_id)

@@ -21,6 +21,7 @@ from mt_core.rowset import RowSet
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.engine_role import EngineRole
+from mt_core.spark.functions.function_sync import deterministic_functions
 from mt_core.spark.maintenance.query_shapes import plan_of
 from mt_core.spark.maintenance.row_images import computed
 from mt_core.spark.queries.determinism import unstable_literal, unstable_reason
@@ -138,9 +139,9 @@ def _compared(session: SparkSession, comparison: Comparison, text: str) -> Compa
 def _columns_of(rows: DataFrame, comparison: Comparison, text: str) -> _Columns:
     """Return how each column of the table is compared; raises Incomparable if not even the number of rows is certain."""
     plan, subqueries = plan_of(rows)
-    unstable = unstable_literal(text)
+    unstable, declared = unstable_literal(text), deterministic_functions(rows.sparkSession)
     for each in (plan, *subqueries):
-        unstable = unstable or unstable_reason(each, of_order=False)
+        unstable = unstable or unstable_reason(each, of_order=False, deterministic=declared)
     stored = {column.name.lower(): column for column in comparison.columns}
     types = [spark.DataType.fromDDL(stored[name.lower()].type) for name in rows.columns]
     trees = json.loads(plan), [json.loads(each) for each in subqueries]

@@ -9,7 +9,6 @@ from mt_core.identifiers import display_name, property_list, quote, sql_name, st
 from mt_core.sql.catalog import CatalogStatement, DropTemporaryView, SparkStatement
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.flink.types import read_type
-from mt_core.sql.readers.refusals import NO_CLASSES
 from mt_core.sql.statements import Name
 
 _SPARKS_ADD = {"COLUMN", "COLUMNS", "PARTITION", "CHECK", "FOREIGN", "IF"}
@@ -191,12 +190,3 @@ def drop_temporary(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     if len(name) > 1:
         raise Unsupported(f"{display_name(name)}: a temporary view has a name without a database; leave it out.")
     return DropTemporaryView(name=name[0], if_exists=if_exists)
-
-
-def create_function(cursor: TokenCursor, text: str) -> CatalogStatement | None:
-    """Refuse CREATE FUNCTION f AS 'class' LANGUAGE … of Flink; None for Spark's own forms."""
-    cursor.accept("IF", "NOT", "EXISTS")
-    name = cursor.name("the name of a function")
-    if cursor.accept("AS") and cursor.string("the class of the function") and cursor.accept("LANGUAGE"):
-        raise Unsupported(f"Function {display_name(name)}: {NO_CLASSES}")
-    return None

@@ -9,16 +9,11 @@ from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.readers.create import is_view
 
 NO_MODULES = (
-    "is not supported: Spark has no modules: its functions are always available; ADD JAR and reflect('class', 'method', …) "
-    "call others."
+    "is not supported: Spark has no modules: its functions are always available, and CREATE FUNCTION adds others."
 )
 NO_REMOVAL = "REMOVE JAR is not supported: Spark cannot unload classes; open a new session, or restart the gateway."
 NO_REPLACE = "CREATE OR REPLACE MATERIALIZED TABLE is not supported; use CREATE OR ALTER MATERIALIZED TABLE."
 NO_TEMPORARY = "TEMPORARY MATERIALIZED TABLE is not supported; leave TEMPORARY out, or use a TEMPORARY VIEW."
-NO_CLASSES = (
-    "functions of classes are not supported; ADD JAR, and call a static method with reflect('class', 'method', …), or "
-    "write the expression in a view."
-)
 
 
 def refuse(reason: str, *, views: bool = False) -> Callable[[TokenCursor, str], None]:

@@ -25,6 +25,7 @@ from mt_core.sessions.sessions import SessionManager
 from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
 from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.created_catalogs import CreatedCatalogs
+from mt_core.tables.created_functions import CreatedFunctions
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_commands import FakeRuns, FakeTableCommands
 from tests.support.fake_statements import FakeStatementEngine
@@ -104,6 +105,7 @@ def _ports(engine: FakeStatementEngine, commands: FakeTableCommands, runs: FakeR
         catalogs=catalogs,
         jobs=JobStore(registry, owner="gateway", clock=clock),
         connector_tables=ConnectorTables(registry),
+        functions=CreatedFunctions(registry),
     )
 
 

@@ -1,0 +1,36 @@
+"""What the driver's sessions need of users' functions: the port to them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pyspark.sql import SparkSession
+
+from mt_core.errors import Unsupported
+from mt_core.model.function import CreatedFunction
+
+
+class SessionFunctions(Protocol):
+    """Gives Spark sessions the functions that statements created. Any thread."""
+
+    def apply(self, session: SparkSession) -> None:
+        """Give *session* the functions as they are now; logs those that cannot be, which are missing there then."""
+
+    def checked(self, session: SparkSession, function: CreatedFunction) -> CreatedFunction:
+        """Return *function* as it is kept; *session*, which becomes useless, has its catalogs. Raises DefinitionInvalid."""
+
+    def register(self, session: SparkSession, function: CreatedFunction) -> None:
+        """Register *function*, as it is kept, in *session*; raises Spark's errors, and MtError."""
+
+
+class NoFunctions(SessionFunctions):
+    """Sessions with Spark's own functions alone."""
+
+    def apply(self, session: SparkSession) -> None:
+        return
+
+    def checked(self, session: SparkSession, function: CreatedFunction) -> CreatedFunction:
+        raise Unsupported(f"Function {function.name}: this driver keeps no functions.")
+
+    def register(self, session: SparkSession, function: CreatedFunction) -> None:
+        raise Unsupported(f"Function {function.name}: this driver keeps no functions.")

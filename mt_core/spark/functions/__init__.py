@@ -1,0 +1,1 @@
+"""Functions of users in Spark's sessions."""

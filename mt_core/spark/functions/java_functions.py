@@ -1,0 +1,96 @@
+"""Functions that are classes: of Java, Scala and whatever else compiles to them, each with a class loader for its jars."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.errors import DefinitionInvalid, Unsupported
+from mt_core.model.function import CreatedFunction, FunctionKind
+from mt_core.spark.driver.failures import SPARK_ERRORS
+from mt_core.spark.driver.jvm_objects import java_class, java_strings, state_of, static_member
+from mt_core.spark.functions.function_files import FunctionFiles
+from mt_core.spark.functions.sql_functions import identifier_of, spark_parser
+
+_BUILDERS = "freshtable.functions.UserFunctions"
+_KINDS = {"scalar": FunctionKind.SCALAR, "aggregate": FunctionKind.AGGREGATE}
+
+
+def described(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> CreatedFunction:
+    """Return a function with the kind and the type that its class has.
+
+    Raises DefinitionInvalid for a class that is not there, or that cannot be made; Unsupported for one of another kind.
+    """
+    _ship(session, function, files)
+    users = _users(session)
+    try:
+        answer = str(users.kindOf(_names(session, function), function.body))
+    except SPARK_ERRORS as cause:
+        raise DefinitionInvalid(
+            f"Function {function.name}: class {function.body} cannot be used: {_reason(cause)}. {_where(function)}"
+        ) from cause
+    kind, _, returned = answer.partition(" ")
+    if kind not in _KINDS:
+        raise Unsupported(f"Function {function.name}: class {function.body} is {returned}")
+    returns = function.returns or returned
+    if not returns:
+        raise DefinitionInvalid(
+            f"Function {function.name}: class {function.body} does not say what it returns; add RETURNS and a type of Spark."
+        )
+    return replace(function, kind=_KINDS[kind], returns=returns)
+
+
+def register_java(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> None:
+    """Register a function in *session*, in place of one of its name; raises Spark's errors."""
+    _ship(session, function, files)
+    parser = spark_parser(session)
+    returned = parser.parseDataType(function.returns)
+    parameters = None
+    if function.parameters is not None:
+        none = static_member(session, "org.apache.spark.sql.types.StructType")
+        parameters = parser.parseRoutineParam(function.parameters) if function.parameters else none()
+    builder = _users(session).builder(
+        function.name,
+        _names(session, function),
+        function.body,
+        returned,
+        parameters,
+        function.deterministic is not False,
+    )
+    registry = state_of(session).functionRegistry()
+    registry.dropFunction(identifier_of(session, function.name))
+    registry.createOrReplaceTempFunction(function.name, builder, "java_udf")
+
+
+def _ship(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> None:
+    """Give driver and executors the jars; Spark takes each once."""
+    context = session._jsc.sc()
+    for file in function.files:
+        context.addFile(files.path(file))
+
+
+def _names(session: SparkSession, function: CreatedFunction) -> Any:
+    return java_strings(session, [f"{each.content}.jar" for each in function.files])
+
+
+def _users(session: SparkSession) -> Any:
+    try:
+        java_class(session, _BUILDERS)
+    except SPARK_ERRORS as cause:
+        raise Unsupported(
+            "Functions that are classes need freshtable's jar, which is compiled when there is a JDK; install a JDK, or the wheel."
+        ) from cause
+    return static_member(session, _BUILDERS)
+
+
+def _where(function: CreatedFunction) -> str:
+    if function.files:
+        return "Give the full name of a public class of the jars that has a constructor without parameters."
+    return "Name its jar with USING JAR 'path'."
+
+
+def _reason(cause: Exception) -> str:
+    java = getattr(cause, "java_exception", None)
+    return str(java.toString() if java is not None else cause).partition("\n")[0]

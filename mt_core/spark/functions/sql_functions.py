@@ -1,0 +1,79 @@
+"""Functions in SQL: registered by Spark's own objects, since Iceberg's extension of Spark reads no parameters of functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.model.function import CreatedFunction, FunctionKind
+from mt_core.spark.driver.jvm_objects import scala_sequence, state_of, static_member
+
+_CATALYST = "org.apache.spark.sql.catalyst"
+_SQL_FUNCTION = f"{_CATALYST}.catalog.SQLFunction"
+
+
+def register_sql(session: SparkSession, function: CreatedFunction) -> None:
+    """Register a function in *session*, in place of one of its name; raises Spark's errors of parsing."""
+    is_table, catalog = function.kind is FunctionKind.TABLE, state_of(session).catalog()
+    option, nothing = static_member(session, "scala.Option.apply"), static_member(session, "scala.Option.empty")()
+    parser = spark_parser(session)
+    parameters = option(parser.parseRoutineParam(function.parameters)) if function.parameters else nothing
+    body = option(function.body)
+    definition = static_member(session, _SQL_FUNCTION)(
+        identifier_of(session, function.name),
+        parameters,
+        _return_type(session, parser, function),
+        nothing if is_table else body,
+        body if is_table else nothing,
+        nothing,
+        nothing if function.deterministic is None else option(function.deterministic),
+        nothing,
+        is_table,
+        _place(session, function),
+        nothing,
+        0,
+    )
+    register = catalog.registerSQLTableFunction if is_table else catalog.registerSQLScalarFunction
+    register(definition, True)
+
+
+def spark_parser(session: SparkSession) -> Any:
+    """Return Spark's own parser."""
+    return static_member(session, "org.apache.spark.sql.execution.SparkSqlParser")()
+
+
+def identifier_of(session: SparkSession, name: str) -> Any:
+    """Return Spark's name of a function that has no database."""
+    return static_member(session, f"{_CATALYST}.FunctionIdentifier")(name)
+
+
+def _return_type(session: SparkSession, parser: Any, function: CreatedFunction) -> Any:
+    if function.kind is FunctionKind.TABLE:
+        return static_member(session, "scala.util.Right")(parser.parseTableSchema(function.returns))
+    return static_member(session, "scala.util.Left")(parser.parseDataType(function.returns))
+
+
+def _place(session: SparkSession, function: CreatedFunction) -> Any:
+    """Return the properties that say where Spark looks up the names in a body."""
+    namespace = scala_sequence(session, function.namespace)
+    return static_member(session, f"{_SQL_FUNCTION}.catalogAndNamespaceToProps")(function.catalog, namespace)
+
+
+def returned_type(session: SparkSession, function: CreatedFunction) -> str:
+    """Return the type of the expression, or the columns of the query, of a function that does not declare them."""
+    columns = spark_parser(session).parseRoutineParam(function.parameters) if function.parameters else None
+    names = [] if columns is None else list(columns.fieldNames())
+    types = [] if columns is None else [each.dataType().sql() for each in columns.fields()]
+    nulls = ", ".join(
+        f"CAST(NULL AS {kind}) AS `{name.replace('`', '``')}`" for name, kind in zip(names, types, strict=True)
+    )
+    source = f" FROM (SELECT {nulls})" if nulls else ""
+    if function.kind is FunctionKind.TABLE:
+        query = f"SELECT q.* FROM (SELECT {nulls}) p, LATERAL ({function.body}\n) q" if nulls else function.body
+    else:
+        query = f"SELECT ({function.body}\n) AS value{source}"
+    schema = session.sql(query)._jdf.schema()
+    if function.kind is FunctionKind.TABLE:
+        return str(schema.toDDL())
+    return str(schema.fields()[0].dataType().sql())

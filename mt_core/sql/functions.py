@@ -1,0 +1,58 @@
+"""Statements about functions: one frozen fact each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mt_core.model.function import CreatedFunction
+from mt_core.sql.catalog import CatalogStatement
+
+
+class FunctionCommand(CatalogStatement):
+    """A statement about one function, whose name has no database."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateFunction(FunctionCommand):
+    """CREATE [OR REPLACE] [TEMPORARY [SYSTEM]] FUNCTION [IF NOT EXISTS] name …; its files have no content yet."""
+
+    function: CreatedFunction
+    temporary: bool = False
+    or_replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterFunction(FunctionCommand):
+    """ALTER FUNCTION [IF EXISTS] name with the clauses of CREATE FUNCTION, all of which it replaces."""
+
+    function: CreatedFunction
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropFunction(FunctionCommand):
+    """DROP [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS] name; `text` is the statement."""
+
+    name: str
+    text: str
+    temporary: bool = False
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowCreateFunction(FunctionCommand):
+    """SHOW CREATE FUNCTION name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeFunction(FunctionCommand):
+    """DESC[RIBE] FUNCTION [EXTENDED] name; `text` is the statement."""
+
+    name: str
+    text: str
+    extended: bool = False

@@ -1,0 +1,200 @@
+"""Readers of statements about functions; None leaves a statement to Spark: one about a function of a database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from mt_core.errors import DefinitionInvalid, Unsupported
+from mt_core.identifiers import display_name
+from mt_core.model.function import CreatedFunction, FileKind, FunctionFile, FunctionKind, FunctionLanguage
+from mt_core.sql.catalog import CatalogStatement
+from mt_core.sql.cursor import TokenCursor
+from mt_core.sql.functions import AlterFunction, CreateFunction, DescribeFunction, DropFunction, ShowCreateFunction
+from mt_core.sql.statements import DescribeTable
+
+Reader = Callable[[TokenCursor, str], CatalogStatement | None]
+_OPENING, _CLOSING = frozenset("(<["), frozenset(")>]")
+_AFTER_TYPE = frozenset({"NOT", "DETERMINISTIC", "COMMENT", "LANGUAGE", "AS", "RETURN"})
+_LANGUAGES = frozenset({"JAVA", "SCALA"})
+_NAME = "the name of a function"
+
+
+def create_function(*, temporary: bool = False, or_replace: bool = False) -> Reader:
+    """Return the reader of what follows CREATE … FUNCTION."""
+
+    def read(cursor: TokenCursor, text: str) -> CatalogStatement | None:
+        if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+        name = cursor.name(_NAME)
+        if len(name) > 1:
+            _refuse_language(cursor, name)
+            return None
+        if or_replace and if_not_exists:
+            raise DefinitionInvalid(
+                f"Function {name[0]}: OR REPLACE and IF NOT EXISTS exclude each other; keep one of them."
+            )
+        return CreateFunction(
+            function=_definition(cursor, name[0]),
+            temporary=temporary,
+            or_replace=or_replace,
+            if_not_exists=if_not_exists,
+        )
+
+    return read
+
+
+def alter_function(cursor: TokenCursor, text: str) -> CatalogStatement | None:
+    if_exists = cursor.accept("IF", "EXISTS")
+    name = cursor.name(_NAME)
+    return None if len(name) > 1 else AlterFunction(function=_definition(cursor, name[0]), if_exists=if_exists)
+
+
+def drop_function(*, temporary: bool = False) -> Reader:
+    """Return the reader of what follows DROP … FUNCTION."""
+
+    def read(cursor: TokenCursor, text: str) -> CatalogStatement | None:
+        if_exists = cursor.accept("IF", "EXISTS")
+        name = cursor.name(_NAME)
+        cursor.expect_end()
+        if len(name) > 1:
+            return None
+        return DropFunction(name=name[0].lower(), text=text, temporary=temporary, if_exists=if_exists)
+
+    return read
+
+
+def show_create_function(cursor: TokenCursor, text: str) -> CatalogStatement | None:
+    name = _single(cursor.name(_NAME))
+    cursor.expect_end()
+    return ShowCreateFunction(name=name)
+
+
+def describe_function(cursor: TokenCursor, text: str) -> CatalogStatement | DescribeTable | None:
+    if cursor.at_end:
+        return DescribeTable(name=("function",), text=text)
+    extended = cursor.peek(1) is not None and cursor.accept("EXTENDED")
+    token, qualified = cursor.peek(), cursor.word(1) == "."
+    if token is None or qualified or cursor.peek(1) is not None:
+        return None
+    # Operators such as + are functions of Spark too.
+    return DescribeFunction(name=token.value.lower() or token.text, text=text, extended=extended)
+
+
+def _single(name: tuple[str, ...]) -> str:
+    if len(name) > 1:
+        raise Unsupported(
+            f"Function {display_name(name)}: a function that CREATE FUNCTION keeps has a name without a database, which all "
+            f"sessions see; write {name[-1]}."
+        )
+    return name[0].lower()
+
+
+def _refuse_language(cursor: TokenCursor, name: tuple[str, ...]) -> None:
+    """Raise Unsupported for a function of a database in a form that Spark does not read: with parameters, or with LANGUAGE."""
+    if cursor.word() == "(" or (
+        cursor.accept("AS") and cursor.string("the class of the function") and cursor.accept("LANGUAGE")
+    ):
+        _single(name)
+
+
+# ----------------------------------------------------------------------------------------------------------- definitions
+
+
+def _definition(cursor: TokenCursor, name: str) -> CreatedFunction:
+    parameters = _brackets(cursor, "the parameters") if cursor.word() == "(" else None
+    returns, is_table = _returns(cursor)
+    deterministic, comment = _characteristics(cursor)
+    common = CreatedFunction(
+        name=name.lower(),
+        language=FunctionLanguage.SQL,
+        body="",
+        parameters=parameters,
+        returns=returns,
+        kind=FunctionKind.TABLE if is_table else FunctionKind.SCALAR,
+        deterministic=deterministic,
+        comment=comment,
+    )
+    return _with_body(cursor, common)
+
+
+def _with_body(cursor: TokenCursor, common: CreatedFunction) -> CreatedFunction:
+    if cursor.accept("RETURN"):
+        if cursor.at_end:
+            raise cursor.error("an expression after RETURN")
+        body, _, _ = cursor.query()
+        return replace(common, body=body.strip())
+    if not cursor.accept("AS"):
+        raise cursor.error("AS 'class', or RETURN expression")
+    body = cursor.string("the class of the function in quotes")
+    language = _language(cursor) if cursor.accept("LANGUAGE") else FunctionLanguage.JAVA
+    files = _files(cursor)
+    cursor.expect_end()
+    return replace(common, body=body, language=language, files=files)
+
+
+def _language(cursor: TokenCursor) -> FunctionLanguage:
+    word = cursor.word()
+    if word == "PYTHON":
+        raise Unsupported(
+            "Functions in PYTHON are not supported; write the expression in SQL with RETURN, or a class of Java or Scala."
+        )
+    if word not in _LANGUAGES:
+        raise cursor.error("JAVA or SCALA")
+    cursor.take()
+    return FunctionLanguage(word)
+
+
+def _files(cursor: TokenCursor) -> tuple[FunctionFile, ...]:
+    """Read [USING JAR 'uri' [, JAR 'uri' …]]."""
+    files: list[FunctionFile] = []
+    more = cursor.accept("USING")
+    while more:
+        cursor.expect("JAR")
+        files.append(FunctionFile(kind=FileKind.JAR, uri=cursor.string("the place of the jar in quotes")))
+        more = cursor.accept(",")
+    return tuple(files)
+
+
+def _returns(cursor: TokenCursor) -> tuple[str, bool]:
+    """Read [RETURNS type | RETURNS TABLE [(columns)]]: the type or the columns as written, and whether it is a table."""
+    if not cursor.accept("RETURNS"):
+        return "", False
+    if cursor.accept("TABLE"):
+        return (_brackets(cursor, "the columns") if cursor.word() == "(" else ""), True
+    return cursor.text_of(lambda: _skip_type(cursor), "a type after RETURNS"), False
+
+
+def _characteristics(cursor: TokenCursor) -> tuple[bool | None, str | None]:
+    deterministic: bool | None = None
+    comment: str | None = None
+    while True:
+        if cursor.accept("NOT", "DETERMINISTIC"):
+            deterministic = False
+        elif cursor.accept("DETERMINISTIC"):
+            deterministic = True
+        elif cursor.word() == "COMMENT":
+            comment = cursor.comment()
+        else:
+            return deterministic, comment
+
+
+def _skip_type(cursor: TokenCursor) -> None:
+    depth = 0
+    while not cursor.at_end and (depth or cursor.word() not in _AFTER_TYPE):
+        word = cursor.word()
+        depth += (word in _OPENING) - (word in _CLOSING)
+        cursor.take()
+
+
+def _brackets(cursor: TokenCursor, what: str) -> str:
+    """Read `( … )`, and return the text between the brackets."""
+
+    def skip() -> None:
+        depth = 0
+        while token := cursor.take():
+            depth += (token.text == "(") - (token.text == ")")
+            if not depth:
+                return
+        raise cursor.error(f") after {what}")
+
+    return cursor.text_of(skip, what)[1:-1].strip()

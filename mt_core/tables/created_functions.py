@@ -1,0 +1,127 @@
+"""Created functions: those that statements created, kept in the registry and seen by every session, refresh and job."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from mt_core.errors import DefinitionInvalid, IllegalStatus, RegistryError
+from mt_core.model.function import CreatedFunction, FunctionKind, FunctionLanguage
+from mt_core.tables.registry import Registry, Transaction, in_transaction
+from mt_core.tokens import TokenKind, significant
+
+FunctionSet = Mapping[str, CreatedFunction]
+_NAME = {TokenKind.WORD, TokenKind.IDENTIFIER}
+
+
+class CreatedFunctions:
+    """Reads the registry once and writes through: a registry has one gateway. Thread-safe."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._lock = threading.Lock()
+        self._functions: FunctionSet | None = None
+
+    def all(self) -> FunctionSet:
+        """Return the functions by their names; the same object until one is created, altered or dropped. Raises RegistryError."""
+        functions = self._functions
+        if functions is None:
+            with self._lock:
+                functions = self._functions = self._functions or in_transaction(self._registry, _by_name)
+        return functions
+
+    def get(self, name: str) -> CreatedFunction | None:
+        """Return the function *name*, in lower case; None if no statement has created it."""
+        return self.all().get(name)
+
+    def create(self, function: CreatedFunction) -> None:
+        """Store a new function; raises DefinitionInvalid if its name is taken."""
+
+        def work(tx: Transaction) -> None:
+            if function.name in _by_name(tx):
+                raise taken(function.name)
+            tx.functions.put(function)
+
+        self._change(work)
+
+    def replace(self, function: CreatedFunction) -> None:
+        """Store *function* in place of one of its name, if there is one."""
+        self._change(lambda tx: tx.functions.put(function))
+
+    def drop(self, name: str) -> None:
+        """Delete a function; raises IllegalStatus naming what uses it: materialized tables, jobs that run, other functions."""
+
+        def work(tx: Transaction) -> None:
+            users = list(_users(tx, name))
+            if users:
+                raise IllegalStatus(
+                    f"Function {name} cannot be dropped: {', '.join(users)} {'uses' if len(users) == 1 else 'use'} it. DROP or "
+                    "ALTER these first, STOP the jobs, or give the function another body with CREATE OR REPLACE FUNCTION."
+                )
+            tx.functions.delete(name)
+
+        self._change(work)
+
+    def _change(self, work: Callable[[Transaction], None]) -> None:
+        def changed(tx: Transaction) -> FunctionSet:
+            work(tx)
+            return _by_name(tx)
+
+        with self._lock:
+            try:
+                self._functions = in_transaction(self._registry, changed)
+            except RegistryError:
+                # The transaction may have happened: read again.
+                self._functions = None
+                raise
+
+
+def taken(name: str) -> DefinitionInvalid:
+    """Return the error of a CREATE FUNCTION whose name is taken."""
+    return DefinitionInvalid(
+        f"Function {name} exists already; choose another name, DROP FUNCTION {name} first, or CREATE OR REPLACE FUNCTION."
+    )
+
+
+def calls(text: str, name: str) -> bool:
+    """Whether *text*, in SQL, calls a function *name*, in lower case, that has no database before it."""
+    if name not in text.lower():
+        # To split thousands of queries into tokens would keep other transactions waiting for seconds.
+        return False
+    tokens = list(significant(text))
+    return any(
+        token.kind in _NAME
+        and token.value.lower() == name
+        and tokens[index + 1].text == "("
+        and (index == 0 or tokens[index - 1].text != ".")
+        for index, token in enumerate(tokens[:-1])
+    )
+
+
+def in_place_of(function: CreatedFunction, former: CreatedFunction) -> CreatedFunction:
+    """Return *function*, which ALTER gives in place of *former*, with what it does not say itself."""
+    return replace(
+        function,
+        parameters=former.parameters if function.parameters is None else function.parameters,
+        returns=function.returns or former.returns,
+        kind=former.kind if function.kind is FunctionKind.SCALAR else function.kind,
+        deterministic=former.deterministic if function.deterministic is None else function.deterministic,
+        comment=former.comment if function.comment is None else function.comment,
+    )
+
+
+def _by_name(tx: Transaction) -> FunctionSet:
+    return {function.name: function for function in tx.functions.all()}
+
+
+def _users(tx: Transaction, name: str) -> Iterator[str]:
+    for table in tx.tables.page():
+        if calls(table.definition.expanded_query, name):
+            yield f"materialized table {table.identifier}"
+    for job in tx.jobs.open():
+        if any(calls(member.text, name) for member in (job.definition.members if job.definition else ())):
+            yield f"job {job.job_id}"
+    for function in tx.functions.all():
+        if function.language is FunctionLanguage.SQL and function.name != name and calls(function.body, name):
+            yield f"function {function.name}"

@@ -10,7 +10,7 @@ import pytest
 
 from mt_core.maintenance import cost
 from mt_core.model.run import RunStatus
-from mt_core.spark.maintenance import row_images
+from mt_core.spark.maintenance import opened_files, row_images
 from tests.depth import DEPTH
 from tests.integration.refresh_world import RefreshWorld
 from tests.support.maintained_queries import QUERIES, SOURCES, MaintainedQuery
@@ -131,12 +131,13 @@ def picked(part: int, half: int) -> Sequence[MaintainedQuery]:
 
 
 def take_tables_for_large(monkeypatch: pytest.MonkeyPatch, large: bool, *, files: bool = True) -> None:
-    """Change tables of a few rows in place, as large ones are; *files*: as if their files were large as well."""
+    """Change tables of a few rows in place, as large ones are; *files*: as if their files were large and many as well."""
     if large:
         monkeypatch.setattr(cost, "LARGE_TABLE", 0)
         monkeypatch.setattr(cost, "MOST_IN_PLACE", 100)
         if files:
             monkeypatch.setattr(row_images, "SMALL", 0)
+            monkeypatch.setattr(opened_files, "MOST_FILES", -1)
 
 
 def check_ways(ways: Mapping[str, str], expected: Mapping[str, str]) -> None:

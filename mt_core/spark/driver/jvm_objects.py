@@ -74,6 +74,16 @@ def java_function(session: SparkSession, path: str) -> Any:
     return _once(session, f"{path}(_)", make)
 
 
+def bound_function(session: SparkSession, path: str, parameter: str, target: Any) -> Any:
+    """Return a Java Function of the method at *path* of *target*, for objects of the class *parameter*."""
+    declaring, _, name = path.rpartition(".")
+    types = _array(session, "java.lang.Class", [java_class(session, parameter)])
+    lookup = static_member(session, "java.lang.invoke.MethodHandles.publicLookup")()
+    handle = lookup.unreflect(java_class(session, declaring).getMethod(name, types)).bindTo(target)
+    implement = static_member(session, "java.lang.invoke.MethodHandleProxies.asInterfaceInstance")
+    return implement(java_class(session, "java.util.function.Function"), handle)
+
+
 def call_as(session: SparkSession, path: str, parameter: str, target: Any, argument: Any) -> Any:
     """Call the method at *path* with one parameter of the class *parameter*, in place of which py4j calls another of its name."""
 

@@ -12,7 +12,7 @@ from pyspark.sql.functions import max as greatest
 from pyspark.sql.functions import min as least
 
 from mt_core.identifiers import quote, string_literal
-from mt_core.spark.maintenance.row_images import Computed
+from mt_core.spark.maintenance.computed_rows import Computed
 
 EVERYWHERE = "true"
 """The condition that every row meets."""
@@ -74,7 +74,8 @@ def named_values(values: Computed, columns: Sequence[str]) -> str:
 
 def bounds_of(values: Computed, columns: Sequence[str]) -> list[Bound]:
     """Return the bounds that rows meet with values of *values* in *columns*."""
-    types = {name: type_ for name, type_ in values.frame.dtypes if name in columns and type_.startswith(_TYPES)}
+    given = {field.name: field.dataType.simpleString() for field in values.schema.fields}
+    types = {name: type_ for name, type_ in given.items() if name in columns and type_.startswith(_TYPES)}
     return [
         Bound(column=name, type=types[name], low=low, high=high)
         for name, (low, high) in _ends_of(values, types).items()

@@ -19,17 +19,14 @@ from mt_core.maintenance.first_rows import FirstRows
 from mt_core.maintenance.strategy import Strategy, Ties, ValueChanged, Way, check_keys
 from mt_core.spark.maintenance.appended_partitions import appended_values
 from mt_core.spark.maintenance.bounds import EVERYWHERE, bounds_of, condition_of, named_values
+from mt_core.spark.maintenance.computed_rows import Computed, computed, kept
 from mt_core.spark.maintenance.query_shapes import values_of
 from mt_core.spark.maintenance.replacement import Replacement
 from mt_core.spark.maintenance.row_delta import InPlace, RowDelta
 from mt_core.spark.maintenance.row_images import (
-    Computed,
-    at_hand,
-    computed,
     difference,
     images_of,
     is_small,
-    kept,
     repeated,
     source_images,
     temporary_view,
@@ -157,7 +154,7 @@ class _Replaced:
         strategy, names = self.maintenance.strategy, self._names
         found = kept(self.session.sql(self.texts.keys(names, strategy.key_columns, strategy.keys)))
         check_keys(strategy, found.count())
-        keys, gone = tuple(found.frame.columns), self._view(found.frame)
+        keys, gone = tuple(found.columns), self._view(found.frame)
         rows = self._stored(self.texts.renewed(names, strategy.keys, gone, self._named(found, keys)))
         if self.in_place is not None and self.in_place.by_place and not self.in_place.by_key:
             touched = touched_rows(self.session, self.in_place.at, keys, Wanted(rows=found, keys=keys))
@@ -236,10 +233,10 @@ def _gone(net: Computed, copies: str) -> Computed:
     """Return the rows of a difference that go, with how many copies."""
     if net.rows is None:
         gone = net.frame.where(f"{quote(copies)} < 0")
-        return Computed(frame=gone.withColumn(copies, -col(copies)), rows=None)
+        return Computed.many(gone.withColumn(copies, -col(copies)))
     rows = net.rows.filter(compute.less(net.rows[copies], 0))
     place = rows.column_names.index(copies)
-    return at_hand(net.frame, rows.set_column(place, rows.schema.field(copies), compute.negate(rows[copies])))
+    return replace(net, rows=rows.set_column(place, rows.schema.field(copies), compute.negate(rows[copies])))
 
 
 def _changed_groups(
@@ -272,11 +269,12 @@ def _texts(
     if values:
         _check_values(session, texts, values)
     read = {changed[number] for number in texts.changed}
+    grouped = maintenance.strategy.way is not Way.SIGNED
     return replace(
         texts,
         images={
             source.name: stack.enter_context(
-                source_images(session, lineage, source, old[source.name], new[source.name])
+                source_images(session, lineage, source, old[source.name], new[source.name], grouped=grouped)
             )
             for source in lineage.sources
             if source.name in read and changes.changes[source.name].kind is ChangeKind.ROWS

@@ -14,7 +14,8 @@ from mt_core.maintenance.shape import QueryShape, read_shape
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.jvm_objects import java_dataset, scala_items, static_member
-from mt_core.spark.maintenance.row_images import computed, temporary_view
+from mt_core.spark.maintenance.computed_rows import computed
+from mt_core.spark.maintenance.row_images import temporary_view
 
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 # Spark's own rules that make joins and aggregates of subqueries, DISTINCT and set operators.

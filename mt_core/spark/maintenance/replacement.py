@@ -14,7 +14,8 @@ from mt_core.identifiers import quote
 from mt_core.maintenance.delta import same
 from mt_core.spark.driver.jvm_objects import java_class, java_map, state_of, static_member
 from mt_core.spark.maintenance.bounds import EVERYWHERE
-from mt_core.spark.maintenance.row_images import computed, temporary_view
+from mt_core.spark.maintenance.computed_rows import computed
+from mt_core.spark.maintenance.row_images import temporary_view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,11 @@ from mt_core.identifiers import quote
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.jvm_objects import state_of, static_member, text_map
+from mt_core.spark.maintenance.computed_rows import Computed
+from mt_core.spark.maintenance.opened_files import is_partitioned
 from mt_core.spark.maintenance.recent_files import RecentFiles, add_to
 from mt_core.spark.maintenance.replacement import run_command
-from mt_core.spark.maintenance.row_images import Computed, temporary_view
+from mt_core.spark.maintenance.row_images import temporary_view
 from mt_core.spark.maintenance.touched_rows import PLACE, TableAt
 from mt_core.spark.maintenance.written_files import FileWriter, collected
 
@@ -45,9 +47,7 @@ class InPlace:
             and at.table.operations().current().formatVersion() == BY_PLACE_FORMAT
         )
         # A delete file belongs to one partition: by key, the driver writes those of few partitions.
-        return cls(
-            at=at, branch=branch, by_place=by_place and not (by_key and _is_partitioned(at.table)), by_key=by_key
-        )
+        return cls(at=at, branch=branch, by_place=by_place and not (by_key and is_partitioned(at.table)), by_key=by_key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class RowDelta:
         rows, or the table has partitions.
         """
         session = self.rows.sparkSession
-        if not self.few or self.gone.rows is None or _is_partitioned(table):
+        if not self.few or self.gone.rows is None or is_partitioned(table):
             return None
         writer = FileWriter.of(session, table)
         if not writer.stores(self.rows):
@@ -89,7 +89,7 @@ class RowDelta:
         assert command is not None, f"{branch} does not delete rows by their places"
         columns = columns_of(command.query().schema())
         operation = columns[0].name
-        places = {name: name for name in PLACE if name in self.gone.frame.columns}
+        places = {name: name for name in PLACE if name in self.gone.columns}
         values = {name: quote(name) for name in self.rows.columns}
         hint = "/*+ COALESCE(1) */ " if self.few else ""
         with temporary_view(self.gone.frame) as gone, temporary_view(self.rows) as rows:
@@ -112,10 +112,6 @@ def delta_command(session: SparkSession, branch: str) -> Any | None:
     if command.nodeName() != "WriteDelta" or "_row_id" in command.query().schema().fieldNames():
         return None
     return command
-
-
-def _is_partitioned(table: Any) -> bool:
-    return table.specs().size() > 1 or not table.spec().isUnpartitioned()
 
 
 def _code(session: SparkSession, operation: str) -> str:

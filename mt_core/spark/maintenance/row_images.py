@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 from uuid import uuid4
 
-from pyarrow import ChunkedArray, Table, array, compute, concat_tables, int64
+from pyarrow import ChunkedArray, Table, array, compute, concat_tables, int32, int64, repeat
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import any_value, array_repeat, col, explode, lit, map_entries
 from pyspark.sql.functions import sum as total
-from pyspark.sql.types import ArrayType, MapType, StructType
+from pyspark.sql.types import ArrayType, IntegerType, MapType, StructField, StructType
 
 from mt_core.errors import SourcesChanged
 from mt_core.identifiers import display_name, quote, sql_name
 from mt_core.maintenance.delta import Images
-from mt_core.spark.maintenance.file_difference import files_between
+from mt_core.spark.maintenance.computed_rows import MOST_LOCAL, Computed, at_hand, kept, local
+from mt_core.spark.maintenance.file_difference import FileDifference, files_between
+from mt_core.spark.maintenance.jvm_rows import arrow_schema, local_rows
+from mt_core.spark.maintenance.opened_files import OpenedFiles
 from mt_core.spark.maintenance.staged_files import staged
 from mt_core.spark.queries.lineage import Lineage, Source, shape_of
 
-MOST_LOCAL = 200_000
-"""Rows of a change up to which the driver holds them."""
 SMALL = 16 * 1024 * 1024
 """Bytes of files that differ up to which one task reads them."""
 MOST_COMPARED = 1_000_000
@@ -31,8 +32,11 @@ MOST_COMPARED = 1_000_000
 
 
 @contextmanager
-def source_images(session: SparkSession, lineage: Lineage, source: Source, old: str, new: str) -> Iterator[Images]:
+def source_images(
+    session: SparkSession, lineage: Lineage, source: Source, old: str, new: str, *, grouped: bool = True
+) -> Iterator[Images]:
     """Give the images of a source between two of its snapshots, as temporary views of the session."""
+    copies = f"_copies_{uuid4().hex}"
     with ExitStack() as stack:
         with lineage.lock:
             if shape_of(source.table) != lineage.shapes[source.name]:
@@ -40,14 +44,26 @@ def source_images(session: SparkSession, lineage: Lineage, source: Source, old: 
             files = files_between(session, source.table, old, new)
             if isinstance(files, str):
                 raise SourcesChanged(f"{display_name(source.parts)} cannot be compared: {files}; run it again.")
-            before, after = (stack.enter_context(_rows_of(session, source, tasks)) for tasks in (files.old, files.new))
-        copies = f"_copies_{uuid4().hex}"
+            net = _compared(session, source.table, files, copies)
+            if net is None:
+                before, after = (
+                    stack.enter_context(_rows_of(session, source, each)) for each in (files.old, files.new)
+                )
         # Spark cannot plan a view over staged files: the views are of what is computed.
-        rows = sum(task.estimatedRowsCount() for task in (*files.old, *files.new)) if is_small(files.size) else None
-        net = difference(before, after, copies, small=is_small(files.size), most=rows)
-        stack.close()
-        with images_of(net, copies) as images:
-            yield images
+        if net is None:
+            rows = sum(task.estimatedRowsCount() for task in (*files.old, *files.new)) if is_small(files.size) else None
+            net = difference(before, after, copies, small=is_small(files.size), most=rows)
+    with images_of(net, copies, grouped=grouped) as images:
+        yield images
+
+
+def _compared(session: SparkSession, table: Any, files: FileDifference, copies: str) -> Computed | None:
+    """Return what `difference` does of the rows of files, in this process; None if a job is to read them."""
+    if not is_small(files.size):
+        return None
+    before, after = (OpenedFiles.of(session, table, tasks) for tasks in (files.old, files.new))
+    changed = None if before is None or after is None else before.changed_to(after, copies, MOST_LOCAL)
+    return None if changed is None else replace(changed, rows=net_of(changed.rows, copies))
 
 
 @contextmanager
@@ -73,18 +89,25 @@ def difference(
     rows, which are compared here: Spark takes several times as long to group them as to read them. *most*: as many at most, None if
     that is not known.
     """
+    sides = [local_rows(side) for side in (before, after)] if small and not _has_nested(before) else []
+    if sides and None not in sides:
+        session, schema = before.sparkSession, StructType([*before.schema.fields, StructField(copies, IntegerType())])
+        given = (_signed(side, sign, copies) for side, sign in zip(sides, (-1, 1), strict=True))
+        rows = concat_tables([side.cast(arrow_schema(session, schema)) for side in given])
+        return Computed(session=session, schema=schema, rows=net_of(rows, copies))
     signed = before.withColumn(copies, lit(-1)).unionAll(after.withColumn(copies, lit(1)))
     if small and not _has_nested(before) and (most is None or most <= MOST_COMPARED):
         # A limit takes all rows through one task: those of which the number is known are read by as many as there are cores.
         rows = (signed.coalesce(1).limit(MOST_COMPARED + 1) if most is None else signed).toArrow()
         if rows.num_rows <= MOST_COMPARED:
-            found = net_of(rows, copies)
-            net = before.sparkSession.createDataFrame(found, schema=signed.schema)
-            if found.num_rows > MOST_LOCAL:
-                return Computed(frame=net.localCheckpoint(), rows=None)
-            # In one part, which need not be exchanged to be grouped.
-            return Computed(frame=net.coalesce(1), rows=found)
+            net = at_hand(signed, net_of(rows, copies))
+            return net if net.count() <= MOST_LOCAL else Computed.many(net.frame.localCheckpoint())
     return kept(_grouped(signed.coalesce(1) if small else signed, copies))
+
+
+def _signed(rows: Table, sign: int, copies: str) -> Table:
+    """Return *rows* with *sign* in column *copies*."""
+    return rows.append_column(copies, repeat(sign, rows.num_rows).cast(int32()))
 
 
 def _grouped(signed: DataFrame, copies: str) -> DataFrame:
@@ -121,23 +144,14 @@ def _has_nested(frame: DataFrame) -> bool:
     return any(isinstance(field.dataType, StructType | ArrayType | MapType) for field in frame.schema.fields)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Computed:
-    """A frame of which the rows are computed; `rows` has them as well, None if they are many."""
-
-    frame: DataFrame
-    rows: Table | None
-
-    def count(self) -> int:
-        """Return the number of rows; those of a checkpoint are counted without reading a source."""
-        return self.frame.count() if self.rows is None else self.rows.num_rows
-
-
 @contextmanager
-def images_of(net: Computed, copies: str) -> Iterator[Images]:
-    """Give the rows of a `difference` as temporary views, as many of each as its column *copies* says."""
+def images_of(net: Computed, copies: str, *, grouped: bool = True) -> Iterator[Images]:
+    """Give the rows of a `difference` as temporary views, as many of each as its column *copies* says.
+
+    *grouped*: they are going to be; else Spark projects and filters those at hand while it plans.
+    """
     removed, added = (repeated(net, copies, sign) for sign in (-1, 1))
-    if net.rows is not None:
+    if net.rows is not None and grouped:
         # In one part, which need not be exchanged to be grouped.
         removed, added = removed.coalesce(1), added.coalesce(1)
     with ExitStack() as stack:
@@ -145,40 +159,19 @@ def images_of(net: Computed, copies: str) -> Iterator[Images]:
             removed=stack.enter_context(temporary_view(removed)),
             added=stack.enter_context(temporary_view(added)),
             both=stack.enter_context(temporary_view(removed.unionAll(added))),
-            few=net.rows is not None,
+            few=net.rows is not None and grouped,
         )
 
 
 def repeated(net: Computed, copies: str, sign: int) -> DataFrame:
     """Return the rows of a `difference` of which one side, by *sign*, has more, as many of each as its column *copies* says."""
-    columns = [name for name in net.frame.columns if name != copies]
+    columns = [name for name in net.columns if name != copies]
     if net.rows is None:
         many = explode(array_repeat(lit(0), (sign * col(copies)).cast("int")))
         return net.frame.withColumn(copies, many).select(*map(quote, columns))
     counts = compute.multiply(net.rows[copies], sign).to_pylist()
     places = [place for place, count in enumerate(counts) for _ in range(count)]
-    return local(net.frame, net.rows.select(columns).take(array(places, int64())))
-
-
-def local(like: DataFrame, rows: Table) -> DataFrame:
-    """Return *rows*, which have columns of *like*, as a relation whose rows Spark has at hand."""
-    return like.sparkSession.createDataFrame(rows, schema=like.select(*map(quote, rows.column_names)).schema)
-
-
-def computed(frame: DataFrame) -> DataFrame:
-    """Return *frame* with its rows computed; if they are few, as a relation whose size Spark knows, and so joins cheaply."""
-    return kept(frame).frame
-
-
-def kept(frame: DataFrame) -> Computed:
-    """Return `computed(frame)` with its rows."""
-    few = frame.limit(MOST_LOCAL + 1).toArrow()
-    return Computed(frame=frame.localCheckpoint(), rows=None) if few.num_rows > MOST_LOCAL else at_hand(frame, few)
-
-
-def at_hand(like: DataFrame, rows: Table) -> Computed:
-    """Return *rows*, which have the columns of *like*, with their relation."""
-    return Computed(frame=local(like, rows), rows=rows)
+    return local(net, net.rows.select(columns).take(array(places, int64())))
 
 
 @contextmanager

@@ -6,19 +6,33 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyarrow import ChunkedArray, Table, array, compute, int64, types
+from pyarrow import ChunkedArray, Table, array, compute, int32, int64, repeat, string, types
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr, row_number
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 from pyspark.sql.window import Window
 
 from mt_core.identifiers import quote
 from mt_core.maintenance.delta import same
 from mt_core.spark.driver.jvm_objects import static_member
 from mt_core.spark.maintenance.bounds import Bound, bounds_of, condition_of
-from mt_core.spark.maintenance.row_images import MOST_COMPARED, MOST_LOCAL, Computed, at_hand, is_small, kept
+from mt_core.spark.maintenance.computed_rows import MOST_LOCAL, Computed, at_hand, kept
+from mt_core.spark.maintenance.jvm_rows import arrow_schema
+from mt_core.spark.maintenance.opened_files import (
+    FILE,
+    POSITION,
+    OpenedFiles,
+    is_partitioned,
+    stored_schema,
+)
+from mt_core.spark.maintenance.row_images import MOST_COMPARED, is_small
 from mt_core.spark.maintenance.staged_files import planned_tasks, staged
 
-PLACE = ("_file", "_pos", "_spec_id", "_partition")
+SPEC = "_spec_id"
+PLACE = (FILE, POSITION, SPEC, "_partition")
+_PLACED = (StructField(FILE, StringType()), StructField(POSITION, LongType()), StructField(SPEC, IntegerType()))
+MOST_READ = 4_000_000
+"""Rows in the pages that may have the values, up to which the process reads them: a job does it on all of Spark's cores."""
 # Types, by the start of their texts, of which values that Arrow finds equal are those that Spark does.
 _EXACT = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "string", "boolean", "timestamp", "binary")
 
@@ -57,12 +71,19 @@ def touched_rows(session: SparkSession, at: TableAt, columns: Sequence[str], wan
     files = tasks or planned_tasks(session, at.table.newScan().useSnapshot(int(at.snapshot)))[:1]
     if not files:
         return kept(wanted.rows.frame.limit(0))
+    here = found_here(session, at.table, tasks, columns, wanted) if tasks else None
+    if here is not None:
+        return here
     with staged(session, at.table, files) as frame:
         place = PLACE if frame.select("_partition").schema[0].dataType.fields else PLACE[:-1]  # type: ignore[attr-defined]
         rows = frame.select(*(col(quote(name)).alias(name) for name in columns), *place)
         if not tasks:
             return at_hand(rows, rows.limit(0).toArrow())
-        if wanted.rows.rows is not None and _comparable(rows, wanted) and (_are_few(tasks) or _are_chosen(at, tasks)):
+        if (
+            wanted.rows.rows is not None
+            and _comparable(rows.schema, wanted)
+            and (_are_few(tasks) or _are_chosen(at, tasks))
+        ):
             near = rows.alias("q").where(condition_of(bounds))
             found = (near.coalesce(1) if _are_few(tasks) else near).limit(MOST_LOCAL + 1).toArrow()
             if found.num_rows <= MOST_LOCAL:
@@ -93,9 +114,34 @@ def _are_chosen(at: TableAt, tasks: Sequence[Any]) -> bool:
     return sum(int(task.file().recordCount()) for task in tasks) * 2 <= total
 
 
-def _comparable(rows: DataFrame, wanted: Wanted) -> bool:
-    found, values = dict(rows.dtypes), dict(wanted.rows.frame.dtypes)
-    return all(found[key] == values[key] and found[key].startswith(_EXACT) for key in wanted.keys)
+def found_here(
+    session: SparkSession, table: Any, tasks: Sequence[Any], columns: Sequence[str], wanted: Wanted
+) -> Computed | None:
+    """Return what `touched_rows` does of the files of *tasks* without a job; None if that takes one."""
+    if wanted.rows.rows is None or is_partitioned(table):
+        return None
+    stored = {field.name.lower(): field for field in stored_schema(session, table).fields}
+    first = [*wanted.keys, *(name for name in columns if name not in wanted.keys)]
+    given = StructType([StructField(name, stored[name.lower()].dataType) for name in first])
+    files = OpenedFiles.of(session, table, tasks) if _comparable(given, wanted) else None
+    found = None if files is None else files.found(given, wanted.rows.rows.select(list(wanted.keys)), MOST_READ)
+    if found is None:
+        return None
+    rows = found_in(found.rows, wanted.rows.rows, wanted.keys, wanted.copies)
+    names, number = array([task.file().location() for task in tasks], string()), found.schema.names.index(FILE)
+    rows = rows.set_column(number, FILE, names.take(rows[FILE].combine_chunks()))
+    rows = rows.append_column(SPEC, repeat(int(table.spec().specId()), rows.num_rows).cast(int32()))
+    schema = StructType([*given.fields, *_PLACED])
+    return Computed(session=session, schema=schema, rows=rows.cast(arrow_schema(session, schema))).select(
+        [*columns, *PLACE[:-1]]
+    )
+
+
+def _comparable(found: StructType, wanted: Wanted) -> bool:
+    given, values = (
+        {field.name: field.dataType.simpleString() for field in each.fields} for each in (found, wanted.rows.schema)
+    )
+    return all(given[key] == values[key] and given[key].startswith(_EXACT) for key in wanted.keys)
 
 
 def found_in(rows: Table, values: Table, keys: Sequence[str], copies: str | None) -> Table:

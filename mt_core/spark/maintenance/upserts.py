@@ -14,8 +14,8 @@ from pyspark.sql.functions import col, lit
 from mt_core.identifiers import quote
 from mt_core.model.storage import EQUALITY_DELETE, UPSERT
 from mt_core.spark.driver.jvm_objects import text_map
+from mt_core.spark.maintenance.computed_rows import computed
 from mt_core.spark.maintenance.replacement import Replacement
-from mt_core.spark.maintenance.row_images import computed
 from mt_core.spark.maintenance.written_files import FileWriter, Values, collected
 
 MOST_KEYS = 10_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyarrow import compute
 from pyspark.sql import Column, DataFrame
@@ -14,7 +14,7 @@ from pyspark.sql.functions import sum as total
 
 from mt_core.identifiers import quote
 from mt_core.plans.operators import RowKind
-from mt_core.spark.maintenance.row_images import MOST_LOCAL, Computed, at_hand, kept
+from mt_core.spark.maintenance.computed_rows import MOST_LOCAL, Computed, kept
 from mt_core.spark.streams.operators.changelog import ROW_KIND
 
 _ARRIVAL, _COPIES, _LAST, _ROW = "__arrival", "__copies", "__last", "__row"
@@ -33,7 +33,7 @@ class KeyChanges:
 
     def rows(self) -> Computed:
         """Return the rows that keys have."""
-        return self._of(RowKind.INSERT, [name for name in self.changes.frame.columns if name != ROW_KIND])
+        return self._of(RowKind.INSERT, [name for name in self.changes.columns if name != ROW_KIND])
 
     def deleted(self) -> Computed:
         """Return the keys that have no row."""
@@ -41,16 +41,15 @@ class KeyChanges:
 
     def all_keys(self) -> Computed:
         """Return the keys that change."""
-        frame = self.changes.frame.select(*map(quote, self.keys))
-        rows = self.changes.rows
-        return Computed(frame=frame, rows=None) if rows is None else at_hand(frame, rows.select(list(self.keys)))
+        return self.changes.select(self.keys)
 
     def _of(self, kind: RowKind, columns: Sequence[str]) -> Computed:
-        rows, frame = self.changes.rows, self.changes.frame.select(*map(quote, columns))
+        rows = self.changes.rows
         if rows is None:
-            chosen = self.changes.frame.where(col(ROW_KIND) == kind.code)
-            return Computed(frame=chosen.select(*map(quote, columns)), rows=None)
-        return at_hand(frame, rows.filter(compute.equal(rows[ROW_KIND], kind.code)).select(list(columns)))
+            chosen = Computed.many(self.changes.frame.where(col(ROW_KIND) == kind.code))
+        else:
+            chosen = replace(self.changes, rows=rows.filter(compute.equal(rows[ROW_KIND], kind.code)))
+        return chosen.select(columns)
 
 
 @contextmanager

@@ -80,7 +80,7 @@ class KeyedJdbcSink(RepeatingSink):
 
 def run_changes(changes: KeyChanges, options: Mapping[str, str], table: KeyedTable) -> None:
     """Carry *changes* out in one transaction; the columns of the table are in the order of theirs."""
-    session = changes.changes.frame.sparkSession
+    session = changes.changes.session
     rows, gone = changes.rows().frame, changes.deleted().frame
     deleted = changes.all_keys().frame if table.deletes_first else gone
     texts, frames = (static_member(session, "java.util.ArrayList")() for _ in range(2))

@@ -1,0 +1,165 @@
+package freshtable.files;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Stream;
+import org.apache.parquet.ParquetReadOptions;
+import org.apache.parquet.hadoop.ParquetFileReader;
+import org.apache.parquet.hadoop.metadata.ParquetMetadata;
+import org.apache.parquet.schema.MessageType;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * The rows by which some Parquet files differ from those that were written in their place, where the writer kept the order of the
+ * rows: compared in this process, without the job that would read all of them.
+ */
+public final class ChangedRows {
+  /** Rows up to which others are looked for that are the same again. */
+  private static final int NEAR = 32;
+
+  private final StructType columns;
+  private final int[] ids;
+  private final List<InternalRow> rows = new ArrayList<>();
+  private final int most;
+
+  private ChangedRows(StructType columns, int[] ids, int most) {
+    this.columns = columns;
+    this.ids = ids;
+    this.most = most;
+  }
+
+  /**
+   * Returns rows, as a stream of Arrow's, that make the rows of the first files those of the second ones: the last column, of the
+   * given name, has -1 for a row that goes and 1 for one that comes.
+   *
+   * <p>Null if a file cannot be read, or stores a column in a way of its own, or more than {@code most} rows would go and come.
+   */
+  public static String of(List<OpenedFile> before, List<OpenedFile> after, StructType columns, int[] ids, String sign, int most)
+      throws IOException {
+    ChangedRows changed = new ChangedRows(columns, ids, most);
+    List<List<HeldColumn>> sides =
+        Stream.of(before, after).parallel().map(files -> OpenedFile.reading(() -> changed.held(files))).toList();
+    if (sides.contains(null) || !changed.compare(sides.get(0), sides.get(1))) {
+      return null;
+    }
+    return ArrowRows.written(columns.add(new StructField(sign, DataTypes.IntegerType, false, Metadata.empty())), changed.rows);
+  }
+
+  private List<HeldColumn> held(List<OpenedFile> files) throws IOException {
+    List<HeldColumn> held = new ArrayList<>();
+    for (int column = 0; column < ids.length; column++) {
+      held.add(new HeldColumn());
+    }
+    for (OpenedFile file : files) {
+      if (!add(file, held)) {
+        return null;
+      }
+    }
+    return held;
+  }
+
+  private boolean add(OpenedFile file, List<HeldColumn> held) throws IOException {
+    ParquetReadOptions options = OpenedFile.options().build();
+    ParquetMetadata footer = file.footer(options);
+    List<StoredColumn> stored = StoredColumn.all(footer.getFileMetaData().getSchema(), ids, columns);
+    if (stored == null) {
+      return false;
+    }
+    MessageType schema = footer.getFileMetaData().getSchema();
+    try (ParquetFileReader reader = file.reader(footer, options)) {
+      reader.setRequestedSchema(ReadBatches.schema(schema, stored));
+      try (ReadBatches batches = new ReadBatches(schema, stored, reader::readNextRowGroup, reader.getRecordCount())) {
+        while (batches.next()) {
+          boolean[] deleted = new boolean[batches.size()];
+          for (int row = 0; row < deleted.length; row++) {
+            deleted[row] = file.isDeleted(batches.place(row));
+          }
+          for (int column = 0; column < ids.length; column++) {
+            held.get(column).add(stored.get(column), batches.column(column), deleted);
+          }
+        }
+      }
+    }
+    return true;
+  }
+
+  /**
+   * Goes through both in their order. Of rows that are not the same, both are passed over up to the next ones that are, or those of one
+   * side; if there are none near, that of the side with more rows left, or both.
+   */
+  private boolean compare(List<HeldColumn> before, List<HeldColumn> after) {
+    int old = 0;
+    int now = 0;
+    int olds = before.get(0).count();
+    int news = after.get(0).count();
+    while (old < olds || now < news) {
+      if (isSame(before, old, after, now)) {
+        old++;
+        now++;
+        continue;
+      }
+      int[] passed = passed(before, old, after, now);
+      int gone = passed[0];
+      int come = passed[1];
+      for (; gone > 0; gone--) {
+        if (!add(before, old++, -1)) {
+          return false;
+        }
+      }
+      for (; come > 0; come--) {
+        if (!add(after, now++, 1)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  /** Returns how many rows of the two sides go and come before the next ones that are the same. */
+  private static int[] passed(List<HeldColumn> before, int old, List<HeldColumn> after, int now) {
+    for (int near = 1; near <= NEAR; near++) {
+      if (isSame(before, old + near, after, now + near)) {
+        return new int[] {near, near};
+      }
+      if (isSame(before, old + near, after, now)) {
+        return new int[] {near, 0};
+      }
+      if (isSame(before, old, after, now + near)) {
+        return new int[] {0, near};
+      }
+    }
+    int more = (before.get(0).count() - old) - (after.get(0).count() - now);
+    return new int[] {more >= 0 ? 1 : 0, more <= 0 ? 1 : 0};
+  }
+
+  private static boolean isSame(List<HeldColumn> before, int old, List<HeldColumn> after, int now) {
+    if (old >= before.get(0).count() || now >= after.get(0).count()) {
+      return false;
+    }
+    for (int column = 0; column < before.size(); column++) {
+      if (!before.get(column).isSame(old, after.get(column), now)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private boolean add(List<HeldColumn> side, int row, int sign) {
+    if (rows.size() == most) {
+      return false;
+    }
+    Object[] values = new Object[ids.length + 1];
+    for (int column = 0; column < ids.length; column++) {
+      values[column] = side.get(column).value(row);
+    }
+    values[ids.length] = sign;
+    rows.add(new GenericInternalRow(values));
+    return true;
+  }
+}

@@ -1,0 +1,213 @@
+package freshtable.files;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Iterator;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.IntStream;
+import org.apache.parquet.ParquetReadOptions;
+import org.apache.parquet.filter2.compat.FilterCompat;
+import org.apache.parquet.filter2.predicate.FilterApi;
+import org.apache.parquet.filter2.predicate.FilterPredicate;
+import org.apache.parquet.hadoop.ParquetFileReader;
+import org.apache.parquet.hadoop.metadata.BlockMetaData;
+import org.apache.parquet.hadoop.metadata.ColumnChunkMetaData;
+import org.apache.parquet.hadoop.metadata.ColumnPath;
+import org.apache.parquet.hadoop.metadata.ParquetMetadata;
+import org.apache.parquet.internal.column.columnindex.OffsetIndex;
+import org.apache.parquet.internal.filter2.columnindex.RowRanges;
+import org.apache.parquet.schema.MessageType;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnVector;
+
+/**
+ * Looks rows up in Parquet files by values of their columns, in this process: for few values a job of Spark's takes several times as
+ * long to plan and to start as to read.
+ *
+ * <p>The columns that are looked up are read first, of the pages that may have one of the values, and the others where there are rows.
+ */
+public final class FoundRows {
+  private final StructType columns;
+  private final int[] ids;
+  private final List<WantedValues> wanted;
+  private final int keys;
+  private final AtomicLong leftToFind;
+  private final AtomicLong leftToRead;
+
+  private FoundRows(StructType columns, int[] ids, List<WantedValues> wanted, long most, long mostRead) {
+    this.columns = columns;
+    this.ids = ids;
+    this.wanted = wanted;
+    this.keys = wanted.size();
+    this.leftToFind = new AtomicLong(most);
+    this.leftToRead = new AtomicLong(mostRead);
+  }
+
+  /**
+   * Returns the rows, as a stream of Arrow's, of which each of the first columns has one of the values that a stream has for it; they
+   * may be more where values cannot be compared here.
+   *
+   * <p>Two columns follow the given ones: the number of the row's file in the list, and its place in it. Null if a file cannot be
+   * read, or stores a column in a way of its own, more rows than {@code mostRead} had to be read, or more than {@code most} were found.
+   */
+  public static String of(List<OpenedFile> files, StructType columns, int[] ids, byte[] values, int most, long mostRead)
+      throws IOException {
+    FoundRows lookup = new FoundRows(columns, ids, ArrowRows.values(values), most, mostRead);
+    List<List<Object[]>> rows =
+        IntStream.range(0, files.size()).parallel()
+            .mapToObj(number -> OpenedFile.reading(() -> lookup.in(files.get(number), number)))
+            .toList();
+    if (rows.contains(null)) {
+      return null;
+    }
+    StructType given =
+        columns.add(new StructField("_file", DataTypes.IntegerType, false, Metadata.empty()))
+            .add(new StructField("_pos", DataTypes.LongType, false, Metadata.empty()));
+    return ArrowRows.written(given, rows.stream().flatMap(List::stream).<InternalRow>map(GenericInternalRow::new).toList());
+  }
+
+  private List<Object[]> in(OpenedFile file, int number) throws IOException {
+    ParquetMetadata footer = file.footer(OpenedFile.options().build());
+    MessageType schema = footer.getFileMetaData().getSchema();
+    List<StoredColumn> stored = StoredColumn.all(schema, ids, columns);
+    if (stored == null) {
+      return null;
+    }
+    List<StoredColumn> first = stored.subList(0, keys);
+    List<Object[]> rows = new ArrayList<>();
+    try (ParquetFileReader reader = file.reader(footer, options(first))) {
+      reader.setRequestedSchema(ReadBatches.schema(schema, first));
+      long count = reader.getFilteredRecordCount();
+      if (leftToRead.addAndGet(-count) < 0) {
+        return null;
+      }
+      try (ReadBatches batches = new ReadBatches(schema, first, reader::readNextFilteredRowGroup, count)) {
+        while (batches.next()) {
+          find(file, number, first, batches, rows);
+        }
+      }
+    }
+    if (leftToFind.addAndGet(-rows.size()) < 0) {
+      return null;
+    }
+    if (!rows.isEmpty() && keys < ids.length) {
+      complete(file, footer, stored.subList(keys, ids.length), rows);
+    }
+    return rows;
+  }
+
+  private ParquetReadOptions options(List<StoredColumn> stored) {
+    FilterPredicate condition = null;
+    for (int key = 0; key < keys; key++) {
+      FilterPredicate each = wanted.get(key).condition(stored.get(key));
+      if (each != null) {
+        condition = condition == null ? each : FilterApi.and(condition, each);
+      }
+    }
+    ParquetReadOptions.Builder options = OpenedFile.options();
+    return condition == null ? options.build() : options.withRecordFilter(FilterCompat.get(condition)).build();
+  }
+
+  /** Adds the rows of a batch that are found, with their keys and places. */
+  private void find(OpenedFile file, int number, List<StoredColumn> stored, ReadBatches batches, List<Object[]> rows) {
+    boolean[] matches = new boolean[batches.size()];
+    Arrays.fill(matches, true);
+    for (int key = 0; key < keys; key++) {
+      StoredColumn column = stored.get(key);
+      WantedValues values = wanted.get(key);
+      ColumnVector vector = batches.column(key);
+      if (values.tells(column)) {
+        for (int row = 0; row < matches.length; row++) {
+          matches[row] = matches[row] && values.has(column, vector, row);
+        }
+      }
+    }
+    for (int row = 0; row < matches.length; row++) {
+      if (matches[row] && !file.isDeleted(batches.place(row))) {
+        Object[] given = new Object[ids.length + 2];
+        for (int key = 0; key < keys; key++) {
+          given[key] = stored.get(key).value(batches.column(key), row);
+        }
+        given[ids.length] = number;
+        given[ids.length + 1] = batches.place(row);
+        rows.add(given);
+      }
+    }
+  }
+
+  /** Reads the other columns of rows that were found. */
+  private void complete(OpenedFile file, ParquetMetadata footer, List<StoredColumn> others, List<Object[]> rows)
+      throws IOException {
+    long[] places = rows.stream().mapToLong(row -> (Long) row[ids.length + 1]).toArray();
+    MessageType schema = footer.getFileMetaData().getSchema();
+    try (ParquetFileReader reader = file.reader(footer, OpenedFile.options().build())) {
+      reader.setRequestedSchema(ReadBatches.schema(schema, others));
+      long count = 0;
+      List<Integer> groups = new ArrayList<>();
+      List<RowRanges> ranges = new ArrayList<>();
+      for (int group = 0; group < footer.getBlocks().size(); group++) {
+        RowRanges chosen = chosen(reader, footer.getBlocks().get(group), others.get(0), places);
+        if (chosen.rowCount() > 0) {
+          groups.add(group);
+          ranges.add(chosen);
+          count += chosen.rowCount();
+        }
+      }
+      Iterator<Integer> group = groups.iterator();
+      Iterator<RowRanges> range = ranges.iterator();
+      ReadBatches.Groups pages = () -> group.hasNext() ? reader.readFilteredRowGroup(group.next(), range.next()) : null;
+      try (ReadBatches batches = new ReadBatches(schema, others, pages, count)) {
+        complete(others, batches, places, rows);
+      }
+    }
+  }
+
+  private void complete(List<StoredColumn> others, ReadBatches batches, long[] places, List<Object[]> rows) throws IOException {
+    int next = 0;
+    while (next < places.length && batches.next()) {
+      for (int row = 0; row < batches.size() && next < places.length; row++) {
+        if (batches.place(row) == places[next]) {
+          for (int column = keys; column < ids.length; column++) {
+            rows.get(next)[column] = others.get(column - keys).value(batches.column(column - keys), row);
+          }
+          next++;
+        }
+      }
+    }
+  }
+
+  /** Returns the rows of a row group in the pages of a column that have some of the places. */
+  private static RowRanges chosen(ParquetFileReader reader, BlockMetaData block, StoredColumn column, long[] places)
+      throws IOException {
+    long before = block.getRowIndexOffset();
+    if (!isAny(places, before, before + block.getRowCount() - 1)) {
+      return RowRanges.EMPTY;
+    }
+    ColumnPath path = ColumnPath.get(column.descriptor().getPath());
+    ColumnChunkMetaData chunk =
+        block.getColumns().stream().filter(each -> each.getPath().equals(path)).findFirst().orElseThrow();
+    OffsetIndex pages = reader.readOffsetIndex(chunk);
+    if (pages == null) {
+      return RowRanges.createSingle(block.getRowCount());
+    }
+    IntStream some =
+        IntStream.range(0, pages.getPageCount())
+            .filter(
+                page ->
+                    isAny(places, before + pages.getFirstRowIndex(page), before + pages.getLastRowIndex(page, block.getRowCount())));
+    return RowRanges.create(block.getRowCount(), some.iterator(), pages);
+  }
+
+  private static boolean isAny(long[] places, long first, long last) {
+    int found = Arrays.binarySearch(places, first);
+    int next = found >= 0 ? found : -found - 1;
+    return next < places.length && places[next] <= last;
+  }
+}

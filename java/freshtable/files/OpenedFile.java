@@ -1,0 +1,121 @@
+package freshtable.files;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.util.ArrayList;
+import java.util.BitSet;
+import java.util.List;
+import java.util.function.LongConsumer;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.parquet.HadoopReadOptions;
+import org.apache.parquet.ParquetReadOptions;
+import org.apache.parquet.hadoop.metadata.ParquetMetadata;
+import org.apache.parquet.hadoop.ParquetFileReader;
+import org.apache.parquet.io.DelegatingSeekableInputStream;
+import org.apache.parquet.io.InputFile;
+import org.apache.parquet.io.SeekableInputStream;
+
+/**
+ * A Parquet file of an Iceberg table, and the places of its rows that are deleted: it takes them from Iceberg's index of deletes.
+ *
+ * <p>The file is one of Iceberg's InputFile, whose classes are not there when this is compiled.
+ */
+public final class OpenedFile implements InputFile, LongConsumer {
+  private static final Configuration CONFIGURATION = new Configuration();
+
+  private final Object file;
+  private final BitSet deleted = new BitSet();
+
+  public OpenedFile(Object file) {
+    this.file = file;
+  }
+
+  /** Takes the place of a row that is deleted. */
+  @Override
+  public void accept(long place) {
+    deleted.set(Math.toIntExact(place));
+  }
+
+  boolean isDeleted(long place) {
+    return !deleted.isEmpty() && deleted.get(Math.toIntExact(place));
+  }
+
+  /** Returns options to read the file by; a caller adds the rows that it does not need. */
+  static ParquetReadOptions.Builder options() {
+    return HadoopReadOptions.builder(CONFIGURATION).useDictionaryFilter(false);
+  }
+
+  ParquetMetadata footer(ParquetReadOptions options) throws IOException {
+    try (SeekableInputStream stream = newStream()) {
+      return ParquetFileReader.readFooter(this, options, stream);
+    }
+  }
+
+  ParquetFileReader reader(ParquetMetadata footer, ParquetReadOptions options) throws IOException {
+    return ParquetFileReader.open(this, footer, options, newStream());
+  }
+
+  @Override
+  public long getLength() {
+    return (Long) called(file, "org.apache.iceberg.io.InputFile", "getLength");
+  }
+
+  @Override
+  public SeekableInputStream newStream() {
+    InputStream stream = (InputStream) called(file, "org.apache.iceberg.io.InputFile", "newStream");
+    return new Stream(stream);
+  }
+
+  private static Object called(Object target, String type, String name, Object... arguments) {
+    try {
+      List<Class<?>> types = new ArrayList<>();
+      for (int number = 0; number < arguments.length; number++) {
+        types.add(long.class);
+      }
+      Method method = target.getClass().getClassLoader().loadClass(type).getMethod(name, types.toArray(Class<?>[]::new));
+      return method.invoke(target, arguments);
+    } catch (InvocationTargetException cause) {
+      throw new UncheckedIOException(new IOException(cause.getCause()));
+    } catch (ReflectiveOperationException cause) {
+      throw new IllegalStateException(cause);
+    }
+  }
+
+  /** Iceberg's stream as one of Parquet's. */
+  private static final class Stream extends DelegatingSeekableInputStream {
+    private static final String TYPE = "org.apache.iceberg.io.SeekableInputStream";
+    private final InputStream stream;
+
+    Stream(InputStream stream) {
+      super(stream);
+      this.stream = stream;
+    }
+
+    @Override
+    public long getPos() {
+      return (Long) called(stream, TYPE, "getPos");
+    }
+
+    @Override
+    public void seek(long place) {
+      called(stream, TYPE, "seek", place);
+    }
+  }
+
+  /** Work that reads files. */
+  interface Reading<T> {
+    T read() throws IOException;
+  }
+
+  /** Returns what {@code work} gives, null if it cannot read a file: the job that reads it then says why. */
+  static <T> T reading(Reading<T> work) {
+    try {
+      return work.read();
+    } catch (IOException | UncheckedIOException cause) {
+      return null;
+    }
+  }
+}

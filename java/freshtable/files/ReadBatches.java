@@ -1,0 +1,95 @@
+package freshtable.files;
+
+import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
+import java.util.List;
+import java.util.PrimitiveIterator;
+import java.util.stream.LongStream;
+import org.apache.parquet.column.page.PageReadStore;
+import org.apache.parquet.schema.MessageType;
+import org.apache.parquet.schema.Type;
+import org.apache.spark.sql.execution.datasources.parquet.VectorizedParquetRecordReader;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+
+/** The rows of chosen pages of a Parquet file, a batch at a time, by Spark's own reader of columns, and their places in the file. */
+final class ReadBatches implements AutoCloseable {
+  private static final int MOST_ROWS = 4096;
+  private static final Class<VectorizedParquetRecordReader> READER = VectorizedParquetRecordReader.class;
+  /** An interface that only classes in Spark's own package can name. */
+  private static final String GROUPS =
+      "org.apache.spark.sql.execution.datasources.parquet.SpecificParquetRecordReaderBase$ParquetRowGroupReader";
+
+  private final VectorizedParquetRecordReader reader = new VectorizedParquetRecordReader(false, MOST_ROWS);
+  private final ColumnarBatch batch;
+  private final long[] places = new long[MOST_ROWS];
+  private PrimitiveIterator.OfLong next = LongStream.empty().iterator();
+  private long before;
+
+  /** The row groups that are read, one after the other. */
+  interface Groups {
+    /** Returns pages of the next row group; null if there is none. */
+    PageReadStore next() throws IOException;
+  }
+
+  /** Reads some columns of {@code rows} rows, which are those of all pages that {@code groups} gives. */
+  ReadBatches(MessageType file, List<StoredColumn> columns, Groups groups, long rows) throws IOException {
+    try {
+      ClassLoader spark = READER.getClassLoader();
+      Class<?> type = Class.forName(GROUPS, true, spark);
+      Object given =
+          Proxy.newProxyInstance(
+              spark, new Class<?>[] {type}, (proxy, method, none) -> method.getName().equals("close") ? null : begun(groups));
+      READER.getMethod("initialize", MessageType.class, MessageType.class, type, int.class)
+          .invoke(reader, file, schema(file, columns), given, Math.toIntExact(rows));
+    } catch (InvocationTargetException cause) {
+      throw new IOException(cause.getCause());
+    } catch (ReflectiveOperationException cause) {
+      throw new IllegalStateException(cause);
+    }
+    batch = reader.resultBatch();
+  }
+
+  static MessageType schema(MessageType file, List<StoredColumn> columns) {
+    return new MessageType(file.getName(), columns.stream().<Type>map(StoredColumn::stored).toList());
+  }
+
+  private PageReadStore begun(Groups groups) throws IOException {
+    PageReadStore pages = groups.next();
+    if (pages != null) {
+      before = pages.getRowIndexOffset().orElseThrow();
+      next = pages.getRowIndexes().orElseGet(() -> LongStream.range(0, pages.getRowCount()).iterator());
+    }
+    return pages;
+  }
+
+  /** Reads the next rows; false if there are none. */
+  boolean next() throws IOException {
+    if (!reader.nextBatch()) {
+      return false;
+    }
+    for (int row = 0; row < size(); row++) {
+      places[row] = before + next.nextLong();
+    }
+    return true;
+  }
+
+  int size() {
+    return batch.numRows();
+  }
+
+  long place(int row) {
+    return places[row];
+  }
+
+  /** Returns the values of one of the columns, by its number among them. */
+  ColumnVector column(int number) {
+    return batch.column(number);
+  }
+
+  @Override
+  public void close() throws IOException {
+    reader.close();
+  }
+}

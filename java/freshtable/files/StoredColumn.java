@@ -1,0 +1,185 @@
+package freshtable.files;
+
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.parquet.column.ColumnDescriptor;
+import org.apache.parquet.schema.LogicalTypeAnnotation;
+import org.apache.parquet.schema.LogicalTypeAnnotation.DateLogicalTypeAnnotation;
+import org.apache.parquet.schema.LogicalTypeAnnotation.DecimalLogicalTypeAnnotation;
+import org.apache.parquet.schema.LogicalTypeAnnotation.IntLogicalTypeAnnotation;
+import org.apache.parquet.schema.LogicalTypeAnnotation.StringLogicalTypeAnnotation;
+import org.apache.parquet.schema.LogicalTypeAnnotation.TimeUnit;
+import org.apache.parquet.schema.LogicalTypeAnnotation.TimestampLogicalTypeAnnotation;
+import org.apache.parquet.schema.MessageType;
+import org.apache.parquet.schema.PrimitiveType;
+import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName;
+import org.apache.parquet.schema.Type;
+import org.apache.spark.sql.types.BinaryType;
+import org.apache.spark.sql.types.BooleanType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.LongType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.TimestampNTZType;
+import org.apache.spark.sql.types.TimestampType;
+import org.apache.spark.sql.vectorized.ColumnVector;
+
+/** A column of a Parquet file, by the id that Iceberg gave it, whose values are read as Spark has them in its rows. */
+final class StoredColumn {
+  /** Digits of a decimal that a long holds. */
+  private static final int MOST_DIGITS = 18;
+
+  private final DataType type;
+  private final PrimitiveType stored;
+  private final ColumnDescriptor descriptor;
+
+  private StoredColumn(DataType type, PrimitiveType stored, ColumnDescriptor descriptor) {
+    this.type = type;
+    this.stored = stored;
+    this.descriptor = descriptor;
+  }
+
+  /** Returns the column of a file; null if it has none with the id, or stores it in another way than Iceberg does now. */
+  static StoredColumn of(MessageType file, int id, DataType type) {
+    for (Type field : file.getFields()) {
+      if (field.getId() != null && field.getId().intValue() == id) {
+        if (!field.isPrimitive() || field.isRepetition(Type.Repetition.REPEATED)) {
+          return null;
+        }
+        PrimitiveType primitive = field.asPrimitiveType();
+        return holds(primitive, type)
+            ? new StoredColumn(type, primitive, file.getColumnDescription(new String[] {field.getName()}))
+            : null;
+      }
+    }
+    return null;
+  }
+
+  /** Returns the columns of a file with the ids; null if it has not all of them as Iceberg stores them now. */
+  static List<StoredColumn> all(MessageType file, int[] ids, StructType columns) {
+    List<StoredColumn> all = new ArrayList<>();
+    for (int column = 0; column < ids.length; column++) {
+      StoredColumn each = of(file, ids[column], columns.apply(column).dataType());
+      if (each == null) {
+        return null;
+      }
+      all.add(each);
+    }
+    return all;
+  }
+
+  PrimitiveType stored() {
+    return stored;
+  }
+
+  ColumnDescriptor descriptor() {
+    return descriptor;
+  }
+
+  DataType type() {
+    return type;
+  }
+
+  /** Returns whether a value is a number that {@link #bits} gives, which tells all values apart. */
+  boolean isNumber() {
+    return isFixed() && !(type instanceof FloatType || type instanceof DoubleType);
+  }
+
+  /** Returns whether a value is as long as a number, and {@link #bits} gives it; else it is an object. */
+  boolean isFixed() {
+    return !(isText() || type instanceof BinaryType || type instanceof DecimalType decimal && decimal.precision() > MOST_DIGITS);
+  }
+
+  boolean isText() {
+    return DataTypes.StringType.equals(type);
+  }
+
+  long bits(ColumnVector values, int row) {
+    if (type instanceof DecimalType decimal) {
+      return values.getDecimal(row, decimal.precision(), decimal.scale()).toUnscaledLong();
+    }
+    return switch (stored.getPrimitiveTypeName()) {
+      case INT32 -> values.getInt(row);
+      case BOOLEAN -> values.getBoolean(row) ? 1 : 0;
+      case FLOAT -> Float.floatToRawIntBits(values.getFloat(row));
+      case DOUBLE -> Double.doubleToRawLongBits(values.getDouble(row));
+      default -> values.getLong(row);
+    };
+  }
+
+  /** Returns a value that is not fixed, in an object of its own that is equal to those of equal values. */
+  Object object(ColumnVector values, int row) {
+    if (isText()) {
+      return values.getUTF8String(row).clone();
+    }
+    return type instanceof DecimalType decimal
+        ? values.getDecimal(row, decimal.precision(), decimal.scale())
+        : ByteBuffer.wrap(values.getBinary(row));
+  }
+
+  /** Returns a value as one of Spark's internal rows has it, null for NULL. */
+  Object value(ColumnVector values, int row) {
+    if (values.isNullAt(row)) {
+      return null;
+    }
+    return isFixed() ? value(bits(values, row)) : value(object(values, row));
+  }
+
+  /** Returns the value that some bits stand for. */
+  Object value(long bits) {
+    if (type instanceof DecimalType decimal) {
+      return Decimal.createUnsafe(bits, decimal.precision(), decimal.scale());
+    }
+    return switch (stored.getPrimitiveTypeName()) {
+      case INT32 -> (Object) (int) bits;
+      case BOOLEAN -> bits != 0;
+      case FLOAT -> Float.intBitsToFloat((int) bits);
+      case DOUBLE -> Double.longBitsToDouble(bits);
+      default -> bits;
+    };
+  }
+
+  /** Returns the value that an object stands for. */
+  Object value(Object object) {
+    return object instanceof ByteBuffer bytes ? bytes.array() : object;
+  }
+
+  private static boolean holds(PrimitiveType stored, DataType type) {
+    LogicalTypeAnnotation as = stored.getLogicalTypeAnnotation();
+    PrimitiveTypeName name = stored.getPrimitiveTypeName();
+    if (type instanceof DecimalType decimal) {
+      return as instanceof DecimalLogicalTypeAnnotation written
+          && written.getPrecision() == decimal.precision()
+          && written.getScale() == decimal.scale();
+    }
+    if (type instanceof IntegerType || type instanceof LongType) {
+      int width = type instanceof IntegerType ? 32 : 64;
+      return name == (width == 32 ? PrimitiveTypeName.INT32 : PrimitiveTypeName.INT64)
+          && (as == null || as instanceof IntLogicalTypeAnnotation number && number.isSigned() && number.getBitWidth() == width);
+    }
+    if (type instanceof TimestampType || type instanceof TimestampNTZType) {
+      return name == PrimitiveTypeName.INT64
+          && as instanceof TimestampLogicalTypeAnnotation instant
+          && instant.getUnit() == TimeUnit.MICROS
+          && instant.isAdjustedToUTC() == type instanceof TimestampType;
+    }
+    if (type instanceof DateType) {
+      return name == PrimitiveTypeName.INT32 && as instanceof DateLogicalTypeAnnotation;
+    }
+    if (DataTypes.StringType.equals(type)) {
+      return name == PrimitiveTypeName.BINARY && as instanceof StringLogicalTypeAnnotation;
+    }
+    return as == null
+        && (type instanceof BooleanType && name == PrimitiveTypeName.BOOLEAN
+            || type instanceof FloatType && name == PrimitiveTypeName.FLOAT
+            || type instanceof DoubleType && name == PrimitiveTypeName.DOUBLE
+            || type instanceof BinaryType && name == PrimitiveTypeName.BINARY);
+  }
+}

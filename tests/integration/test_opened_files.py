@@ -1,0 +1,157 @@
+"""What the process reads of a table's files itself is what a job of Spark's reads of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyarrow import array, compute
+
+from mt_core.identifiers import quote
+from mt_core.spark.driver.jvm_objects import static_member
+from mt_core.spark.maintenance.computed_rows import Computed, at_hand, kept
+from mt_core.spark.maintenance.file_difference import files_between
+from mt_core.spark.maintenance.opened_files import OpenedFiles
+from mt_core.spark.maintenance.row_images import net_of
+from mt_core.spark.maintenance.staged_files import planned_tasks
+from mt_core.spark.maintenance.touched_rows import Wanted, found_here
+from tests.integration.refresh_world import RefreshWorld
+from tests.integration.refresh_world import world as world
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+COLUMNS = {
+    "i": "CAST(id % 700 AS INT) - 300",
+    "l": "id % 650 + 5000000000",
+    "s": "CAST(id % 600 AS STRING)",
+    "small": "CAST(id % 550 AS DECIMAL(9, 2)) / 8",
+    "middle": "CAST(id % 500 AS DECIMAL(18, 3)) * 1000000000",
+    "large": "CAST(CAST(id % 450 AS DECIMAL(20, 4)) * 1000000000 - 5 AS DECIMAL(30, 4))",
+    "day": "DATE '1969-12-31' + CAST(id % 400 AS INT)",
+    "t": "TIMESTAMP '1969-12-31 23:59:59.000001' + make_interval(0, 0, 0, 0, 0, CAST(id % 350 AS INT))",
+    "ntz": "TIMESTAMP_NTZ '1969-12-31 23:59:59.000001' + make_interval(0, 0, 0, 0, 0, CAST(id % 300 AS INT))",
+    "b": "CAST(CAST(id % 250 AS STRING) AS BINARY)",
+    "flag": "id % 2 = 0",
+    "f": "CAST(IF(id % 9 = 0, 'NaN', CAST(id % 5 AS STRING)) AS FLOAT)",
+    "d": "CAST(id % 6 AS DOUBLE) / 4",
+}
+"""Columns of each type, NULL in some rows."""
+IDS = array([6, 7, 8, 500, 502, 4020, 7999])
+LOOKED_UP = [name for name in COLUMNS if name not in ("f", "d")]
+SMALL_PAGES = "'write.parquet.page-row-limit' = '200', 'write.parquet.row-group-size-bytes' = '60000'"
+MERGE_ON_READ = "'write.delete.mode' = 'merge-on-read', 'write.update.mode' = 'merge-on-read'"
+
+
+def create(world: RefreshWorld, options: str = MERGE_ON_READ) -> Any:
+    """Return Iceberg's table `t` with 8,000 rows in two files of several row groups with many pages."""
+    items = ", ".join(
+        f"IF(id % 11 = {number % 11}, NULL, {column}) AS {name}"
+        for number, (name, column) in enumerate(COLUMNS.items())
+    )
+    world.spark(
+        f"CREATE TABLE t USING iceberg TBLPROPERTIES ({SMALL_PAGES}, {options}) AS SELECT id, {items} FROM range(0, 8000, 1, 2)"
+    )
+    return table_of(world)
+
+
+def table_of(world: RefreshWorld) -> Any:
+    load = static_member(world.session, "org.apache.iceberg.spark.Spark3Util.loadIcebergTable")
+    return load(world.session._jsparkSession, f"lake.{world.namespace}.t")
+
+
+def multiset(rows: Sequence[Any]) -> Counter[str]:
+    return Counter(repr(tuple(row)) for row in rows)
+
+
+def found(
+    world: RefreshWorld, table: Any, keys: tuple[str, ...], values: str, columns: Sequence[str]
+) -> Computed | None:
+    wanted = Wanted(rows=kept(world.session.sql(values)), keys=keys)
+    return found_here(world.session, table, planned_tasks(world.session, table.newScan()), columns, wanted)
+
+
+@pytest.mark.slow
+def test_rows_are_looked_up_by_columns_of_every_type_with_their_places(world: RefreshWorld) -> None:
+    create(world)
+    world.spark(
+        "ALTER TABLE t RENAME COLUMN s TO text",
+        "DELETE FROM t WHERE id % 5 = 1 AND id < 6000",
+        "INSERT INTO t SELECT * FROM t WHERE id % 100 = 0",
+        "DELETE FROM t WHERE id % 300 = 0",
+    )
+    table, names = table_of(world), ["id", *("text" if name == "s" else name for name in COLUMNS)]
+    frame = world.session.sql(f"SELECT {', '.join(map(quote, names))}, _file, _pos, _spec_id FROM t")
+    stored = at_hand(frame, frame.toArrow())
+    rows, tasks = stored.frame.collect(), planned_tasks(world.session, table.newScan())
+
+    for keys in [*((name,) for name in names if name not in ("f", "d")), ("day", "text"), ("id", *LOOKED_UP[3:])]:
+        given = stored.rows.filter(compute.is_in(stored.rows["id"], value_set=IDS)).select(list(keys))
+        wanted = Wanted(rows=replace(stored.select(keys), rows=given.group_by(list(keys)).aggregate([])), keys=keys)
+        found = found_here(world.session, table, tasks, names, wanted)
+
+        assert found is not None, keys
+        assert found.columns == [*names, "_file", "_pos", "_spec_id"]
+        values = {tuple(row[key] for key in keys) for row in rows if row.id in IDS.to_pylist()}
+        expected = [row for row in rows if tuple(row[key] for key in keys) in values]
+        assert 0 < len(expected) < len(rows)
+        assert multiset(found.frame.collect()) == multiset(expected), keys
+
+
+def test_files_that_are_not_as_the_table_is_now_are_left_to_a_job(world: RefreshWorld) -> None:
+    table = create(world)
+    values = "SELECT CAST(5 AS BIGINT) AS id"
+    assert found(world, table, ("id",), values, ["id", "i"]) is not None
+
+    world.spark("ALTER TABLE t ADD COLUMN more INT", "ALTER TABLE t ALTER COLUMN i TYPE BIGINT")
+
+    table = table_of(world)
+    assert found(world, table, ("id",), values, ["id", "l"]) is not None
+    assert found(world, table, ("id",), values, ["id", "more"]) is None
+    assert found(world, table, ("id",), values, ["id", "i"]) is None
+    assert found(world, table, ("d",), "SELECT CAST(1 AS DOUBLE) AS d", ["d"]) is None
+    assert found(world, table, ("id",), "SELECT id FROM range(10)", ["id"]) is not None
+    world.spark("ALTER TABLE t ADD PARTITION FIELD bucket(4, id)")
+    assert found(world, table_of(world), ("id",), values, ["id"]) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "here"),
+    [
+        (["UPDATE t SET i = i + 1, s = NULL, f = f + 1 WHERE id BETWEEN 1000 AND 1900"], True),
+        pytest.param(
+            ["UPDATE t SET large = 1, b = X'00' WHERE id % 7 = 0 AND id < 4000"], True, marks=pytest.mark.slow
+        ),
+        pytest.param(["DELETE FROM t WHERE id % 3 = 0 AND id > 4000"], True, marks=pytest.mark.slow),
+        pytest.param(["DELETE FROM t WHERE id < 4000"], True, marks=pytest.mark.slow),
+        pytest.param(["INSERT INTO t SELECT * FROM t WHERE id > 7990"], True, marks=pytest.mark.slow),
+        (["UPDATE t SET i = 0 WHERE id < 3", "DELETE FROM t WHERE id = 9"], True),
+        (["INSERT OVERWRITE t SELECT * FROM t ORDER BY hash(id)"], False),
+    ],
+)
+def test_rows_that_files_differ_by_are_those_that_a_job_finds(
+    world: RefreshWorld, changes: list[str], here: bool
+) -> None:
+    table = create(world, "'format-version' = '2'")
+    old = str(table.currentSnapshot().snapshotId())
+    world.spark(*changes)
+    table = table_of(world)
+    files = files_between(world.session, table, old, str(table.currentSnapshot().snapshotId()))
+    assert not isinstance(files, str)
+    before, after = (OpenedFiles.of(world.session, table, tasks) for tasks in (files.old, files.new))
+    assert before is not None
+    assert after is not None
+
+    changed = before.changed_to(after, "_sign", 6000)
+
+    assert (changed is not None) == here
+    if changed is not None:
+        net = net_of(changed.rows, "_sign")
+        sides = (f"SELECT * FROM t VERSION AS OF {old}", "SELECT * FROM t")
+        for sign, (some, others) in ((-1, sides), (1, sides[::-1])):
+            expected = world.session.sql(f"{some} EXCEPT ALL {others}").collect()
+            signed = Computed(session=world.session, schema=changed.schema, rows=net)
+            rows = signed.frame.where(f"_sign = {sign}").drop("_sign").collect()
+            assert multiset(rows) == multiset(expected)

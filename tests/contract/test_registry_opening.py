@@ -99,6 +99,7 @@ def test_a_registry_of_the_first_release_is_migrated_with_what_it_holds(url: str
         connection.execute(text("DROP TABLE gateways"))
         connection.execute(text("DROP TABLE jobs"))
         connection.execute(text("DROP TABLE connector_tables"))
+        connection.execute(text("DROP TABLE functions"))
         connection.execute(text("DROP TABLE catalogs"))
         connection.execute(text("UPDATE workflow_definitions SET shard = 99"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))

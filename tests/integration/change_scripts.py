@@ -34,9 +34,16 @@ BATCHES = 8
 FEW_SCRIPTS = settings(
     # The first script is the least one, of a batch without rows.
     max_examples=1 + DEPTH,
+    # A deep run has other scripts each time.
+    derandomize=DEPTH == 1,
     deadline=None,
     suppress_health_check=list(HealthCheck),
-    phases=[Phase.explicit, Phase.reuse, Phase.generate, *([Phase.shrink] if DEPTH > 1 else [])],
+    phases=[
+        Phase.explicit,
+        *([Phase.reuse] if DEPTH > 1 else []),
+        Phase.generate,
+        *([Phase.shrink] if DEPTH > 1 else []),
+    ],
 )
 
 

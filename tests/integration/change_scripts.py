@@ -38,12 +38,7 @@ FEW_SCRIPTS = settings(
     derandomize=DEPTH == 1,
     deadline=None,
     suppress_health_check=list(HealthCheck),
-    phases=[
-        Phase.explicit,
-        *([Phase.reuse] if DEPTH > 1 else []),
-        Phase.generate,
-        *([Phase.shrink] if DEPTH > 1 else []),
-    ],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, *([Phase.shrink] if DEPTH > 1 else [])],
 )
 
 
